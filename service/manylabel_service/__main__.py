@@ -7,7 +7,7 @@ from manylabel_service.programs import start
 
 
 def main() -> int:
-    """Serve as the flags, the environment and the file say.
+    """Run the server with the settings of flags, environment and file.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Puts the parts together."""
+"""Assembly of the application."""
 
 import signal
 from collections.abc import Callable
@@ -108,7 +108,7 @@ def create_app(
     store : opened when the application starts, closed when it stops.
     workers : the workers of this server, if it has several.
     on_ready : called when every model is restored and caught up.
-    on_failure : called when the application cannot start; it has to end the server.
+    on_failure : called when the application cannot start; it must end the server.
     """
     # Routes are tried in order, so the busiest come first. Given like this, and not with include_router,
     # they are found without a second search: 5 us less for each request.

@@ -39,7 +39,7 @@ class Trainer:
     passes : int
         An iteration of its fit goes over the rows about so often; how often there are checkpoints goes by it.
     exact : bool
-        True if its fit loses nothing when it goes on, so that any iteration may be the last before a checkpoint.
+        True if its fit loses nothing when it continues, so that any iteration may be the last before a checkpoint.
     search : mapping of str to tuple
         The values of parameters that are worth a try, for a search that names none.
     rbf_search : mapping of str to tuple
@@ -59,7 +59,7 @@ class Trainer:
     rbf_search: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
 
     def searched(self, params: Mapping[str, Any]) -> dict[str, list[float | str]]:
-        """Return the values of a search that names none, given the other parameters of a fit.
+        """Return the default values of a search, given the other parameters of a fit.
 
         A parameter of `rbf_search` that is not at its default is not searched.
         """

@@ -1,4 +1,4 @@
-"""LSA-MML: multi-label classification of rows that are seen in several views, some of them unlabelled.
+"""LSA-MML: multi-label classification of rows with several views, some of them unlabelled.
 
 See Eq. (35) of docs/mathematics.md.
 """
@@ -228,7 +228,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
     def _before(
         self, names: tuple[str, ...], run: Alternation, n_components: int, given: Matrix
     ) -> tuple[Model, list[float]]:
-        """Return what an earlier fit left, if it can be gone on from, or a start; with the weights that are given."""
+        """Return the state of an earlier fit if it can be continued, or an initial one, with the given weights."""
         widths = [view.X.shape[1] for view in run.views]
         shape = (run.labels.X.shape[1], n_components)
         left = getattr(self, "joint_coef_", None) if self.warm_start else None
@@ -238,7 +238,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
         return Model(self._split(self.basis_), left, given), [float(value) for value in self.objective_trace_]
 
     def _landmark_maps(self, views: Mapping[str, Any], present: Mapping[str, Mask]) -> dict[str, LandmarkMap]:
-        """Return a map for each view, if that is asked for."""
+        """Return a map for each view, if that is requested."""
         if self.kernel == "linear":
             return {}
         n, random = int(self.n_landmarks), checks.random(self.random_state)
@@ -277,7 +277,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
         self.n_iter_ = reached.total
 
     def _fit_labels(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> None:
-        """Fit weights of labels, if that is asked for, and thresholds, for what views alone tell of rows."""
+        """Fit label weights, if requested, and thresholds to representations from views alone."""
         every = range(len(run.views))
         if self.refit and any(view.present is not None for view in run.views):
             factors = fit_factors(run.views, self._split(self.basis_), self._represent(run.views, every))

@@ -20,7 +20,7 @@ from manylabel_core.solvers import ProgressCallback
 
 @documented
 class M3L(M3LParameters, BatchLearner):
-    """M3L learns support vector machines for all labels at once, tied together by a prior R that is given.
+    """M3L: support vector machines for all labels, coupled by a given prior R.
 
     Minimises the problem P2 of the paper with the Hamming loss,
 

@@ -33,7 +33,7 @@ class PrBR(PrBRParameters, PrivilegedLearner):
     intercept_ : ndarray of shape (n_labels,), float64
     %(decided)s
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
-        w~ of each label, the constant's last; 0 for labels that are no privileged features.
+        w~ of each label, the constant's last; 0 for labels that are not privileged features.
     primal_objective_, dual_objective_ : float
     duality_gap_ : float
         (primal - dual) / primal.

@@ -59,7 +59,7 @@ class PrML(PrMLParameters, PrivilegedLearner):
         W. The product of both is `coef_`, but for a fit that was stopped before its first round: that is `PrBR`'s
         model, and this its best approximation of the rank.
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
-        w~ of each label, the constant's last; 0 for labels that are no privileged features.
+        w~ of each label, the constant's last; 0 for labels that are not privileged features.
     objective_ : float
         Value in the current round; before the first one, that of `PrBR`.
     objective_trace_ : ndarray of shape (2 * rounds,)
@@ -113,7 +113,7 @@ class PrML(PrMLParameters, PrivilegedLearner):
             warn_not_converged(self.max_iter, reached.gap)
 
     def _earlier(self, at: Variables, rank: int, width: int) -> Reached | None:
-        """Return what an earlier fit has reached, if it had as many features and the same rank."""
+        """Return the result of an earlier fit with the same number of features and rank."""
         shapes = (rank, width), (rank, len(at.alpha))
         if (self.dictionary_.shape, self.label_factors_.shape) != shapes:
             return None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Estimator:
-    """A dataclass whose fields are its parameters is an estimator of scikit-learn.
+    """Base of estimators: dataclasses whose fields are their parameters, with scikit-learn's interface.
 
     `sklearn.base.clone` and nested parameters work as with a `BaseEstimator`.
     """
@@ -43,7 +43,7 @@ class Estimator:
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
 
     def __repr__(self) -> str:
-        """Return the call that makes this estimator: the parameters that are not as by default."""
+        """Return the constructor call with the non-default parameters."""
         defaults = _defaults(self)
         given = [f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name]]
         return f"{type(self).__name__}({', '.join(given)})"

@@ -96,10 +96,10 @@ class FALT(LinearThresholdingLearner):
 
     @classmethod
     def from_linear(cls, model: FittedLinear, **parameters: Any) -> Self:
-        """Start from a model learnt in batch, with a threshold of 0, and go on learning from the stream.
+        """Start from a model learnt in batch, with a threshold of 0, and continue learning from the stream.
 
         Scores are those of the model less its cuts, to the precision of `dtype`. One that was learnt with
-        scaling="auto" hands its statistics over, and the stream goes on with them. One with scaling="none" was learnt
+        scaling="auto" hands its statistics over, and the stream continues with them. One with scaling="none" was learnt
         on features scaled as the stream's will be: with scaling="unit" on rows of unit norm. Both want margins of 1,
         so that the first examples do not undo what the batch has found; a small `eta` keeps it longest.
 
@@ -154,7 +154,7 @@ class FALT(LinearThresholdingLearner):
 
 
 def _check_scaling(scaling: FittedScaling | None, chosen: str) -> None:
-    """Raise ValueError if a stream with the chosen scaling cannot go on from a model with this one."""
+    """Raise ValueError if a stream with the chosen scaling cannot continue from a model with this one."""
     if scaling is None and chosen not in ("none", "unit"):
         raise ValueError("scaling must be 'none' or 'unit': the model's features are not scaled")
     if scaling is not None and (scaling.name != "auto" or chosen != "auto"):

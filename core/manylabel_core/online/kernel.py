@@ -1,4 +1,4 @@
-"""Kernel learners: the parameters of a kernel, and the models that stand for it."""
+"""Kernel learners: the parameters of a kernel, and its models."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class KernelLearner(MarginLearner):
             raise ValueError(f"budget must be even with strategy='rff', not {self.budget}")
 
     def _resolved_strategy(self) -> str:
-        """Return the strategy asked for, or the best one for the kernel."""
+        """Return the requested strategy, or the best one for the kernel."""
         allowed = [name for name in self.strategies if self.kernel == "rbf" or name not in RBF_ALONE]
         if self.strategy is None:
             return allowed[0]
@@ -118,7 +118,7 @@ class KernelLearner(MarginLearner):
         return self.strategy
 
     def _resolved_gamma(self) -> float:
-        """Return the coefficient asked for, or what suits: a narrow kernel takes more vectors than a budget has."""
+        """Return the requested coefficient, or the default: a narrow kernel needs more vectors than a budget has."""
         if self.gamma is not None:
             return self.gamma
         return STACKED_GAMMA if self._stacked and self.kernel == "rbf" and self.budget is None else GAMMA

@@ -313,7 +313,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         self._in_use().set_titles(titles)
 
     def link(self, features: ArrayLike, words: ArrayLike) -> None:
-        """Say which words features are; words that are in no title are left out.
+        """Map features to words; words in no title are omitted.
 
         Bits depend on what is linked, and not on when, as long as it is before a feature's first example.
 
@@ -332,7 +332,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         self._in_use().link(features, words)
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probabilities of the labels, given what `score` gave at the present state.
+        """Return the probabilities of labels from scores of the current state.
 
         Parameters
         ----------
@@ -352,7 +352,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
     def explain(
         self, row: Rows, labels: Sequence[int], k: int, new_words: NDArray[np.int64] | None = None
     ) -> list[Explanation]:
-        """Say which features of an example speak for some labels, and which against them.
+        """Explain the scores of some labels by the features of an example.
 
         A score is that of `decision_function`. A feature contributes its value as the model sees it times the weight
         of the label less that of the threshold: one that is standardised counts by how far it is from its mean, and
@@ -394,15 +394,15 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return self._in_use().explain(row, labels, k, new_words)
 
     def curves(self) -> PlattParameters | None:
-        """Return how the probabilities of labels are made, and where they are cut; None with calibrate=False."""
+        """Return the probability curves and decision thresholds of labels; None with calibrate=False."""
         return self._in_use().curves()
 
     def alarms(self) -> Alarms:
-        """Return what the detectors of drift have found; without `drift`, no alarms."""
+        """Return the drift alarms; empty without `drift`."""
         return self._in_use().alarms()
 
     def grow(self, n_features: int, n_labels: int) -> None:
-        """Make room for at least this many features and labels. A learner never shrinks.
+        """Grow to at least these numbers of features and labels. A learner never shrinks.
 
         Raises
         ------
@@ -417,7 +417,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return self._in_use().vectors
 
     def grow_vectors(self, lengths: Sequence[int]) -> None:
-        """Make room for fields of vectors, of which the first may be known.
+        """Grow to vector fields of these lengths, the first of which may exist.
 
         Rows list the values of the vectors of an example, all of them, behind its other features: those of the first
         field have the columns from `rows.VECTOR_COLUMNS` on, those of each further field the columns after it.
@@ -453,13 +453,13 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         """Allocate the memory for this number of features and labels, changing nothing else.
 
         `grow` does it where it was not done; on its own it may run in a thread beside `score`, not beside `learn`. With
-        `touch`, the system has to give large memory now, and not when it is first written to.
+        `touch`, the system must give large memory now, and not when it is first written to.
         """
         self._in_use().reserve(n_features, n_labels, touch)
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the state; memory in use is up to eight times as much, for room to grow."""
+        """Return the bytes of the state; allocated memory is up to eight times as much."""
         return self.nbytes_after(self.n_features_, self.n_labels_, 0, 0)
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
@@ -495,7 +495,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return self._in_use().arrays()
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the `state` of a learner with the same parameters.
+        """Restore the `state` of a learner with the same parameters.
 
         The arrays may come from anybody: whatever a compiled function relies on is checked.
 
@@ -510,7 +510,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         self._begin(pipeline)
 
     def linear_form(self) -> LinearForm:
-        """Return how scores, and probabilities, come from scaled features at the present state.
+        """Return the linear function from scaled features to scores and probabilities at the current state.
 
         Raises
         ------
@@ -524,7 +524,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return self._pipeline.linear_form()
 
     def resolved_params(self) -> dict[str, Any]:
-        """Return the parameters, with what None leaves to the learner filled in: a learner of these is the same.
+        """Return the parameters with resolved defaults; a learner with these is identical.
 
         Raises
         ------
@@ -535,7 +535,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return {**self.get_params(), **self._resolved()}
 
     def _resolved(self) -> dict[str, Any]:
-        """Return what stands for the parameters that leave a choice to the learner, once they have been checked."""
+        """Return the resolved values of parameters that are None, after validation."""
         return {
             "scaling": self._resolved_scaling(),
             "missing": self._resolved_missing(),
@@ -543,17 +543,17 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         }
 
     def _resolved_scaling(self) -> str:
-        """Return the scaling asked for, or what suits the learner."""
+        """Return the requested scaling, or the default of the learner."""
         return "auto" if self.scaling is None else self.scaling
 
     def _resolved_missing(self) -> str:
-        """Return where a missing quantity is to stand, or what the scaling does with it."""
+        """Return the replacement of missing quantities, or the default of the scaling."""
         if self.missing is not None:
             return self.missing
         return "mean" if self._resolved_scaling() == "auto" else "zero"
 
     def _resolved_optimise(self) -> str:
-        """Return the measure asked for, or what suits the learner: micro-F1, where there are probabilities."""
+        """Return the requested metric, or the default: micro-F1 if there are probabilities."""
         if self.optimise is not None:
             return self.optimise
         return "micro_f1" if self.calibrate else "none"
@@ -623,7 +623,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         """Return an empty model of checked parameters."""
 
     def _adjust(self, model: Any) -> None:
-        """Let the model take over what has changed of the parameters that are not fixed."""
+        """Apply changes of parameters that are not fixed to the model."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Learners of margins: what the family of adaptive label thresholding and the passive-aggressive baselines share."""
+"""Learners of margins: base of adaptive label thresholding and the passive-aggressive baselines."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class ThresholdingLearner(MarginLearner):
     )
 
     _deltas: ClassVar[Mapping[str, float]] = MappingProxyType({})
-    """By the kind of step the delta that suits it, where every weight has a metric of its own."""
+    """By the kind of step the delta that suits it, where every weight has a separate metric."""
 
     def _read_fixed(self) -> tuple[object, ...]:
         return (*super()._read_fixed(), self._kind)  # `passes` may select the step
@@ -179,7 +179,7 @@ class ThresholdingLearner(MarginLearner):
 
     @property
     def _as_published(self) -> bool:
-        """True if passes are given: then features and the threshold are as in the paper, if not asked otherwise."""
+        """True if passes are given, which changes the defaults of scaling and thresholds to those of the paper."""
         return self.passes is not None or self.passes_per_label is not None
 
     def _resolved_scaling(self) -> str:
@@ -191,7 +191,7 @@ class ThresholdingLearner(MarginLearner):
 
 @declared
 class LinearThresholdingLearner(ThresholdingLearner):
-    """A learner of adaptive label thresholding whose model is linear, by itself or stacked with centroids of labels."""
+    """Adaptive label thresholding with a linear model, alone or stacked with centroids."""
 
     def _make_model(self) -> LinearModel | Stack:
         update = self._read_update()

@@ -11,7 +11,7 @@ from manylabel_core.parameters import declared
 class PassiveAggressive(AggressiveLearner):
     """Passive-aggressive binary relevance: a separate linear model for each label.
 
-    Every label is a binary problem of its own: it has a linear score s, is predicted when that is above 0, and costs
+    Every label is a separate binary problem: it has a linear score s, is predicted when that is above 0, and costs
     the hinge loss l = max(0, 1 - y s) with y = +1 where it is relevant and -1 where it is not. Its weights move by
     tau y x, as little as the loss demands, with k = |x|^2:
 

@@ -18,7 +18,7 @@ SALT_DELTAS = MappingProxyType({STACKED: 2.0, "implicit": 2.0, GRADIENT: 1.0})
 class SALT(LinearThresholdingLearner):
     """SALT is second-order adaptive label thresholding.
 
-    The loss is that of `FALT`, Eq. (4). Every weight has a step size of its own, Algorithm 3: with the sum S
+    The loss is that of `FALT`, Eq. (4). Every weight has a separate step size, Algorithm 3: with the sum S
     of its squared gradients, the present one included, it moves by eta / (delta + sqrt(S)) times its
     gradient. Rare features so keep large steps.
 

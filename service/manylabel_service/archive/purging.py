@@ -1,6 +1,6 @@
 """Removes from an archive what models have forgotten.
 
-A model that has forgotten examples is another incarnation, with a timeline of its own. Once that one is archived, and a
+A model that has forgotten examples is another incarnation, with a separate timeline. Once that one is archived, and a
 catalogue names it, the objects of the former incarnations are deleted. Before that, an object is written for each that
 leads readers of older catalogues to the present timeline: it has the same positions and times.
 """

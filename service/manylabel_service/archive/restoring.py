@@ -1,4 +1,4 @@
-"""Makes a store of what an archive has.
+"""Restoration of a store from an archive.
 
 A document marks the store for as long as it is not complete. No server starts on a store with this mark; a second
 restore removes what the first has left.
@@ -66,7 +66,7 @@ OF_MODELS = (VERSIONS, LINEAGES)
 
 
 class RestoreRefused(ArchiveError):
-    """The store, or the selection, does not allow it; nothing was changed."""
+    """The store or the selection does not allow the restore; nothing was changed."""
 
 
 class Restored(NamedTuple):
@@ -126,7 +126,7 @@ async def restore(
 
 
 class _Restoring:
-    """Restores from one catalogue."""
+    """Restorer of one catalogue."""
 
     def __init__(
         self, place: Place, store: Store, settings: Settings, catalogue: StoreCatalogue, replaced: Replacements
@@ -141,14 +141,14 @@ class _Restoring:
     # -- before and after ---------------------------------------------------------------------------
 
     async def check(self, name: str | None) -> None:
-        """Raise RestoreRefused unless the store can take what is to be restored; remove what a dead restore left."""
+        """Raise RestoreRefused unless the store can receive the restore; remove remnants of an interrupted restore."""
         await self._check_idle()
         document = next(iter(await self._store.documents.all(RESTORE)), None)
         if document is not None:
             left = None if document.damaged else json.loads(document.value)["model"]
             if left != name:
                 what = "all of the archive" if left is None else f"--model {left}"
-                raise RestoreRefused(f"a restore of {what} into this store has not come to its end: run that one again")
+                raise RestoreRefused(f"a restore of {what} into this store is incomplete: repeat it")
             await self.wipe(name)
         if name is None:
             await self._check_empty()
@@ -160,7 +160,7 @@ class _Restoring:
                 "manylabel keys init"
             )
         if name is None and self._catalogue.closed and not self._of_kind(KEYS):
-            raise RestoreRefused("the archive is of a store with keys, of which none could be archived")
+            raise RestoreRefused("the store of this archive has keys, but none could be archived")
 
     async def _check_idle(self) -> None:
         """Raise RestoreRefused while a server uses the store."""
@@ -187,12 +187,12 @@ class _Restoring:
         return await self._store.documents.put(RESTORE, RESTORE, value, revision=revision)
 
     async def undo(self, name: str | None, mark: int) -> None:
-        """Remove what this restore has made, and the mark."""
+        """Remove the results of this restore, and its marker."""
         await self.wipe(name)
         await self._store.documents.delete(RESTORE, RESTORE, revision=mark)
 
     async def wipe(self, name: str | None) -> None:
-        """Remove what a restore has made."""
+        """Remove the results of a restore."""
         store = self._store
         await asyncio.to_thread(remove_stale, self._scratch)
         for record in await store.models.all():
@@ -243,9 +243,9 @@ class _Restoring:
         if found is None:
             raise RestoreRefused(f"the archive has no model {name!r}")
         if (follow := follow_of(found.spec)) is not None:
-            raise RestoreRefused(f"model {name!r} has no log of its own: it follows {follow.model!r}; restore that one")
+            raise RestoreRefused(f"model {name!r} has no separate log: it follows {follow.model!r}; restore that one")
         if without is not None and is_trained(found.spec):
-            raise RestoreRefused(f"model {name!r} is trained by jobs, and has no examples of its own")
+            raise RestoreRefused(f"model {name!r} is trained by jobs, and has no logged examples")
         restored = self._restored({name: await self._model(found, until, without)}, 0, 0)
         lineage = await LineageStore(self._store).find(name)
         return restored if without is None else restored._replace(receipt=lineage.receipts[-1])
@@ -374,7 +374,7 @@ class _Restoring:
         return position
 
     async def _state(self, archived: ArchivedLog, position: str) -> OnlineModel | None:
-        """Return the state at a position, checked as an upload is; None if nothing was learnt yet."""
+        """Return the state at a position, validated like an upload; None if nothing was learnt."""
         if position == START:
             return None
         past = PastStates(archived.record, archived.as_store)

@@ -62,7 +62,7 @@ class DatasetStore:
 
     Attributes
     ----------
-    uploads : those under way, which take room on the disk; snapshots that are uploaded are among them.
+    uploads : those in progress, which take room on the disk; snapshots that are uploaded are among them.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -95,14 +95,14 @@ class DatasetStore:
         options: Mapping[str, Any] | None = None,
         parts: Mapping[str, IO[bytes]] = MappingProxyType({}),
     ) -> DatasetMeta:
-        """Read a file and keep it as a dataset. Raises InvalidDataset, DatasetExists, LimitExceeded or StorageFull.
+        """Parse a file and store it as a dataset. Raises InvalidDataset, DatasetExists, LimitExceeded or StorageFull.
 
         Parameters
         ----------
         name : of the dataset; the caller has checked it.
         upload : the file, of `scratch_file`.
         format : one of `manylabel_core.datasets.FORMATS`.
-        options : of the reader; and ``train_rows``, how many rows, the first, are the split "train" ("test" the
+        options : of the reader; and ``train_rows``, the number of first rows that form the split "train" ("test": the
             others).
         parts : further files: "labels", the Mulan XML of an ARFF file; "label_details", titles, descriptions and URIs
             of labels as JSON.
@@ -120,7 +120,7 @@ class DatasetStore:
         return record
 
     async def restore(self, record: DatasetMeta, data: bytes, details: Details) -> None:
-        """Store a dataset exactly as another store had it; the caller has checked it. Raises DatasetExists,
+        """Store an unchanged dataset of another store, which the caller has validated. Raises DatasetExists,
         LimitExceeded or StorageFull."""
         await self.check_free(record.name)
         id = ulid.new()
@@ -161,7 +161,7 @@ class DatasetStore:
             )
 
     async def _keep(self, stored: DatasetDocument, rows: AsyncIterable[bytes], details: Details) -> None:
-        """Store the blobs first, then the document; a failure leaves neither, or what `_collect_garbage` removes."""
+        """Store the blobs first, then the document; `_collect_garbage` removes the remains of a failure."""
         name = stored.record.name
         try:
             await self._store.blobs.put(stored.data_key, rows)
@@ -182,7 +182,7 @@ class DatasetStore:
         return (await self._find(name)).record
 
     async def details(self, name: str) -> Details:
-        """Return the names of its labels, how many rows have each, and how many have none known."""
+        """Return the label names, the number of rows of each, and the number of unlabelled rows."""
         stored = await self._find(name)
         try:
             details: Details = json.loads(await blob_bytes(self._store.blobs, stored.details_key))

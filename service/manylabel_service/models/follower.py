@@ -46,7 +46,7 @@ class Follower:
             except StorageUnavailable as error:
                 self._store_health.lost()
                 if not self._told:
-                    log.warning("store_unavailable", error=str(error), action="predictions go on; trying again")
+                    log.warning("store_unavailable", error=str(error), action="predictions continue; retrying")
                 self._told = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_SECONDS[1])

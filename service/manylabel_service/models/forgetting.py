@@ -68,7 +68,7 @@ async def ended_receipt(
 
 
 class Forgetter:
-    """Forgets examples of the models of one store, and keeps the receipts.
+    """Forgets examples of the models of one store, and stores the receipts.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ class Listing:
         return {name for name, hosted in self._resident.items() if hosted.serving}
 
     def described(self, record: ModelMeta) -> dict[str, Any]:
-        """Return what the list shows of a model that is not in memory; raise as `read_spec`."""
+        """Return the list entry of a model that is not in memory; raises like `read_spec`."""
         spec, follow = read_spec(record.spec), follow_of(record.spec)
         if isinstance(spec, TrainedSpec):
             return {"name": spec.name, "algorithm": spec.algorithm, "loaded": False}

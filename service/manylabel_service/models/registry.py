@@ -141,7 +141,7 @@ class Registry:
         except StorageUnavailable as error:
             await self._store.models.find(record.name)  # if that fails too, it is not for this model
             log.warning(
-                "model_restore_failed", model=record.name, error=str(error), action="trying again when asked for"
+                "model_restore_failed", model=record.name, error=str(error), action="retried on the next request"
             )
 
     async def _restored(self, record: ModelMeta) -> HostedModel:
@@ -179,7 +179,7 @@ class Registry:
             membership.ask_no_more(record)
 
     async def stop(self) -> None:
-        """Finish pending requests, then take last snapshots one after the other, each as large as its model."""
+        """Finish pending requests, then take the last snapshots one at a time."""
         self.ready = False
         for replica in self.resident():
             replica.stop_changes()
@@ -338,7 +338,7 @@ class Registry:
     async def create(
         self, spec: ModelSpec, state: OnlineModel | None = None, follow: Follow | None = None
     ) -> HostedModel:
-        """Create a model, ready to learn; a given state is consumed and continued.
+        """Create a model that is ready to learn, continuing a given state.
 
         A model that follows another may still be catching up when it is returned. Raises NotReady, ModelExists,
         LimitExceeded, DurabilityUnavailable or StorageError.
@@ -407,7 +407,7 @@ class Registry:
         return stored_spec(spec, self.in_use.versions.replay_version)
 
     def described(self, replica: HostedModel) -> dict[str, Any]:
-        """Return what the list shows of a model that does not serve yet."""
+        """Return the list entry of a model that does not serve yet."""
         return self._listing.described(replica.record)
 
     async def followers(self, name: str) -> Sequence[str]:
@@ -419,7 +419,7 @@ class Registry:
         return [each.name for each in followers_of(record, await self._store.models.all())]
 
     async def promote(self, name: str, key: IdempotencyKey | None, key_id: str | None) -> tuple[Promotion, bool]:
-        """Have a follower take the place of its leader; return also whether a request with the key has done it before.
+        """Replace a leader by its follower; return also whether an earlier request with the key did it.
 
         Raises
         ------
@@ -573,7 +573,7 @@ class Registry:
         replica.evict()
 
     def _replaced(self, record: ModelMeta) -> None:
-        """Let a model go that another has taken the place of; requests that wait are answered by the other."""
+        """Release a replaced model; waiting requests use its successor."""
         replica = self._replicas.get(record.name)
         if replica is not None and replica.record.incarnation == record.incarnation:
             replica.handle_error(ModelGone(record.name, record.incarnation))

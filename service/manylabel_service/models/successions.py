@@ -82,7 +82,7 @@ class Successions:
 
         Parameters
         ----------
-        busy : makes the error that is raised if another change, with an id, is under way.
+        busy : makes the error that is raised if another change, with an id, is running.
         """
         while True:
             found = await self.lineages.find(record.name)
@@ -195,13 +195,13 @@ class Successions:
     # -- when something is wrong ------------------------------------------------------------------
 
     async def run(self) -> None:
-        """End what owners that are gone have left, until cancelled."""
+        """Complete the requests of dead owners, until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(POLL_SECONDS)
 
     async def look(self) -> None:
-        """End once what owners that are gone have left."""
+        """Complete the requests of dead owners once."""
         with suppress(StorageUnavailable):
             for name, lineage in (await self.lineages.intact()).items():
                 if lineage.running is not None and not self._is_owned(lineage):
@@ -213,7 +213,7 @@ class Successions:
                         log.exception("recovery_failed", model=name)
 
     async def stop(self) -> None:
-        """Give up what is under way here."""
+        """Abort the changes running here."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -223,7 +223,7 @@ class Successions:
         return lineage.owner in {member.id for member in self._membership.members}
 
     async def _recovered(self, name: str, reason: str) -> None:
-        """End what is under way as soon as the store can be reached."""
+        """Complete the running request as soon as the store is reachable."""
         pause = 0.1
         while True:
             try:
@@ -235,7 +235,7 @@ class Successions:
                 return
 
     async def recover(self, name: str, reason: str = "the server that worked on it has ended") -> None:
-        """End what is under way: if the successor has the name, what is left to do; else it has failed.
+        """Complete the running change if the successor has the name; else mark it as failed.
 
         Raises
         ------

@@ -95,7 +95,7 @@ from manylabel_service.storage import (
 T = TypeVar("T")
 
 ALIKE_AMONG = 20
-"""Times as many candidates as are wanted are looked at for what is alike."""
+"""Times as many candidates as are wanted are examined for what is alike."""
 
 
 class Replica(HostedModel):
@@ -111,7 +111,7 @@ class Replica(HostedModel):
 
     Attributes
     ----------
-    follow : the log of another model that it learns from; None: it has a log of its own.
+    follow : the log of another model that it learns from; None: it has a separate log.
     """
 
     _answered = (DurabilityUnavailable, LogTrimmed, LogLost)
@@ -172,7 +172,7 @@ class Replica(HostedModel):
 
     @property
     def weighed_at(self) -> str:
-        """Position at which `nbytes` holds: the current one."""
+        """Current position, at which `nbytes` was computed."""
         return self._applier.model.position
 
     @property
@@ -272,7 +272,7 @@ class Replica(HostedModel):
         if self.follow is None:
             super().start()
         else:
-            self._refusal = lambda: NotReady(f"model {self.name!r} has caught up to position {self.position} only")
+            self._refusal = lambda: NotReady(f"model {self.name!r} has only reached position {self.position}")
         self._applier.start()
 
     @property
@@ -366,7 +366,7 @@ class Replica(HostedModel):
         Parameters
         ----------
         xs : examples.
-        at_least : a position that the answer must not be older than; waited for, within limits.
+        at_least : a position that the response must not be older than; waited for, within limits.
         probabilities : whether to answer them too.
         explainer : says why the labels were predicted.
         """
@@ -434,7 +434,7 @@ class Replica(HostedModel):
         if version is not None:
             await self._prediction_store.put_answers(ids, predictions, version)
             return
-        # Predictions that leave out hidden labels are kept with the columns of the labels they have.
+        # Predictions that omit hidden labels are kept with the columns of the labels they have.
         columns_of = self.model.labels.lookup if self.model.hidden else None
         await self._prediction_store.put(ids, xs, predictions, columns_of, records)
 
@@ -552,12 +552,12 @@ class Replica(HostedModel):
         key : of the request; a retry is answered as the first was.
         want_predictions : whether to answer what was predicted for each example just before it was learnt.
         want_probabilities : whether to answer, with them, the probabilities just before.
-        prediction_ids : of the kept predictions that the examples are the truth of; none is told a label twice.
+        prediction_ids : of the stored predictions that the examples are the truth of; none is told a label twice.
         served : the scores that were answered then, of each, as `StoredPrediction` has them.
         answered : by which version of a trained model, of each.
         decisions : that were served then, of each, where precision was promised.
         stream : where the examples stand in a stream; lines learnt before are skipped.
-        refuse_each : whether examples are refused one by one, and the others learnt; the answer has the errors then.
+        refuse_each : whether examples are refused one by one, and the others learnt; the response has the errors then.
         deadline : time.monotonic() at which the update is refused if those before it are not done; without one it
             waits for as long as it takes.
 
@@ -816,7 +816,7 @@ class Replica(HostedModel):
         return await HistoryReader(self.record, self._store).find(position)
 
     async def verify(self) -> Verified:
-        """Compare the states that are stored, the present one last, with what the history gives. Raises BeforeHistory,
+        """Compare the stored states, the present one last, with the replayed history. Raises BeforeHistory,
         HistoryDamaged, NotReady, LimitExceeded, StorageError or ModelGone."""
         await self.take_snapshot()
         return await PastStates(self.record, self._store).verify(self._in_use.versions.format)
@@ -824,7 +824,7 @@ class Replica(HostedModel):
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int
     ) -> list[Entry]:
-        """Return entries of the log, earliest first: at most `limit`, and about as many bytes as given.
+        """Return entries of the log, earliest first: at most `limit` entries and about the given bytes.
 
         Parameters
         ----------
@@ -834,7 +834,7 @@ class Replica(HostedModel):
         Raises
         ------
         ModelFollows
-            It has no log of its own.
+            It follows another model.
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
         """
         self.check_serving()
@@ -864,7 +864,7 @@ class Replica(HostedModel):
     async def begin_follower(
         self, spec: ModelSpec, *, from_start: bool, until: str | int | None
     ) -> tuple[ModelSpec, OnlineModel | None, Follow]:
-        """Return the spec of a follower, the state that it begins with (None: an empty one), and what it learns.
+        """Return the spec of a follower, its initial state (None: empty), and the log that it learns.
 
         Parameters
         ----------
@@ -879,7 +879,7 @@ class Replica(HostedModel):
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
         """
         if self.follow is not None:
-            raise InvalidField(("follow", "model"), f"must have a log of its own: it follows {self.follow.model!r}")
+            raise InvalidField(("follow", "model"), f"must have a separate log: it follows {self.follow.model!r}")
         await self.sync()
         self.check_serving()
         spec = spec_of_follower(spec, self.model.online_spec)
@@ -894,7 +894,7 @@ class Replica(HostedModel):
         elif until is not None:
             end = until = await reader.find(until)
         if isinstance(end, str) and position_key(end) < position_key(begin):
-            raise InvalidField(("follow", "until"), f"must not be before the beginning, position {begin}")
+            raise InvalidField(("follow", "until"), f"must not be before the start, position {begin}")
         follow = Follow(
             model=self.name,
             incarnation=self.record.incarnation,

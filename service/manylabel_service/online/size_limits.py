@@ -66,7 +66,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None
 def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -> None:
     """Check the initial columns and bytes of a model, from its spec or its initial state.
 
-    A model that is given limits has to be able to reach them: it counts as if it had.
+    A model that is given limits must be able to reach them: it counts as if it had.
     """
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     nbytes = spec.learner().nbytes_after(n_features, n_labels, 0, 0)

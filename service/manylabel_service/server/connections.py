@@ -61,12 +61,12 @@ class ConnectionLimits:
         telemetry.watch_connections(lambda: len(self._connections), lambda: self._unsent_bytes)
 
     def start(self, connections: Set[Any]) -> None:
-        """Look after the connections in a set from now on, on the running event loop; uvicorn keeps the set."""
+        """Start monitoring the connections in a set of uvicorn on the running event loop."""
         self._connections = connections
         self._schedule()
 
     def stop(self) -> None:
-        """Look after them no more."""
+        """Stop monitoring the connections."""
         if self._timer is not None:
             self._timer.cancel()
 

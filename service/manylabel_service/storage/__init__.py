@@ -1,4 +1,4 @@
-"""Storage: one protocol for all that a server keeps, and two stores that implement it."""
+"""Storage: one protocol for the data of a server, and two stores that implement it."""
 
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.background import open_in_thread

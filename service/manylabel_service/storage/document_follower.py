@@ -1,4 +1,4 @@
-"""A cursor over the documents of one kind, for processes that follow what other processes change."""
+"""Cursor over the documents of one kind, to follow the changes of other processes."""
 
 import time
 from typing import NamedTuple
@@ -42,7 +42,7 @@ class DocumentFollower:
         self._whole_at: float | None = None
 
     def restart(self) -> None:
-        """Have the next poll return all documents, after those of the last one could not be taken in."""
+        """Make the next poll return all documents, because those of the last one were not processed."""
         self._revisions, self._seen, self._whole_at = {}, 0, None
 
     async def poll(self, whole: bool = False) -> Poll:

@@ -1,4 +1,4 @@
-"""The store that the settings name."""
+"""Opening of the store named by the settings."""
 
 from pathlib import Path
 from typing import Protocol

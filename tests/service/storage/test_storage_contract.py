@@ -580,7 +580,7 @@ async def test_a_snapshot_from_before_the_trimmed_start_is_refused(store: Store)
     assert [s.position for s in await store.snapshots.all(record)] == [written[1].position]
 
 
-# -- kept predictions -----------------------------------------------------------------------------
+# -- stored predictions -----------------------------------------------------------------------------
 
 
 async def test_predictions_are_kept_by_id_and_model(new_store: NewStore) -> None:

@@ -1,4 +1,4 @@
-"""Descriptions that several batch learners share are written here once, and put into their docstrings."""
+"""Shared descriptions of batch learners, inserted into their docstrings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ n_features_in_, feature_names_in_, label_names_ : int, ndarray, ndarray
 alpha_, beta_ : ndarrays of shape (n_samples, n_labels) and (n_label_sets, n_labels), float64
     Dual variables, with `warm_start`.""",
 }
-"""By the names that stand as `%(name)s` on lines of their own in docstrings."""
+"""By the names that stand as `%(name)s` on separate lines in docstrings."""
 
 Learner = TypeVar("Learner", bound=type)
 

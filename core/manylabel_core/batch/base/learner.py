@@ -149,7 +149,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return self.probabilities(self.label_scores(X))
 
     def explain(self, X: ArrayLike, labels: Sequence[int], k: int) -> list[Explanation]:
-        """Say which features of an example speak for some labels, and which against them.
+        """Explain the scores of some labels by the features of an example.
 
         A score is that of `decision_function`. A feature contributes its scaled value times its weight: one that is
         standardised counts by how far it is from its mean.
@@ -201,7 +201,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return tags
 
     def _begin(self, X: Any, Y: Any, label_names: Iterable[str] | None) -> tuple[Any, NDArray[np.int8]]:
-        """Check the input of `fit` and remember what it is about; X is scaled."""
+        """Check the input of `fit`, and store its names and scaling; returns X scaled."""
         if isinstance(X, Mapping):
             raise ValueError("X must be an array, a data frame or a sparse matrix, not a mapping")
         if self.kernel == "precomputed" and self.scaling != "none":
@@ -218,7 +218,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return self._scaled(checked), signs
 
     def _scaled(self, X: Any) -> Any:
-        """Return checked rows as the model sees them."""
+        """Return checked and scaled rows."""
         return X if self.scaling_ is None else self.scaling_(X)
 
     def _checked(self, X: Any, *, reset: bool, name: str = "X") -> Any:
@@ -242,7 +242,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return sp.csr_array(X) if is_sparse(X) else X
 
     def _make_kernel(self, X: Any) -> Kernel:
-        """Return the kernel, its width taken from X where it has to be, and kept as `gamma_`."""
+        """Return the kernel, with its width from X if necessary, stored as `gamma_`."""
         gamma = 1.0
         if not isinstance(self.gamma, str):
             gamma = float(self.gamma)
@@ -257,7 +257,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
     def _problem(
         self, X: Any, signs: NDArray[np.int8], *, equality: bool, constant: float = 0.0
     ) -> KernelProblem | LinearProblem:
-        """Return the examples as a solver takes them; `constant` is the square of a regularised constant feature."""
+        """Return the examples for a solver; `constant` is the square of a regularised constant feature."""
         self._check_precomputed(X)
         kernel = replace(self._make_kernel(X), constant=constant)
         options: dict[str, Any] = {"equality": equality, "n_threads": self.n_threads, "seed": self._seed()}
@@ -283,7 +283,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return random
 
     def _keep_model(self, model: Expansion | Weights) -> None:
-        """Keep what predicts; with a linear kernel as weights, otherwise the examples that have a coefficient."""
+        """Store the model: weights for a linear kernel, otherwise the examples with a coefficient."""
         self._forget(*_MODEL)
         self.intercept_ = np.asarray(model.intercept, dtype=np.float64)
         if isinstance(model, Weights):
@@ -339,7 +339,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return {"X": _without_columns(rows, held) if self.kernel == "precomputed" else rows}
 
     def _row_bytes(self, X: Any) -> int:
-        """Return bytes that the scores of one row need on the way."""
+        """Return the temporary bytes for the scores of one row."""
         return 8 * max(len(self.intercept_), X.shape[1] if hasattr(self, "coef_") else len(self.dual_coef_))
 
 

@@ -1,4 +1,4 @@
-"""Batch learners decide by cuts and tell probabilities, both from fits that leave out a fold of the rows each."""
+"""Decisions of batch learners: thresholds and probabilities, fitted to out-of-fold scores."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class DecidingLearner(BaseEstimator):
         return self.chooses_cuts or bool(self.calibrate)
 
     def parts(self, n_samples: int, n_labels: int) -> Parts:
-        """Return the folds of labelled rows that `fit` makes out-of-fold scores with; none where none are needed."""
+        """Return the folds of labelled rows for out-of-fold scores; empty if they are not needed."""
         if not self.needs_folds:
             return []
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -70,7 +70,7 @@ class DecidingLearner(BaseEstimator):
         return cast(Self, clone(self).set_params(optimise="none", calibrate=None, warm_start=False))
 
     def fit_decisions(self, scores: ArrayLike, Y: Any, parts: Parts, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose cuts and curves as the parameters say.
+        """Fit thresholds and curves by the parameters.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class DecidingLearner(BaseEstimator):
         Raises
         ------
         ValueError
-            If there are none.
+            If none were fitted.
         """
         if self.curves_ is None:
             raise ValueError(
@@ -120,7 +120,7 @@ class DecidingLearner(BaseEstimator):
             try:
                 fold.fit(**self._without(given, rows[held]))
             except TooFewRows as error:
-                warnings.warn(f"neither cuts nor probabilities: a fold cannot be learnt, {error}", stacklevel=4)
+                warnings.warn(f"no thresholds or probabilities: a fold cannot be learnt, {error}", stacklevel=4)
                 return
             if told.stopped:
                 return
@@ -129,7 +129,7 @@ class DecidingLearner(BaseEstimator):
             self.fit_decisions(scores, Y, parts, given.get("sample_weight"))
 
     def _forget_decisions(self) -> None:
-        """Let a label be predicted where its score is above 0, without probabilities."""
+        """Set thresholds of 0, without probabilities."""
         self.threshold_ = np.zeros(len(self.intercept_))
         self.curves_ = None
 
@@ -148,7 +148,7 @@ class DecidingLearner(BaseEstimator):
 
 
 class _Told:
-    """A fit tells its progress through this to its caller's callback, with the fold, until that asks for the end."""
+    """Adapter that reports the progress of a fit, with its fold, to a callback until that requests the end."""
 
     def __init__(self, callback: Any) -> None:
         self._callback = callback
@@ -162,7 +162,7 @@ class _Told:
 
 
 def deciding(fit: Fit) -> Fit:
-    """Let a `fit` choose cuts and curves when it has learnt, if that is asked for and it was not stopped."""
+    """Decorator of `fit` that fits thresholds and curves afterwards, unless not requested or stopped."""
     parameters = signature(fit)
 
     @wraps(fit)
@@ -184,7 +184,7 @@ def deciding(fit: Fit) -> Fit:
 
 
 def taken(matrix: Any, rows: Rows) -> Any:
-    """Return some rows of what a fit takes for a matrix."""
+    """Return some rows of an input of `fit`."""
     if is_sparse(matrix):
         return sp.csr_array(matrix)[rows]
     return matrix.iloc[rows] if hasattr(matrix, "iloc") else np.asarray(matrix)[rows]

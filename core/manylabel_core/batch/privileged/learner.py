@@ -1,4 +1,4 @@
-"""PrML and PrBR share parameters, privileged features, and what a later fit goes on from."""
+"""Base of PrML and PrBR: parameters, privileged features, and warm starts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class PrivilegedLearner(BatchLearner):
     privileged: int | str
 
     def to_linear(self) -> LinearScores:
-        """Return the weights Z and intercepts less the cuts alone, without what only learning needs.
+        """Return the weights Z and intercepts minus thresholds, without the training state.
 
         `FALT.from_linear` takes them, as it takes the model itself.
         """
@@ -84,7 +84,7 @@ class PrivilegedLearner(BatchLearner):
         return 0.3 if self.rho == math.inf else 3 * float(self.rho)
 
     def _keep_scores(self, Z: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
-        """Keep weights of shape (n_labels, n_features), and intercepts."""
+        """Store weights of shape (n_labels, n_features), and intercepts."""
         self._forget("coef_", "intercept_")
         self.coef_, self.intercept_ = np.ascontiguousarray(Z), intercept.copy()
 

@@ -1,4 +1,4 @@
-"""MLRL and SSMLRL share the alternation, and what it leaves in the estimator."""
+"""Base of MLRL and SSMLRL: the alternation and its fitted attributes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RelationshipLearner(BatchLearner):
         progress: ProgressCallback | None,
         weights: NDArray[np.float64] | None,
     ) -> None:
-        """Run the alternation and keep what it reached."""
+        """Run the alternation and store its result."""
         n_samples, n_labels = problem.signs.shape
         c = 1.0 / n_samples if weights is None else weights / weights.sum()
         alpha = self._start(problem.signs, c, equality=True)

@@ -1,4 +1,4 @@
-"""A map for each view, whose inner products are nearly those of an RBF kernel: by landmarks (Nystroem's method).
+"""Map of each view with inner products close to an RBF kernel, by landmarks (Nystroem's method).
 
 C. Williams, M. Seeger: Using the Nystroem method to speed up kernel machines, NIPS (2000). scikit-learn's `Nystroem`
 takes gamma before it draws landmarks; here the landmarks give the width, and a row may lack the view.

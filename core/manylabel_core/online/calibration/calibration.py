@@ -50,7 +50,7 @@ def make_calibration(calibrate: bool, optimise: str, fitted: bool = True) -> Cal
 
 
 class PlattParameters(NamedTuple):
-    """Curves say of each label how likely it is: the sigmoid of slope times margin plus intercept, bent at its end.
+    """Probability curves of labels: the sigmoid of slope times margin plus intercept, bent at the upper end.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class PlattParameters(NamedTuple):
 
 
 class Calibration:
-    """Calibration makes probabilities of the labels, and chooses decision thresholds by them.
+    """Calibration of probabilities, and tuning of decision thresholds.
 
     Every label has a logistic curve from score minus threshold to probability, fitted online, as in Gupta and Ramdas:
     Online Platt Scaling with Calibeating, ICML 2023. It never falls: probabilities are in the order of the scores.
@@ -96,7 +96,7 @@ class Calibration:
         self._n_labels = 0
 
     def reserve(self, n_labels: int) -> None:
-        """Take the memory for this many labels, changing nothing else."""
+        """Allocate memory for this number of labels, without other changes."""
         self._labels = _lengthened(self._labels, n_labels, self._start)
         if self._measure == _thresholds.MACRO_F1:
             self._counts = enlarged(self._counts, (len(self._counts), 1 + n_labels))
@@ -118,7 +118,7 @@ class Calibration:
             decide_rows(self._labels, self._counts, self._measure, self._patience, scores)
 
     def set_offsets(self, offsets: NDArray[np.float64], slopes: NDArray[np.float64]) -> None:
-        """Write how `decide` lowers the margin of every label: by its offset, times its slope; 0 and 1 for not at all.
+        """Write the offset and slope by which `decide` lowers the margin of every label (0 and 1: unchanged).
 
         Both are of shape (n_labels,).
         """
@@ -149,7 +149,7 @@ class Calibration:
         return PlattParameters(threshold, slope.copy(), intercept.copy(), float(self._bend[_logistic.BEND]))
 
     def forget(self, label: int) -> None:
-        """Forget what was seen of a label."""
+        """Reset a label."""
         self._labels[:, label] = self._start
         if self._measure == _thresholds.MACRO_F1:
             self._counts[:, 1 + label] = 0.0
@@ -181,7 +181,7 @@ class Calibration:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Take over a state for this number of labels; raise ValueError, changing nothing, if it is invalid."""
+        """Restore a state for this number of labels; raises ValueError, without changes, if it is invalid."""
         existing, labels, counts = (arrays[f"calibration.{name}"] for name in ("existing", "labels", "counts"))
         if existing.shape != (1,) or labels.shape != (len(RANGES), n_labels):
             raise ValueError(

@@ -41,7 +41,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def empty(cls, counts: NDArray[np.int64]) -> Pairs:
-        """Allocate room for this number of pairs of each label."""
+        """Allocate memory for this number of pairs per label."""
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         n = starts[-1]
         return cls(starts, np.empty(n, np.int32), np.empty(n, np.int8), np.empty(n))
@@ -90,7 +90,7 @@ def keep_active(pairs, B):  # type: ignore[no-untyped-def]
 
 @compiled
 def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, goal, state):  # type: ignore[no-untyped-def]
-    """Visit some labels one after the other."""
+    """Visit some labels in turn."""
     gap = 0.0
     before = np.empty(W.shape[1], W.dtype)
     for k in range(len(labels)):

@@ -1,4 +1,4 @@
-"""Compiled work on one label of the SVM+ dual: its objectives, and coordinate descent on what is not at its bound.
+"""Compiled functions for one label of the SVM+ dual: objectives, and coordinate descent on active variables.
 
 The privileged features of a kind k with the labels P_k, of those that the mask lists, are +1 in P_k and -1 elsewhere,
 so their products need the labels of P_k only. With `E_k` the sum of e over the kind, `h_l = sum_k E_k [l in P_k]`,
@@ -62,7 +62,7 @@ def excess(task, alpha, beta):  # type: ignore[no-untyped-def]
 
 @compiled
 def privileged_sums(task, label, alpha, beta, listed, sums):  # type: ignore[no-untyped-def]
-    """Write the number of privileged labels in each kind, (n_kinds,), and h with A and H behind it, (n_labels + 2,)."""
+    """Write the number of privileged labels in each kind, (n_kinds,), and h followed by A and H, (n_labels + 2,)."""
     E, _ = excess(task, alpha, beta)
     sums[:] = 0.0
     mask = task.mask[label]
@@ -186,7 +186,7 @@ def evaluate(  # type: ignore[no-untyped-def]
 
 @compiled
 def list_active(task, weights, margins, alpha, beta, slacks, pairs, kinds):  # type: ignore[no-untyped-def]
-    """Write which variables are not at their bound for good, points and kinds; give their numbers.
+    """Write the active variables, points and kinds; return their numbers.
 
     Where beta is not 0, a can move without e.
     """
@@ -323,7 +323,7 @@ def _shift(task, mask, listed, k, shift, change, beta, sums):  # type: ignore[no
 
 @compiled
 def _gain(t, g, g_r, bends, move, shift, back):  # type: ignore[no-untyped-def]
-    """Return what a step adds to the dual objective."""
+    """Return the gain of a step in the dual objective."""
     curvature, bend, cross = bends
     flat = move * t - shift * g - back * g_r
     return flat - 0.5 * (curvature * move * move + bend * (shift * shift + back * back)) - cross * shift * back
@@ -331,7 +331,7 @@ def _gain(t, g, g_r, bends, move, shift, back):  # type: ignore[no-untyped-def]
 
 @compiled
 def _step(t, g, g_r, bends, a, upper, beta, beta_r, apart):  # type: ignore[no-untyped-def]
-    """Return the best change of one a, of the e of its kind, and of the e of a kind r that has room.
+    """Return the best change of one a, of the e of its kind, and of the e of a kind r with slack.
 
     Maximises `_gain` where 0 <= a + move <= upper, beta + shift - move >= 0 and beta_r + back >= 0. `back` is the best
     one for the shift, which leaves a problem of two variables; if r has not that much room, it stays.
@@ -369,7 +369,7 @@ def _both(t, g, curvature, bend, a, upper, beta):  # type: ignore[no-untyped-def
 
 @compiled
 def _alone(t, curvature, a, upper):  # type: ignore[no-untyped-def]
-    """Return the best change of one a that has no part in e."""
+    """Return the best change of one a outside e."""
     if curvature > 0.0:
         return min(max(t / curvature, -a), upper - a)
     return upper - a if t > 0.0 else -a

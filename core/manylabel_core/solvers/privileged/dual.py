@@ -1,4 +1,4 @@
-"""The SVM+ dual with two slacks, for linear models of many labels that know more of their training examples.
+"""The SVM+ dual with two slacks, for linear models of many labels with privileged information.
 
 It is Eqs. (32) and (33) of docs/mathematics.md.
 
@@ -155,8 +155,8 @@ class Privileged:
         self.task = Task(by_label, *self.kinds, mask, *prices)
 
     def losses(self, F: Any, known: Matrix) -> NDArray[np.float64]:
-        """Return what w~ and the slacks cost each label at scores F, (n_labels,); w~ that miss a constraint are lifted
-        in place.
+        """Return the cost of w~ and the slacks of each label at scores F, (n_labels,); infeasible w~ are lifted in
+        place.
 
         Parameters
         ----------
@@ -209,8 +209,8 @@ def solve_privileged_dual(
         Variables of an earlier result, which are copied and made feasible for this problem.
     weights : ndarray of shape (n_labels, n_features), float64, optional
         Z of that result; with W its D, (rank, n_features). They follow from `start`, but for the rounding of the steps
-        that led there: with them, and the number of passes `done`, a solver that was stopped goes on bit for bit as if
-        it had not been.
+        that led there: with them, and the number of passes `done`, a stopped solver continues bit for bit as if it had
+        not been stopped.
     done : int
     tol : float
         Relative duality gap, (primal - dual) / |primal|, at which to stop.

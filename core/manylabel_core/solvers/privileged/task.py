@@ -1,4 +1,4 @@
-"""The SVM+ dual, as compiled code sees it, is a task over kinds of examples."""
+"""Representation of the SVM+ dual for compiled code: a task over kinds of examples."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Kinds(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """The variables are a feasible point of the dual, and the privileged weights of one of the primal.
+    """Variables: a feasible point of the dual, and the privileged weights of a primal point.
 
     Attributes
     ----------

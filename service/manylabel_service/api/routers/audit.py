@@ -28,7 +28,7 @@ def _read_time(value: object) -> object:
         time = datetime.fromisoformat(value)
         return rfc3339(int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
     except (ValueError, OverflowError):
-        raise ValueError("must be a time, as 2026-11-23T12:00:00Z") from None
+        raise ValueError("must be a time, such as 2026-11-23T12:00:00Z") from None
 
 
 _Cursor = Annotated[str, Field(pattern=CURSOR)]
@@ -60,9 +60,9 @@ async def read_audit(request: Request, context: ContextOf, query: Annotated[Audi
     requested although there are more."""
     audit = context.audit
     if audit is None or (files := audit.files) is None:
-        raise Problem("audit_not_kept", "this server keeps no audit that can be read; its operator can set audit_file")
+        raise Problem("audit_not_kept", "this server has no audit file to read; its operator can set audit_file")
     if query.before is not None and query.after is not None:
-        raise wrong("before", "must not be given together with after")
+        raise wrong("before", "cannot be combined with after")
     keep = _wanted(query, request.scope["access"])
     if query.after is not None:
         page = await audit.read_on(files, read_cursor(query.after), keep, query.limit)

@@ -75,7 +75,7 @@ class Upload(Parameters):
         """Return the label columns: a number, or names from a line of CSV. Raises a Problem."""
         if self.label_columns is None or _COUNT.fullmatch(self.label_columns):
             return None if self.label_columns is None else int(self.label_columns)
-        return _names("label_columns", self.label_columns, "a number of columns, or names with commas between them")
+        return _names("label_columns", self.label_columns, "a number of columns, or names separated by commas")
 
     def options(self) -> dict[str, Any]:
         """Return the options of the reader of the format. Raises a Problem for an option that the format lacks."""
@@ -91,12 +91,12 @@ class Upload(Parameters):
     def _parts(self, columns: int | list[str] | None) -> dict[str, Any]:
         """Return the kinds of the columns of a table, or of the fields of records. Raises a Problem."""
         if columns is not None and self.tags is not None:
-            raise wrong("label_columns", "goes without tags")
+            raise wrong("label_columns", "cannot be combined with tags")
         if columns is None and self.tags is None:
             if self.format != "ndjson":
                 raise wrong("label_columns", f"is missing: {self.format} needs it, or tags")
             if self.separator is not None:
-                raise wrong("separator", "is for a field that has labels, which label_columns names")
+                raise wrong("separator", "needs label_columns, which names the field with labels")
             if self.weight is not None:
                 raise wrong(
                     "weight", "is only for records with label_columns; items with x and y have their weight in weight"
@@ -109,7 +109,7 @@ class Upload(Parameters):
             "label_columns": abs(columns) if isinstance(columns, int) else columns,
             "tags": self.tags,
             "separator": self.separator,
-            "ignore": self.ignore and _names("ignore", self.ignore, "names with commas between them"),
+            "ignore": self.ignore and _names("ignore", self.ignore, "names separated by commas"),
             "text": None if self.text is None else _text(self.text),
             "weight": self.weight,
         }
@@ -120,7 +120,7 @@ def _text(text: str) -> dict[str, Any]:
     try:
         if text.lstrip().startswith("{"):
             return text_to_dict(Text.model_validate_json(text))
-        names = _names("text", text, "names with commas between them, or an object")
+        names = _names("text", text, "names separated by commas, or an object")
         return text_to_dict(Text(fields=names))
     except ValidationError as error:
         first = error.errors()[0]

@@ -95,7 +95,7 @@ async def rename_label(request: Request, context: ContextOf, name: str) -> Respo
 )
 async def merge_label(request: Request, context: ContextOf, name: str) -> Response:
     """Retires a label, and lets its names, old ones included, stand for another label from this point of the log on.
-    The other label keeps what it has learnt, and takes over nothing from the merged one."""
+    The other label retains what it has learnt, and takes over nothing from the merged one."""
     return await _relabel(request, context, name, schemas.MergeRequest)
 
 

@@ -54,8 +54,8 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
 )
 async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """Creates an online model: empty, initialised from a version of a trained one, or a fork, which begins with the
-    state of another model at a position or time. A follower learns from the log of another model, with a spec of its
-    own, and takes no updates. The header Location has its address."""
+    state of another model at a position or time. A follower learns from the log of another model, with its own spec,
+    and accepts no updates. The header Location has its address."""
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
     check_all_known({**document, "parents": None} if names_of_clients else document, ())
@@ -124,10 +124,10 @@ async def _begin(
 
 
 async def _forked(context: Context, name: str, source: schemas.ForkSource, document: Any) -> HostedModel:
-    """Create a model that begins as another one was; it knows nothing of the requests to that one."""
+    """Create a model from the state of another one, without its requests."""
     for field in document:
         if field not in ("name", "fork"):
-            raise invalid((field,), "must be left out: a fork has what the other model has")
+            raise invalid((field,), "must be omitted: a fork takes it from the other model")
     try:
         at = None if source.at is None else read_moment(source.at)
     except ValueError as error:
@@ -144,7 +144,7 @@ async def _followed(
     """Create a model that learns from the log of another."""
     for field in ("init_from", "fork", "groups", "parents", "promise"):
         if getattr(wanted, field):
-            raise invalid((field,), "must be left out: a follower has what the other model has")
+            raise invalid((field,), "must be omitted: a follower takes it from the other model")
     if wanted.details:
         raise invalid(("labels",), "must be names without details: a follower has those of the other model")
     if source.model == spec.name:
@@ -212,8 +212,8 @@ async def delete_model(
 async def show_metrics(
     context: ContextOf, name: str, query: Annotated[WhichVersion, from_query(WhichVersion)]
 ) -> Response:
-    """Returns prequential metrics: every example is predicted before it is learnt. Those of a trained model are of the
-    predictions of one version, by their delayed labels."""
+    """Returns prequential metrics: every example is predicted before it is learnt. For a trained model, they rate the
+    predictions of one version by their delayed labels."""
     found = await measured(context, name, query.version)
     return json_answer({**found.state.measures(), **found.place})
 
@@ -329,12 +329,12 @@ def _check_name(name: str) -> None:
 
 
 def _model(file: IO[bytes], size_bytes: int, settings: Settings) -> OnlineModel:
-    """Return what a snapshot in a file has learnt; the memory of its bytes is the system's, which may take it back."""
+    """Return the model of a snapshot file, whose bytes are memory-mapped."""
     data = mmap(file.fileno(), size_bytes, flags=MAP_PRIVATE) if size_bytes else b""
     try:
         model = OnlineModel.from_bytes(memoryview(data), partial(check_arrays, settings=settings), requests=False)
     except DamagedState as error:
-        raise invalid((), f"must be a snapshot as it was downloaded: {error}") from error
+        raise invalid((), f"must be an unchanged downloaded snapshot: {error}") from error
     if model.answers is not None:
         raise invalid((), "must be a snapshot of a model that learns online")
     return model

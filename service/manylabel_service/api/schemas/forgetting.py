@@ -35,7 +35,7 @@ class ForgetReceipt(ResponseModel):
     model: str
     """Name of the model."""
     status: Literal["running", "done", "failed"]
-    """Whether it is under way, done, or failed; then nothing has changed."""
+    """Whether it is in progress, done, or failed; then nothing has changed."""
     created: str
     """When it was requested: RFC 3339, UTC."""
     ended: str | None
@@ -68,7 +68,7 @@ class ForgetReceipt(ResponseModel):
     replay_version: int | None
     """Replay version by which both were computed."""
     kept: list[str]
-    """Copies that are not deleted, and have to be looked at: forks, datasets, versions, downloads."""
+    """Copies that are not deleted, and must be looked at: forks, datasets, versions, downloads."""
     beyond_reach: list[str]
     """Copies that the server cannot delete."""
     archive: Literal["pending", "purged"] | None
@@ -86,7 +86,7 @@ class ForgetReceipts(ResponseModel):
 
 
 class Verification(ResponseModel):
-    """Comparison of stored states with what the history gives."""
+    """Comparison of stored states with the replayed history."""
 
     equal: bool
     """Whether all are equal, bit for bit."""

@@ -15,8 +15,8 @@ _Measured = create_model(
     "BaselineMeasures",
     __base__=ResponseModel,
     __module__=__name__,
-    __doc__="""Metrics of a predictor that ignores the features: for each example it predicts the labels frequent in the
-    examples before. All are null without examples.""",
+    __doc__="""Metrics of a predictor that ignores the features: for each example it predicts the most frequent labels
+    of earlier examples. All are null without examples.""",
     **{name: (float | None, Field(description=MEASURES[name].text)) for name in STREAMED},  # type: ignore[call-overload]
 )
 
@@ -110,7 +110,7 @@ class GateOfPromise(ResponseModel):
 
 
 class NumbersOfPromise(ResponseModel):
-    """Numbers of what was applied and settled, by true labels; shares are null where there is nothing to divide by."""
+    """Counts of applied labels and settled examples, by true labels; shares are null if undefined."""
 
     applied: int
     """Number of labels applied unseen of which the truth is known."""
@@ -146,14 +146,14 @@ class LabelOfPromise(ResponseModel):
 
 
 class RecallAtPrecision(ResponseModel):
-    """The recall that could be had at a precision."""
+    """Recall at a precision."""
 
     precision: float
     recall: float
 
 
 class AccountOfPromise(PromiseOfModel):
-    """The account of a promise of precision. Only true labels told by people count."""
+    """Account of a promise of precision. Only true labels from people count."""
 
     gate: GateOfPromise
     """State of labels that may be applied unseen."""
@@ -172,7 +172,7 @@ class AccountOfPromise(PromiseOfModel):
 
 
 class MetricsOfSource(ResponseModel):
-    """Agreement of predictions with the labels of a source other than people; null where nothing can be divided."""
+    """Agreement of predictions with the labels of a source other than people; null if undefined."""
 
     examples: int
     """Number of examples with labels of this source."""
@@ -417,7 +417,7 @@ class ModelStatus(At, _Spec):
     """Status of an online model."""
 
     follow: FollowOfModel | None = None
-    """The log of another model that this one learns from; absent for a model with a log of its own."""
+    """The log of another model that this one learns from; absent for a model with a separate log."""
 
     updates: int
     """Number of examples that the model has learnt."""
@@ -444,11 +444,11 @@ class ModelStatus(At, _Spec):
 
 
 class StoredModel(_Spec):
-    """Online model that is not in the memory of this server; the next request loads it. A new follower is described so
+    """Online model that is not in the memory of this server; the next request loads it. A new follower has this form
     while it catches up."""
 
     follow: FollowOfModel | None = None
-    """The log of another model that this one learns from; absent for a model with a log of its own."""
+    """The log of another model that this one learns from; absent for a model with a separate log."""
     loaded: Literal[False]
 
 
@@ -571,7 +571,7 @@ class ReplicaDescription(ResponseModel):
     models: dict[str, str]
     """Positions of the models in memory; at most 1,000."""
     withheld: dict[str, str]
-    """Models that the process must not serve, each with the error code; another release has to serve them."""
+    """Models that the process must not serve, each with the error code; another release must serve them."""
 
 
 class Replicas(ResponseModel):

@@ -169,7 +169,7 @@ class _Explaining(_Predicting):
     only: Patterns | None = None
     """Labels to include: names, or prefixes of names that end in `*`."""
     except_: Patterns | None = Field(default=None, alias="except")
-    """Labels to leave out: names, or prefixes of names that end in `*`."""
+    """Labels to omit: names, or prefixes of names that end in `*`."""
     explain: Annotated[int, Field(strict=True, ge=0, le=MAX_EXPLAIN)] = 0
     """Number of features to list for and against each predicted label, those with the largest contributions; 0 lists
     none. Linear models only."""
@@ -430,7 +430,7 @@ class SnapshotRequest(_Request):
     @classmethod
     def _no_position(cls, name: str | None) -> str | None:
         if name is not None and re.match(POSITION, name):
-            raise ValueError("must have a letter, a dot or an underscore: this is how positions are written")
+            raise ValueError("must have a letter, a dot or an underscore; otherwise it is a position")
         return name
 
 
@@ -525,7 +525,7 @@ class ModelRequest(ModelSpec):
     """Null: the model starts empty. Otherwise it starts with the state of another model, with its algorithm,
     parameters, features and labels; only a name may be set as well."""
     follow: FollowSource | None = None
-    """Null: the model has a log of its own. Otherwise it learns what another model learns, with a spec of its own, and
+    """Null: the model has its own log. Otherwise it learns what another model learns, with its own spec, and
     takes no updates."""
     groups: _Groups = Field(default_factory=list)
     """Groups of labels that exclude each other."""

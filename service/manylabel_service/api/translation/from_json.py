@@ -1,4 +1,4 @@
-"""Items of a request as the examples that models take."""
+"""Conversion of items of a request to examples."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -46,7 +46,7 @@ def read_position(value: str) -> str:
             return value
     except ValueError:
         pass
-    raise ValueError("must be a position that an answer of this model had")
+    raise ValueError("must be a position from a response of this model")
 
 
 def read_moment(value: str) -> str | int:
@@ -57,7 +57,7 @@ def read_moment(value: str) -> str | int:
         at = datetime.fromisoformat(value)
         if at.tzinfo is not None and len(value) <= MAX_TIME_CHARACTERS:
             return unix_ms(at)
-    raise ValueError("must be a position of the model's log, or a time with an offset, as 2026-11-27T10:03:00Z")
+    raise ValueError("must be a position of the model's log, or a time with an offset, such as 2026-11-27T10:03:00Z")
 
 
 def to_features(
@@ -117,7 +117,7 @@ def to_example(
     alone: type[UpdateItem] = UpdateItem,
     max_fields: int | None = MAX_FIELDS,
 ) -> Example:
-    """Return an item to learn, with its labels; raises as `to_features`. One that is no part of a batch is `alone`."""
+    """Return an item to learn, with its labels; raises as `to_features`. `alone` is the kind outside of a batch."""
     check_fields(item, at, max_fields)
     kind = UpdateItem if at else alone
     if _has_record(item):
@@ -222,7 +222,7 @@ def _sparse(x: SparseFeatures, at: Path, max_features: int) -> Features:
 
 
 def _lacks_some(values: NDArray[np.float32]) -> bool:
-    """Return whether some value is NaN, sooner than by looking at each: no other value makes their square NaN."""
+    """Return whether a value is NaN; a dot product detects it faster than a loop."""
     square = values.dot(values)
     return bool(square != square)
 

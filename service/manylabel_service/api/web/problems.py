@@ -141,7 +141,7 @@ class Problem(Exception):
     detail : what happened to this request, and what to do about it.
     errors : the places that are wrong, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or
         with ``"header"`` or ``"parameter"`` instead of ``"pointer"``.
-    headers : further headers of the answer.
+    headers : further headers of the response.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ def problem_of(error: ServiceError) -> Problem:
     """Return the response to an error of the service."""
     if isinstance(error, InvalidField):
         return invalid(error.path, error.detail)
-    # Damage is permanent, and so is an error that an operator has to fix before restarting the server.
+    # Damage is permanent, and so is an error that an operator must fix before restarting the server.
     heals = isinstance(error, StorageError) and STATUS_AND_TITLE[error.code][0] != 500 and getattr(error, "heals", True)
     seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if heals else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
@@ -239,9 +239,9 @@ def answering_errors(app: ASGIApp) -> ASGIApp:
 def _no_route(error: HTTPException, scope: Scope) -> Problem:
     """Return the problem of a request that no route matches; the framework raises nothing else."""
     if error.status_code != 405:
-        return Problem("not_found", "there is nothing at this address; see /docs")
+        return Problem("not_found", "this path does not exist; see /docs")
     matching = (route for route in scope["app"].routes if route.path_regex.match(scope["path"]))
     methods = {method for route in matching for method in getattr(route, "methods", None) or ()}
     allowed = ", ".join(sorted(methods))
-    detail = f"{scope['method']} is not possible here, only {allowed}"
+    detail = f"{scope['method']} is not allowed for this path, only {allowed}"
     return Problem("method_not_allowed", detail, headers={"Allow": allowed})

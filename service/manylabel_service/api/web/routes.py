@@ -33,7 +33,7 @@ RawHeaders = Sequence[tuple[bytes, bytes]]
 
 SECURITY_SCHEMES: dict[str, dict[str, str]] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key, or a token derived from one."},
-    "basic": {"type": "http", "scheme": "basic", "description": "The password is a key; any user name will do."},
+    "basic": {"type": "http", "scheme": "basic", "description": "The password is a key; any user name is accepted."},
     "apiKey": {"type": "apiKey", "in": "header", "name": "api-key", "description": "A key, or a token."},
 }
 """Ways to send a key, in OpenAPI."""

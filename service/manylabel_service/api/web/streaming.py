@@ -63,13 +63,13 @@ class Writer:
                 "slow_client_disconnected",
                 request_id=request_id,
                 path=path,
-                reason=f"it read nothing for {self._seconds:g} s",
+                reason=f"it received nothing for {self._seconds:g} s",
             )
             raise ClientDisconnect from None
 
 
 class DownloadSlots:
-    """Registry of running downloads; a slow client keeps its file open.
+    """Registry of running downloads; the file of a slow client stays open.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class DownloadSlots:
     def take(self) -> Iterator[None]:
         """Register a download; raise NotReady if `MAX_DOWNLOADS` are running."""
         if self.taken >= MAX_DOWNLOADS:
-            raise NotReady(f"{MAX_DOWNLOADS} downloads are under way, as many as the server has at a time")
+            raise NotReady(f"{MAX_DOWNLOADS} downloads are running, the limit of the server")
         self.taken += 1
         try:
             yield
@@ -149,7 +149,7 @@ E = TypeVar("E")
 class EventStream(Response, Generic[E]):
     """Response that sends events as they occur, until they end, the client disconnects, or the server stops.
 
-    The next event is asked for when the client has taken the one before: a slow one makes nothing pile up here.
+    The next event is requested when the client has taken the one before: a slow one makes nothing pile up here.
     sse-starlette takes twice the time for an event (16 us), and ends streams by a flag of the whole process, which it
     sets by replacing a method of uvicorn's.
 
@@ -158,7 +158,7 @@ class EventStream(Response, Generic[E]):
     events : closed at the end, if they can be.
     to_bytes : writes an event as `format_sse_event` does.
     greeting : a comment that is sent at once, so that the client knows that it is connected.
-    draining : ends the answer when it is set.
+    draining : ends the response when it is set.
     idle_seconds : a client that receives nothing for this time is disconnected.
     """
 
@@ -224,7 +224,7 @@ def resumable(pattern: str) -> dict[str, Any]:
         "name": LAST_EVENT_ID,
         "in": "header",
         "required": False,
-        "description": "The id of the last event seen; the events after it follow.",
+        "description": "Id of the last event received; the stream continues after it.",
         "schema": {"type": "string", "pattern": pattern},
     }
     return {"parameters": [parameter]}
@@ -236,8 +236,8 @@ def last_event_id(request: Request, read: Callable[[str], E], allowed: str) -> E
     Parameters
     ----------
     request : that may have it.
-    read : raises ValueError for what is no id.
-    allowed : what an id is, for the answer to one that is none.
+    read : raises ValueError for an invalid id.
+    allowed : description of a valid id, for errors.
     """
     values = [value for name, value in request.scope["headers"] if name == b"last-event-id"]
     if not values:

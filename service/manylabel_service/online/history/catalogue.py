@@ -1,6 +1,6 @@
 """Catalogue of the history of a model: a document that names its segments and its states.
 
-A blob is stored first, under a key of its own; it belongs to the history once the catalogue names it, which is changed
+A blob is stored first, under a separate key; it belongs to the history once the catalogue names it, which is changed
 by compare-and-set. So of two servers that store the same segment one succeeds, and what a server that died has left is
 removed by its age.
 """
@@ -46,7 +46,7 @@ class Segment(NamedTuple):
 
 
 class StoredState(NamedTuple):
-    """Snapshot at a position, which is retained as long as the history."""
+    """Snapshot at a position, retained with the history."""
 
     id: str
     position: str
@@ -112,7 +112,7 @@ class Catalogue(StoredModel):
         return self.model_copy(update={"states": tuple(states)})
 
     def beginning_at(self, begin: str, needed: Container[str]) -> Self:
-        """Return what is left if the history begins after a position; of the states before it the ids that are needed.
+        """Return the history after a position, with the ids of the earlier states that it needs.
 
         The segment that the position is in stays as a whole.
         """

@@ -92,7 +92,7 @@ class Lineage(StoredModel):
 
     @property
     def running(self) -> Receipt | Promotion | None:
-        """The change that is under way."""
+        """Running change."""
         latest: list[Receipt | Promotion] = [*self.receipts[-1:], *self.promotions[-1:]]
         return next((each for each in latest if each.status == "running"), None)
 

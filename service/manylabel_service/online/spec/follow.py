@@ -39,13 +39,13 @@ class Follow(BaseModel):
         return ModelMeta(self.model, self.incarnation, b"")
 
     def to_json(self) -> dict[str, Any]:
-        """Return what statuses and lists show of it."""
+        """Return the JSON for statuses and lists."""
         until = self.until if self.until_ms is None else rfc3339(self.until_ms)
         return {"model": self.model, "begin": self.begin, "until": until}
 
     @property
     def has_seed(self) -> bool:
-        """True if the state at `begin` is stored as the snapshot at `SEED`; otherwise it is that of an empty model."""
+        """True if the state at `begin` is stored as the snapshot at `SEED`; otherwise it is empty."""
         return self.begin != START
 
     def part_of(self, entries: Sequence[Entry]) -> list[Entry]:
@@ -60,7 +60,7 @@ class Follow(BaseModel):
 
 
 def follow_of(spec: bytes) -> Follow | None:
-    """Return which log a model follows, by its stored spec; None for a model that has a log of its own."""
+    """Return which log a model follows, by its stored spec; None for a model that has a separate log."""
     if b'"follow"' not in spec:
         return None
     document = json.loads(spec)

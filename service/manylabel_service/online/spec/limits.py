@@ -22,7 +22,7 @@ _Most = Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)]
 
 def _nameable(policy: Any) -> Any:
     if policy == "hash":
-        raise PydanticCustomError("label_hash", "must be reject or ignore: an answer could not name a hashed label")
+        raise PydanticCustomError("label_hash", "must be reject or ignore: a response could not name a hashed label")
     return policy
 
 
@@ -64,12 +64,12 @@ class ModelLimits(_Limit):
 
     @property
     def ignores(self) -> bool:
-        """True if a part of an example can be left out because of them."""
+        """True if a part of an example can be omitted because of them."""
         return any(limit.policy == "ignore" for limit in self.given)
 
     @property
     def hashes(self) -> bool:
-        """True if the names of features are not kept."""
+        """True if the names of features are not stored."""
         return self.features is not None and self.features.policy == "hash"
 
     @property
@@ -91,7 +91,7 @@ def limits_to_dict(limits: ModelLimits | None) -> dict[str, Any] | None:
 
 
 def most_of(limit: FeatureLimit | LabelLimit | None, policy: str) -> int | None:
-    """Return the most columns if it is this policy that keeps to them, else None."""
+    """Return the maximum number of columns if this policy enforces it, else None."""
     return limit.most if limit is not None and limit.policy == policy else None
 
 

@@ -1,4 +1,4 @@
-"""Parameters of the learners, as clients set them and the store keeps them.
+"""Parameters of the learners, as sent by clients and stored.
 
 The bounds in `manylabel_core` for clients are those of a service, where one example must not hold up all others. The
 learner decides which parameters go together: `ModelSpec` asks it.

@@ -1,4 +1,4 @@
-"""Immutable spec of a model, as a client creates it and the store keeps it."""
+"""Immutable spec of a model, as created by a client and stored."""
 
 from collections import Counter
 from typing import Annotated, Any, Literal, Self
@@ -46,7 +46,7 @@ def _at_most_max_bytes(name: str) -> str:
 
 
 def no_repeats(names: list[str]) -> list[str]:
-    """Return names of which none is repeated."""
+    """Return names after a check for duplicates."""
     for name, count in Counter(names).items():
         if count > 1:
             raise PydanticCustomError("name_repeated", "{name} is repeated", {"name": repr(name)})
@@ -142,7 +142,7 @@ class ModelSpec(Documented):
 
     @model_validator(mode="after")
     def _resolve(self) -> Self:
-        """Let the learner check its parameters and fill in defaults."""
+        """Validate the parameters by the learner, and set its defaults."""
         try:
             resolved = self.learner().resolved_params()
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""How a model reads the texts of records: a part of its spec, checked and filled in by core."""
+"""Text options in the spec of a model, validated and completed by core."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -13,7 +13,7 @@ _Span = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
 class Text(Documented):
-    """Settings of the tokeniser of texts; omitted ones are filled in."""
+    """Settings of the tokeniser; omitted ones get their defaults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -39,7 +39,7 @@ class Text(Documented):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, document: Any) -> Any:
-        """Let core check the settings and fill in defaults."""
+        """Validate the settings by core, and set its defaults."""
         if not isinstance(document, Mapping):
             return document
         known = {name: value for name, value in document.items() if name in cls.model_fields}
@@ -57,5 +57,5 @@ class Text(Documented):
 
 
 def text_to_dict(text: Text | None) -> dict[str, Any]:
-    """Return how texts are read, every choice made."""
+    """Return the complete text options."""
     return (text or Text()).model_dump(mode="json")

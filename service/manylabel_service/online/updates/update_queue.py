@@ -1,4 +1,4 @@
-"""Updates that wait for their place in the log and in the model."""
+"""Queue of the updates of a model."""
 
 import asyncio
 import math
@@ -28,7 +28,7 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A change waits: an update as `Admission` let it in, or a rollback, which needs no check and brings no growth.
+    """Queued change: an admitted update, or a rollback, which needs no check and adds nothing.
 
     It is refused if those before it are not done by the `deadline`.
     """
@@ -55,7 +55,7 @@ TIMED_EXAMPLES = 64
 
 
 class UpdateQueue:
-    """The updates of one model, from their acceptance to their answer.
+    """The updates of one model, from their acceptance to their response.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class UpdateQueue:
             timer.cancel()
 
     def take_group(self) -> list[Pending]:
-        """Take the updates for one append, oldest first; each must be answered. Reject those that waited too long."""
+        """Return the updates for one append, oldest first, to be resolved. Reject those that waited too long."""
         group: list[Pending] = []
         taken, room = 0, min(GROUP_EXAMPLES, self._rate.amount(GROUP_SHARE * self._max_seconds) or FIRST_EXAMPLES)
         now = self._clock()

@@ -35,7 +35,7 @@ class RedisLogs(Part):
 
     durabilities: frozenset[Durability] = frozenset(("log",))
     waits_for_disk = False
-    """Whether an append of durability ``fsync`` has to ask for the disk itself."""
+    """Whether an append of durability ``fsync`` must ask for the disk itself."""
 
     def __init__(self, engine: Engine, watcher: Watcher) -> None:
         self._engine = engine
@@ -56,7 +56,7 @@ class RedisLogs(Part):
         return await self._append(record, payloads, after, sync=durability == "fsync" and self.waits_for_disk)
 
     async def _append(self, record: ModelMeta, payloads: Sequence[bytes], after: str, sync: bool) -> list[Entry]:
-        """Add entries, and read those before them: one round trip, unless there is a lot to read."""
+        """Append entries, and read those before them, usually in one round trip."""
         keys = Keys.of(record)
         entries: list[Entry] = []
         checksums = pack(f"<{len(payloads)}I", *map(crc32, payloads))
@@ -170,7 +170,7 @@ def check_durability(durability: str) -> None:
 
 
 def _checked(record: ModelMeta, flat: Sequence[bytes], link: bytes) -> list[Entry]:
-    """Return entries that follow the one with a link; raise `ModelDamaged` where one does not fit."""
+    """Return the entries after the one with a link; raises `ModelDamaged` at a mismatch."""
     entries, expected = [], int(link)
     for id, value in zip(flat[::2], flat[1::2], strict=True):
         position, payload = id.decode(), value[:-LINK_BYTES]

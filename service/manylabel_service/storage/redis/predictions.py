@@ -1,4 +1,4 @@
-"""The kept predictions of a Redis store: a string each that expires, and their number and sizes."""
+"""The stored predictions of a Redis store: a string each that expires, and their number and sizes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Lua scripts: each happens in one step.
+"""Lua scripts, each atomic.
 
 They run on Redis 6.2 and later. Those of a model touch keys of one hash tag only (the names of snapshot chunks are
 made inside from the others). Each answers an array whose first element says how it went: ``ok`` or ``gone``,

@@ -39,7 +39,7 @@ class RedisStore:
     Parameters
     ----------
     address : of the server, or of any node of a cluster.
-    timeout_seconds : for a connection, and for an answer.
+    timeout_seconds : for a connection, and for a response.
     """
 
     shared = True

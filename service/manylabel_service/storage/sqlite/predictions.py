@@ -1,4 +1,4 @@
-"""The kept predictions of a SQLite store: a table of their own."""
+"""The stored predictions of a SQLite store: a separate table."""
 
 from collections.abc import Mapping, Sequence
 

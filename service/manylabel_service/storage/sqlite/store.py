@@ -42,7 +42,7 @@ class SQLiteStore:
 
     @gated
     async def cleaned(self) -> None:
-        """Wait until what has been deleted so far has left the disk as well."""
+        """Wait until data deleted so far is removed from the disk."""
         await self.engine.cleaned()
 
     @gated

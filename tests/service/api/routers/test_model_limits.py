@@ -126,4 +126,4 @@ def test_no_trained_model_is_made_of_hashed_features(
     client.post(f"{address}/update", json=item("a")).raise_for_status()
     job = {"model": "made", "trainer": "m3l", "data": {"stream": address.rsplit("/", 1)[1], "last": 5}}
     problem = refused(client.post("/v1/jobs", json=job), 422, "invalid_request", "/data/stream")
-    assert "hashes no features" in problem["detail"]
+    assert "without hashed features" in problem["detail"]

@@ -1,4 +1,4 @@
-"""The table of kept predictions; each method is one short transaction, since appends wait for the same thread."""
+"""The table of stored predictions; each method is one short transaction, since appends wait for the same thread."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class PredictionRows:
         return [id for (id,) in rows]
 
     def forget(self, incarnation: int, rows: int) -> int | None:
-        """Remove up to `rows` predictions of a deleted model; return their bytes, None if there were none."""
+        """Remove up to `rows` predictions of a deleted model; return their bytes, or None."""
         self._stored.pop(incarnation, None)
         with self._tables.transaction("log"):
             removed = self._remove({}, "incarnation = ?", (incarnation,), rows)

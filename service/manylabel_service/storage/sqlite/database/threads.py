@@ -1,4 +1,4 @@
-"""The two threads that a store works in."""
+"""The two threads of a store."""
 
 import asyncio
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class Threads:
     async def write_urgent(self, function: Callable[..., R], *args: object) -> R:
         """Call a function in the writer as `write` does; if the disk is full, give it the reserve.
 
-        No other write of the database comes between, since the writer does one after the other.
+        No other write of the database comes between, since the writer does in turn.
         """
         return await asyncio.get_running_loop().run_in_executor(self.writer, self._run_urgent, function, args)
 

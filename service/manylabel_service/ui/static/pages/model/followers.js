@@ -15,7 +15,7 @@ const COLUMNS = [
   { key: 'micro', title: 'Micro-F1', numeric: true, sortable: false, format: value, help: 'micro-F1 of all examples' },
   { key: 'macro', title: 'Macro-F1', numeric: true, sortable: false, format: value, help: 'macro-F1 of all examples' },
 ];
-const HELP = 'A follower learns from the log of another model with a learner of its own. Each example is predicted before it is learnt.';
+const HELP = 'A follower learns from the log of another model with its own learner. Each example is predicted before it is learnt.';
 
 /** Return the section, which is shown only if the model is followed, or follows another. */
 export function followers(live) {
