@@ -1,6 +1,6 @@
 """Catalogue of the trainers by name, with the data they need and their public parameters.
 
-A server checks what it is asked for against this table, and a command its options; neither loads an estimator for that.
+A server checks requests against this table, and a command its options; neither loads an estimator for that.
 Another trainer is an entry here, a class of parameters in `manylabel_core.batch.parameters`, and its estimator.
 """
 
@@ -147,7 +147,7 @@ _ALL = (
     _trainer(
         "prbr",
         "PrBR",
-        "PrBR: labels as privileged information, each label with weights of its own.",
+        "PrBR: labels as privileged information, separate weights for each label.",
         declarations.PrBRParameters,
         exact=True,
         search={"rho": MISSES},

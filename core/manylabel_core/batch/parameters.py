@@ -341,7 +341,7 @@ class LSAMMLParameters(SharedParameters):
         Choice(("labels", "equal")),
         text="Criterion for the weights of views. 'labels' doubles and halves the factors f_v, from 1, as long as a "
         "ridge regression of the labels on the views side by side (each multiplied by the root of its factor) predicts "
-        "labelled rows that are left out better; the largest is at most 16 times the smallest, and with fewer than 50 "
+        "labelled rows that are held out better; the largest is at most 16 times the smallest, and with fewer than 50 "
         "labelled rows that have all views they are equal. 'equal' leaves them at 1. The paper weighs views by how "
         "well they are reproduced, so that a narrow view, which is easy to reproduce, gets nearly all the weight.",
     )
@@ -353,7 +353,7 @@ class LSAMMLParameters(SharedParameters):
         FLAG,
         text="Second fit of the weights of labels, to representations found from views alone, as where the "
         "model predicts: by ridge regression on P G^(1/2), G = sum_v f_v B_v'B_v, which is free of the choice of "
-        "coordinates that P and the bases share. Its penalty predicts labelled rows that are left out best, in closed "
+        "coordinates that P and the bases share. Its penalty predicts labelled rows that are held out best, in closed "
         "form (`label_penalty_`). The representations of the alternation know the labels, and its weights trust them "
         "too much.",
     )

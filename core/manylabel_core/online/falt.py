@@ -87,7 +87,7 @@ class FALT(LinearThresholdingLearner):
         steps,
         "How an example is learnt. 'gradient': by passes, as in the paper. 'implicit': the problem of the example is "
         "solved, Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
-        "'adaptive': likewise, and every feature f moves by 1 / sqrt(1 + s_f) as much, with s_f the sum of its squares "
+        "'adaptive': the same, and every feature f moves by 1 / sqrt(1 + s_f) as much, with s_f the sum of its squares "
         "over earlier examples with a loss. 'stacked': an adaptive expert next to a centroid of each label's examples; "
         "a logistic model that all labels share, with corrections for each label, makes log-odds of both margins and "
         "of the frequency of the label in the last examples. The steps of 'stacked' and 'adaptive' shrink. All labels "

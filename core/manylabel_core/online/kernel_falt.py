@@ -86,5 +86,5 @@ class KernelFALT(KernelLearner, ThresholdingLearner):
         steps,
         "How an example is learnt. 'gradient': by passes, as in the paper. 'implicit': the problem of the example is "
         "solved, Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
-        "'stacked': likewise, by the kernel next to the two experts that `FALT` has with 'stacked'.",
+        "'stacked': the same, by the kernel next to the two experts that `FALT` has with 'stacked'.",
     )

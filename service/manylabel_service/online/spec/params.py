@@ -25,7 +25,7 @@ class Params(Documented):
 
     @classmethod
     def choices(cls, name: str) -> list[str]:
-        """Return the words that a parameter may be; an empty list for a parameter that is none or not a word."""
+        """Return the words that a parameter may be; an empty list for other parameters."""
         kinds = [kind for each in parameters(cls._learner) if each.name == name for kind in each.kinds]
         return [word for kind in kinds if isinstance(kind, Choice) for word in kind.words]
 

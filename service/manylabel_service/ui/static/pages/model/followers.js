@@ -29,7 +29,7 @@ export function followers(live) {
     const { models } = await ask(`v1/models?leader=${encodeURIComponent(leader)}`).catch(() => ({ models: [] }));
     element.hidden = models.length < 2;
     if (element.hidden) return;
-    // A follower that is not in memory catches up when its metrics are asked for.
+    // A follower that is not in memory catches up when its metrics are requested.
     const measured = await Promise.all(models.map(({ name, metrics }) => metrics ?? ask(ofModel(name, 'metrics')).catch(() => null)));
     table.update(rows(leader, models, measured));
   }, live.signal);
