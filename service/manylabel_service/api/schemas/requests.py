@@ -124,7 +124,23 @@ ItemBody = Annotated[
 ]
 
 
-class _Unlabelled(_Request):
+class PredictNumbers(_Request):
+    """Example of numbers only to predict: the most frequent kind, which is validated faster."""
+
+    x: NumbersBody
+    y: Any = None
+    weight: Any = None
+    source: Any = None
+    ref: Any = None
+
+
+class PredictItem(_Request):
+    """Example to predict."""
+
+    x: ItemBody
+    """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
+    numbers, true and false, strings, lists of strings, lists of numbers (vectors), null, and objects of these; or a
+    text. A number that is null, or that is not named, is missing; a 0 is a value."""
     y: Any = None
     """Ignored in a prediction."""
     weight: Any = None
@@ -133,21 +149,6 @@ class _Unlabelled(_Request):
     """Ignored in a prediction."""
     ref: Any = None
     """Ignored in a prediction."""
-
-
-class PredictNumbers(_Unlabelled):
-    """Example of numbers only to predict: the most frequent kind, which is validated faster."""
-
-    x: NumbersBody
-
-
-class PredictItem(_Unlabelled):
-    """Example to predict."""
-
-    x: ItemBody
-    """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
-    numbers, true and false, strings, lists of strings, lists of numbers (vectors), null, and objects of these; or a
-    text. A number that is null, or that is not named, is missing; a 0 is a value."""
 
 
 class _Predicting(_Request):
@@ -207,11 +208,15 @@ InputsBody = Annotated[
 ]
 
 
-class TrainedNumbers(_Unlabelled):
+class TrainedNumbers(_Request):
     """Example of numbers only to predict by a trained model: `x` or `views`."""
 
     x: InputsBody | None = None
     views: _Views | None = None
+    y: Any = None
+    weight: Any = None
+    source: Any = None
+    ref: Any = None
 
 
 def form_of_trained(x: Any) -> str | None:
@@ -220,7 +225,7 @@ def form_of_trained(x: Any) -> str | None:
     return form if form == "several" else input_kind(x)
 
 
-class TrainedItem(_Unlabelled):
+class TrainedItem(_Request):
     """Example to predict by a trained model: `x` or `views`."""
 
     x: (
@@ -238,13 +243,37 @@ class TrainedItem(_Unlabelled):
     """Features as in any example, also a record or a text; for a model with views, an object with `views`."""
     views: _Views | None = None
     """Views, if they are sent without `x`."""
+    y: Any = None
+    """Ignored in a prediction."""
+    weight: Any = None
+    """Ignored in a prediction."""
+    source: Any = None
+    """Ignored in a prediction."""
+    ref: Any = None
+    """Ignored in a prediction."""
 
 
 class TrainedRequest(_Explaining, TrainedItem):
     """Example to predict by a trained model, with options."""
 
 
-class _Labelled(_Request):
+class UpdateNumbers(_Request):
+    """Example of numbers only to learn: the most frequent kind, which is validated faster."""
+
+    x: NumbersBody
+    y: LabelsBody
+    weight: Weight = 1.0
+    source: Source = "human"
+    ref: Ref = None
+
+
+class UpdateItem(_Request):
+    """Example to learn."""
+
+    x: ItemBody
+    """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
+    numbers, true and false, strings, lists of strings, lists of numbers (vectors), null, and objects of these; or a
+    text. A number that is null, or that is not named, is missing; a 0 is a value."""
     y: LabelsBody
     """A list of names is complete: every other label is false. An object is partial: labels that it does not name are
     unknown, and nothing is learnt about them."""
@@ -257,26 +286,19 @@ class _Labelled(_Request):
     """Your name for the example, such as the number of a customer: 1 to 128 bytes. Only the log has it."""
 
 
-class UpdateNumbers(_Labelled):
-    """Example of numbers only to learn: the most frequent kind, which is validated faster."""
-
-    x: NumbersBody
-
-
-class UpdateItem(_Labelled):
-    """Example to learn."""
-
-    x: ItemBody
-    """A number for every column, or some columns with their values, or numbers by name, or a record: an object of
-    numbers, true and false, strings, lists of strings, lists of numbers (vectors), null, and objects of these; or a
-    text. A number that is null, or that is not named, is missing; a 0 is a value."""
-
-
-class LabelItem(_Labelled):
+class LabelItem(_Request):
     """True labels of a stored prediction."""
 
     id: Annotated[str, Field(strict=True, json_schema_extra={"pattern": ulid.PATTERN})]
     """Id of the prediction."""
+    y: LabelsBody
+    """True labels, as in an example to learn."""
+    weight: Weight = 1.0
+    """Factor of the loss of the example."""
+    source: Source = "human"
+    """Source of the labels, as in an example to learn."""
+    ref: Ref = None
+    """Your name for the example, as in an example to learn."""
 
 
 def _check_bytes(name: str) -> str:
