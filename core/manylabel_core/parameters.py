@@ -7,6 +7,8 @@ the service, the OpenAPI description, the form of the web UI and the options of 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -185,9 +187,10 @@ def again(base: type, name: str, default: Any, **changes: Any) -> Any:
 
 @cache
 def parameters(learner: type) -> tuple[Parameter, ...]:
-    """Return the parameters of a class: those that it declares, then those of its bases."""
-    fields = _fields(learner)
-    return tuple(Parameter(name, fields[name].default, **fields[name].metadata) for name in _names(learner))
+    """Return the parameters of a class: those in `leading`, then those that it declares, then those of its bases."""
+    fields, leading = _fields(learner), getattr(learner, "leading", ())
+    names = (*leading, *(name for name in _names(learner) if name not in leading))
+    return tuple(Parameter(name, fields[name].default, **fields[name].metadata) for name in names)
 
 
 def _names(learner: type[Any]) -> Iterator[str]:
@@ -230,9 +233,26 @@ def declared(learner: Learner) -> Learner:
         if getattr(learner, name) is not field.default:
             # A dataclass takes a field from its first base, even if that inherits it and the second base overrides it.
             raise TypeError(f"{learner.__name__}.{name}: list the base that overrides it first")
+    _take_positions(learner)
     if learner.__doc__ and "{parameters}" in learner.__doc__:  # Python -OO leaves no docstring
         learner.__doc__ = learner.__doc__.replace("{parameters}", describe_parameters(learner))
     return learner
+
+
+def _take_positions(learner: type[Any]) -> None:
+    """Have the constructor take parameters by position too, in the order of `parameters`."""
+    by_name = learner.__init__
+    given = inspect.signature(by_name).parameters
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    ordered = [given[each.name].replace(kind=kind) for each in parameters(learner)]
+    signature = inspect.Signature([given["self"], *ordered])
+
+    @functools.wraps(by_name)
+    def constructor(*values: Any, **named: Any) -> None:
+        by_name(**signature.bind(*values, **named).arguments)
+
+    constructor.__signature__ = signature  # type: ignore[attr-defined]
+    learner.__init__ = constructor
 
 
 def _shown(bound: float) -> str:

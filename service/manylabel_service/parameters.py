@@ -37,7 +37,8 @@ def _annotation(kind: Kind) -> Any:
         case Number():
             return _number(kind)
         case Choice(words):
-            return Literal[words]
+            # typing caches unions by equality, and literals in another order are equal: the metadata keeps the order
+            return Annotated[Literal[words], words]
         case Flag():
             return StrictBool
         case Null():

@@ -127,6 +127,8 @@ class CachedParameters(KernelParameters):
 class M3LParameters(CachedParameters):
     """Parameters of M3L."""
 
+    leading = ("C", "R", "kernel", "gamma", "degree", "coef0", "fit_intercept")
+
     C: float = parameter(
         1.0,
         POSITIVE,
@@ -178,6 +180,8 @@ class RelationParameters(KernelParameters):
 @declared
 class MLRLParameters(RelationParameters, CachedParameters):
     """Parameters of MLRL."""
+
+    leading = ("lam", "kernel", "gamma", "degree", "coef0")
 
     lam: float = parameter(
         1e-4,

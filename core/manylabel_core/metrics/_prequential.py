@@ -35,7 +35,6 @@ from decimal import Context, Decimal
 import numpy as np
 
 from manylabel_core.compiled import compiled
-from manylabel_core.metrics.measures import DEPTHS, STREAMED, WITH_HISTORY
 
 TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, BEST, GAIN, WEIGHT, N_FIELDS = range(11)
 ALL, RECENT = 0, 1
@@ -48,6 +47,8 @@ NUMBER, TRUE, PROBABILITY, SQUARE, N_BIN_SUMS = range(5)
 N_BINS = 20
 """Bins of probabilities, of equal width; the last has 1, too."""
 
+DEPTHS = (1, 5, 10, 100)
+"""`measures.DEPTHS`; a constant that is compiled in stands beside its functions, see `compiled.discard_stale`."""
 PLACES = 10
 """Places in the ranking that have a separate bit; all depths but the last are within them."""
 _PLACES_MASK = (1 << PLACES) - 1
@@ -76,9 +77,9 @@ GAINS = np.array(
 )
 """Their gain, by the same bits."""
 
-N_BASIC = len(WITH_HISTORY)
+N_BASIC = 9
 """Measures of the labels predicted, and of the whole order: those with a history."""
-N_MEASURES = len(STREAMED)
+N_MEASURES = N_BASIC + 3 * len(DEPTHS)
 """Measures, in the order of `measures.STREAMED`."""
 
 UNIT = 2**16

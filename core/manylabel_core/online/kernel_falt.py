@@ -79,6 +79,8 @@ class KernelFALT(KernelLearner, ThresholdingLearner):
            [0, 1]], dtype=uint8)
     """
 
+    leading = ("eta", "step", "passes", "passes_per_label", "average")
+
     steps = MappingProxyType({STACKED: 0.4, "implicit": 0.4, GRADIENT: 0.5})
 
     eta: float | None = step_size(steps)

@@ -46,6 +46,8 @@ class KernelPassiveAggressive(KernelLearner, AggressiveLearner):
            [0, 1]], dtype=uint8)
     """
 
+    leading = ("C", "variant", "average")
+
     gamma: float = again(
         KernelLearner,
         "gamma",

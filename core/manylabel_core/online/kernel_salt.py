@@ -50,6 +50,8 @@ class KernelSALT(KernelLearner, ThresholdingLearner):
            [0, 1]], dtype=uint8)
     """
 
+    leading = ("eta", "delta", "step", "passes", "passes_per_label", "average")
+
     steps = SALT_STEPS
     strategies = ("nystroem", "rff")
     _deltas = SALT_DELTAS

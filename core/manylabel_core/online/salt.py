@@ -63,6 +63,8 @@ class SALT(LinearThresholdingLearner):
            [1, 1, 0]], dtype=uint8)
     """
 
+    leading = ("eta", "delta")
+
     steps = SALT_STEPS
     _deltas = SALT_DELTAS
     _shrinks = True

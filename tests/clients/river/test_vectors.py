@@ -42,9 +42,10 @@ def test_many_learn_as_one_by_one(make: Any) -> None:
 
 def test_an_explanation_has_the_field() -> None:
     model = FALT()
-    for x, y in stream():
+    pairs = stream(400)
+    for x, y in pairs:
         model.learn_one(x, y)
-    explanation = model.explain_one(stream()[-1][0], k=9)["odd"]
+    explanation = model.explain_one(pairs[-1][0], k=9)["odd"]
     parts = {part.feature: part for part in (*explanation.for_, *explanation.against)}
     assert parts["embedding"].value is None
     assert parts["embedding"].contribution != 0.0

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from manylabel_core.metrics import Prequential
+from manylabel_core.metrics import Prequential, _prequential
 from manylabel_core.metrics.history import MAX_ALARMS, MAX_LABEL_POINTS, MAX_POINTS, stride_of
-from manylabel_core.metrics.measures import WITH_HISTORY
+from manylabel_core.metrics.measures import DEPTHS, STREAMED, WITH_HISTORY
 from manylabel_core.rows import Targets
 from manylabel_core.state import State
 
@@ -42,6 +42,11 @@ def stream(length: int = LENGTH) -> tuple[np.ndarray, Targets, np.ndarray]:
 
 
 STREAM = stream()
+
+
+def test_the_compiled_counts_have_the_metrics_of_the_table() -> None:
+    counted = _prequential.DEPTHS, _prequential.N_BASIC, _prequential.N_MEASURES
+    assert counted == (DEPTHS, len(WITH_HISTORY), len(STREAMED))
 
 
 def feed(prequential: Prequential, begin: int, end: int) -> None:
