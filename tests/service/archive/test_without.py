@@ -62,16 +62,17 @@ async def test_each_learner_is_as_if_it_had_never_seen_them(
     await other.fleet.end()
 
 
-@pytest.mark.usefixtures("some_named")
 async def test_by_position_up_to_an_earlier_one_and_without_a_history(place: FilePlace, new_store: Make) -> None:
     origin = await begun(new_store("sqlite"), place)
     replica = await origin.registry.create(Fleet.spec())
-    await lived(replica, random.Random(5), 40)
+    for n in range(40):
+        await replica.update([named(None, f"l{n % 3}", a=n % 4, b=1)])
     entries = await entries_of(replica)
     some = frozenset(entry.position for entry in entries[4:20:3])
     expected = never_seen(replica.spec, entries, Selection(positions=some))
     await origin.shipper.ship()
     until = entries[30].position
+    assert not same(expected[until], await replica.state_at(until))
 
     make = new_store("sqlite")
     store = await opened(make)
