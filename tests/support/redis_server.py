@@ -81,6 +81,7 @@ class RedisServer:
         self.directory.mkdir(parents=True, exist_ok=True)
         arguments = [word for name, value in self.options.items() for word in (f"--{name}", value)]
         with (self.directory / "redis.log").open("ab") as log:
+            self._earlier_bytes = log.tell()
             self.process = subprocess.Popen(
                 [self.program, *arguments], cwd=self.directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
@@ -100,8 +101,7 @@ class RedisServer:
 
     def _has_loaded(self) -> bool:
         # Each start writes this line once, when its data are in.
-        starts = (self.directory / "redis.log").read_bytes().split(b"Redis is starting")
-        return b"eady to accept connections" in starts[-1]
+        return b"eady to accept connections" in (self.directory / "redis.log").read_bytes()[self._earlier_bytes :]
 
     def stop(self) -> None:
         """SIGTERM: a shutdown in good order."""

@@ -202,7 +202,7 @@ def test_numbered_features(command: Callable[..., Any], server: Any, tmp_path: P
         ({"algorithm": "kernel_falt"}, "json", "not linear"),
         ({"limits": {"features": {"most": 8, "policy": "hash"}}}, "python", "hashes its features"),
         ({"text": {"fields": ["t"], "ngrams": 2}}, "onnx", "single words only"),
-        ({"text": {"fields": ["t"]}, "labels": [{"name": "x", "title": "bb"}]}, "json", "words of their titles"),
+        ({"text": {"fields": ["t"]}, "labels": [{"name": "x", "title": "bb"}]}, "json", "titles of labels"),
     ],
 )
 def test_what_cannot_be_exported_is_refused(

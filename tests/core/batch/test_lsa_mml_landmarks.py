@@ -115,6 +115,6 @@ def test_bad_views_and_parameters_are_refused_by_name():
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
             LSAMML(**parameters).fit(X, Y)
-    for b, message in ((1e200 * X["b"], "X['b'] has values too large"), (np.ones((300, 2)), "X['b'] must hold rows")):
+    for b, message in ((1e200 * X["b"], "X['b'] has values too large"), (np.ones((300, 2)), "X['b'] must have rows")):
         with pytest.raises(ValueError, match=re.escape(message)):
             LSAMML(kernel="rbf").fit(X | {"b": b}, Y)

@@ -60,7 +60,7 @@ def test_requests_under_way_are_counted_however_they_end() -> None:
         with pytest.raises(ZeroDivisionError), limits:
             raise ZeroDivisionError
     with limits, limits:
-        with pytest.raises(RateLimited, match="2 requests under way"), limits:
+        with pytest.raises(RateLimited, match="2 running requests"), limits:
             pass
         limits.charge(10**6)
     with limits:

@@ -253,7 +253,7 @@ async def test_a_reader_that_takes_too_long(
     sqlite_store: Store, catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(helper, "WORK_SECONDS", 0.05)
-    with pytest.raises(InvalidDataset, match=r"reading it took longer than 0.05 s"):
+    with pytest.raises(InvalidDataset, match=r"parsing took longer than 0.05 s"):
         await add(catalogue(sqlite_store), data=SLOW)
     assert readers() == set()
 

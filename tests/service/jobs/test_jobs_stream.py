@@ -67,10 +67,10 @@ def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
             assert client.post(f"{address}/snapshots").status_code == 201
         job, log = done(client)
         assert (job["state"], job["error"]["code"], job["sampled"]) == ("failed", "too_few_examples", None)
-        assert job["error"]["detail"] == f"{text}; the job needs 201: order fewer, or with a lower minimum"
+        assert job["error"]["detail"] == f"{text}; the job needs 201: request fewer, or lower the minimum"
         assert any(text in line for line in log)
         job, _ = done(client, minimum=57)
-        assert job["error"]["detail"] == f"{text}; the job needs 57: order fewer, or with a lower minimum"
+        assert job["error"]["detail"] == f"{text}; the job needs 57: request fewer, or lower the minimum"
         job, log = done(client, minimum=56)
         assert (job["state"], job["result"]["rows"], job["sampled"]["text"]) == ("succeeded", 56, text)
         assert (job["sampled"]["asked"], job["sampled"]["rows"], job["sampled"]["learnt"]) == (10_000, 56, 201)

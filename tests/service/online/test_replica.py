@@ -508,7 +508,7 @@ class TestModels:
     async def test_nothing_is_accepted_while_stopping(self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
         async with hosting() as registry:
             replica, others_stopped = await registry.create(spec()), asyncio.Event()
-            monkeypatch.setattr(registry.forgetter, "stop", others_stopped.wait)
+            monkeypatch.setattr(registry.successions, "stop", others_stopped.wait)
             store_of(registry).appends.clear()
             update = asyncio.create_task(replica.update([example(0)]))
             await eventually_async(lambda: replica.queue.examples == 1)

@@ -242,7 +242,7 @@ class TestSettings:
         with pytest.raises(SystemExit) as end:
             read_settings([f"--{kind}-{part}-file", "x.pem"])
         assert end.value.code == 2
-        assert f"{kind}_key_file: must be given together with {kind}_cert_file" in capsys.readouterr().err
+        assert f"{kind}_key_file: must be set together with {kind}_cert_file" in capsys.readouterr().err
 
     def test_a_pair_that_cannot_be_used_keeps_the_server_from_starting(
         self, server_process: Callable[..., ServerProcess], first: Pair, second: Pair

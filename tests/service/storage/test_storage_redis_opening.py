@@ -253,7 +253,7 @@ def test_what_fsync_needs(version: str, aof: int, appendfsync: str, cluster: int
     [
         ({"redis_version": "6.0.16"}, "6.2 or later"),
         ({"redis_version": "5.0.14"}, "6.2 or later"),
-        ({"role": "slave"}, "master"),
+        ({"role": "slave"}, "primary"),
         ({"maxmemory_policy": "allkeys-lru"}, "noeviction"),
         ({"maxmemory_policy": "allkeys-lru", "maxmemory": 1000}, "noeviction"),
     ],
@@ -291,7 +291,7 @@ async def test_a_real_server_is_judged(new_redis: Callable[..., Any], ask_redis:
         assert "allkeys-lfu" in await refusal(Address.parse(server.url))
         ask_redis(server.port, "CONFIG", "SET", "maxmemory-policy", "noeviction")
         ask_redis(server.port, "REPLICAOF", "127.0.0.1", 1)
-        assert "master" in await refusal(Address.parse(server.url))
+        assert "primary" in await refusal(Address.parse(server.url))
 
 
 async def test_fsync_is_promised_where_redis_always_syncs_or_can_be_waited_for(new_redis: Callable[..., Any]) -> None:

@@ -695,7 +695,7 @@ async def test_nothing_is_acknowledged_once_a_file_is_gone(
         file.rename(aside)
         if replaced:
             file.write_bytes(aside.read_bytes())
-        with pytest.raises(StorageUnavailable, match=f"{name} was re.*restore the file"):
+        with pytest.raises(StorageUnavailable, match=f"{name} was re.*restore it"):
             await store.logs.append(record, [b"lost"], entry.position, "log")
         with pytest.raises(StorageUnavailable):
             await store.logs.changed({}, 0.01)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from manylabel_service.errors import ServiceError
-from manylabel_service.online.history.catalogue import Segment
+from manylabel_service.online.history.catalogue import Catalogue, Segment
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
 from manylabel_service.online.history.segment import encode as encode_segment
@@ -82,6 +82,7 @@ class Rewriter(SuccessorWriter):
 
     async def find(self) -> Findings:
         """Find the examples to forget."""
+        await self._cut_beginning()
         reader = HistoryReader(self._record, self._store)
         findings = Findings(begin=await reader.begin())
         position, pace = findings.begin, Pace()
@@ -92,6 +93,27 @@ class Rewriter(SuccessorWriter):
                 await pace.rest()
         self.findings = findings
         return findings
+
+    async def _cut_beginning(self) -> None:
+        """Remove the entries from before the beginning of the history, which its first segment may still have."""
+        catalogue = await self._catalogue.read()
+        begin, first = catalogue.begin, next(iter(catalogue.segments), None)
+        if first is None or position_key(first.after) >= position_key(begin):
+            return
+        _, entries = await asyncio.to_thread(decode_segment, await self._catalogue.blob(first.id))
+        left = [entry for entry in entries if position_key(entry.position) > position_key(begin)]
+        data = await asyncio.to_thread(encode_segment, begin, left)
+        id, size_bytes = await self._catalogue.put_blob(pieces_of(data))
+        raw_bytes, first_ms = sum(len(entry.payload) for entry in left), left[0].time_ms
+        cut = Segment(id, begin, first.through, len(left), raw_bytes, size_bytes, first_ms, first.last_ms)
+
+        def cutting(found: Catalogue) -> Catalogue:
+            segments = tuple(cut if segment == first else segment for segment in found.segments)
+            return found.model_copy(update={"segments": segments})
+
+        if cut not in (await self._catalogue.change(cutting)).segments:  # retention has removed the first
+            await self._catalogue.delete([id])
+        await self._store.erased()
 
     def _chosen(self, entry: Entry) -> tuple[Update | None, list[int]]:
         change = decode(entry.payload)

@@ -21,6 +21,7 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import membership, successions
 from manylabel_service.online.history import archiver as archivers
+from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
@@ -422,6 +423,32 @@ async def test_no_file_has_a_trace(lone_fleet: Any, tmp_path: Path) -> None:
     assert (await forgotten(registry)).examples == 4
     assert in_files() == []
     assert await in_segments(registry, lone_fleet) == []
+
+
+@pytest.mark.usefixtures("short_segments")
+async def test_a_segment_that_the_history_begins_in_keeps_nothing_from_before(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    replica = await registry.create(any_fleet.spec())
+    for n in range(40):
+        await replica.update([named(REF if n < 2 else None, a=n % 5, b=1)])
+        if n % 10 == 5:
+            await replica.take_snapshot()
+    catalogue = CatalogueStore(replica.record, any_fleet.store(registry))
+
+    async def is_closed() -> bool:
+        return len((await catalogue.read()).segments) > 1
+
+    await eventually_async(is_closed)
+    first = (await catalogue.read()).segments[0]
+    entries = decode_segment(await catalogue.blob(first.id))[1]
+    begin = entries[1].position
+    await catalogue.change(lambda found: found.beginning_at(begin, {state.id for state in found.states}))
+    assert await in_segments(registry, any_fleet)
+    receipt = await forgotten(registry)
+    assert (receipt.examples, receipt.since) == (0, begin)
+    assert await in_segments(registry, any_fleet) == []
+    left = await HistoryReader(replica.record, any_fleet.store(registry)).read(begin, len(entries) - 2)
+    assert left == entries[2:]
 
 
 async def test_stored_predictions_keep_the_scores_of_the_labels_that_are_left(any_fleet: Any) -> None:

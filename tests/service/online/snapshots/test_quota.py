@@ -53,7 +53,7 @@ async def test_memory_is_given_back_on_every_way_out(error: BaseException, fails
     def fail(*_: object) -> Any:
         raise error
 
-    store: Any = SimpleNamespace(snapshots=SimpleNamespace(all=all_snapshots))
+    store: Any = SimpleNamespace(snapshots=SimpleNamespace(all=all_snapshots), documents=None)
     model: Any = SimpleNamespace(nbytes=100, position="1", to_buffer=fail)
     shared = quota.SnapshotQuota(store, max_stored_bytes=1)
     taker = Snapshotter(ModelMeta("m", 1, b"{}"), store, Settings(data_dir=tmp_path), shared)

@@ -76,7 +76,7 @@ class TestRollback:
         (registry,), (one,) = await hosted(fleet, 1)
         start = await one.take_snapshot()
         await one.update([Example(Features(None, None, np.ones(3, dtype=np.float32)), Labels.all_of(["a"]))])
-        with pytest.raises(InvalidExample, match="features are numbered"):
+        with pytest.raises(InvalidExample, match="numbered features"):
             await learn(fleet, one, 1)
         await one.rollback(start.position)
         await learn(fleet, one, 5)

@@ -100,7 +100,7 @@ def test_the_oldest_are_forgotten_and_then_count_as_expired(monkeypatch: pytest.
         ids.add(ulid(ms))
     assert (ids.floor, len(ids)) == (ulid(5), 2)
     for old in (ulid(5), ulid(4)):
-        with pytest.raises(PredictionExpired, match="because 2 later ones"):
+        with pytest.raises(PredictionExpired, match="because 2 later predictions"):
             ids.check([old], [Labels.all_of(())], list)
     ids.check([ulid(5, random=1), ulid(6)], [Labels.all_of(())] * 2, list)
     ids.add(ulid(6))

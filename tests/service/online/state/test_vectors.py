@@ -59,7 +59,7 @@ def test_an_entry_with_a_vector_that_is_not_finite_is_damaged(value: float) -> N
         (with_vectors(v=[]), "v", "must have 3 numbers, as in the examples before; has 0"),
         (named(v=1), "v", "must be a vector of 3 numbers, as in the examples before"),
         (named(**{"v=word": 1}), "v", "must be a vector of 3 numbers, as in the examples before"),
-        (with_vectors(**{f"w{i}": [1] for i in range(8)}), "w7", "is one vector more than the 8 fields of vectors"),
+        (with_vectors(**{f"w{i}": [1] for i in range(8)}), "w7", "exceeds the limit of 8 vector fields of a model"),
     ],
 )
 def test_a_vector_of_another_form_is_refused_at_its_field(x: Features, field: str, detail: str) -> None:
