@@ -5,6 +5,7 @@ from pathlib import Path
 
 from benchmarks import results
 from benchmarks.batch import sections
+from benchmarks.history import costs as history_costs
 from benchmarks.history import measures as history
 from benchmarks.http import parts
 from benchmarks.install import extras as install
@@ -26,6 +27,7 @@ BENCHMARKS = {
     "text": text,
     "label-next": label_next,
     "history": history,
+    "history-costs": history_costs,
     "promise": promise,
     "http": parts,
     "integrations": integrations,

@@ -1,6 +1,6 @@
-"""The extras of the distribution: which parts of it need which other packages, and what says that one is missing.
+"""Extras of the distribution: the packages that its parts need, and the error for a missing one.
 
-A module of its own, because every part has to be able to say this while it cannot itself be imported.
+A separate module, because every part must be able to say this while it cannot itself be imported.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ EXTRAS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 
 class MissingExtra(ImportError):
-    """An extra is missing: what was imported or called needs packages that are not installed.
+    """A missing extra: the import or call needs packages that are not installed.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ sends each annotation when it is submitted, and asks for predictions.
     label-studio start --port 8080
     python examples/label_studio_round_trip.py --label-studio http://127.0.0.1:8080 --token TOKEN
 
-Label Studio runs in an environment of its own, with the settings of docs/label-studio.md; TOKEN is the legacy token of
+Label Studio runs in a separate environment, with the settings of docs/label-studio.md; TOKEN is the legacy token of
 its user (Account & Settings).
 """
 

@@ -6,7 +6,7 @@ line that was learnt is not learnt again. Nothing else has to be kept, locked or
 
 The source is Redis Streams or Kafka, by the address; a topic of Kafka must have two partitions. Here a consumer of each
 partition learns while messages come, and is killed in the midst again and again. With the number of a partition behind
-the address it is just that consumer, for ever: what one would run.
+the address, it is only the consumer, which runs until it is stopped.
 
     manylabel serve
     pip install 'manylabel[topics]'
@@ -41,7 +41,7 @@ class Partition(Protocol):
         """Return the next messages with their offsets, or none if none has come for a second."""
 
     def commit(self, offset: int) -> None:
-        """Say that the messages up to this one are learnt: reading goes on behind it, in another process too."""
+        """Commit that the messages up to this one are learnt: reading continues after it, also in another process."""
 
     def write(self, messages: Iterable[bytes]) -> None:
         """Add messages."""
@@ -113,7 +113,7 @@ def open_partition(address: str, number: int) -> Partition:
 
 
 def examples(messages: list[tuple[int, bytes]]) -> Iterator[tuple[int, Any, list[str]]]:
-    """Yield the offset, x and y of each message that has them; the others are told, and left out."""
+    """Yield the offset, x and y of each message that has them; others are reported and skipped."""
     for offset, value in messages:
         try:
             message = json.loads(value)
@@ -123,14 +123,14 @@ def examples(messages: list[tuple[int, bytes]]) -> Iterator[tuple[int, Any, list
 
 
 def runs(messages: list[tuple[int, bytes]]) -> Iterator[tuple[int, list[tuple[Any, list[str]]]]]:
-    """Yield examples whose offsets follow each other, with the first offset: left out and compacted ones leave gaps."""
+    """Yield examples whose offsets follow each other, with the first offset: skipped and compacted ones leave gaps."""
     for _, run in groupby(enumerate(examples(messages)), lambda item: item[1][0] - item[0]):
         found = [example for _, example in run]
         yield found[0][0], [(x, y) for _, x, y in found]
 
 
 def learn(partition: Partition, key: str, model: Model, last: int | None = None) -> None:
-    """Have a model learn a partition, up to an offset or for ever."""
+    """Teach a model a partition, up to an offset or forever."""
     while last is None or partition.next <= last:
         messages = partition.read()
         for offset, run in runs(messages):

@@ -17,6 +17,13 @@ PHRASES = re.compile(
     r"|what (becomes|became|comes|came) of|let go|at hand|of late|in place of|all the same|nobody|somebody)\b",
     re.IGNORECASE,
 )
+UNIDIOMATIC = re.compile(
+    r"\b[Ww]hat is no (?!longer|more)|\b[Tt]here (is|are|was|were) none\b|\b(that|if it|if they) (is|are) none\b"
+    r"|\bin its place\b|(?<!the writes) of (its|their) own\b|\bfor ever\b|\bunder way\b|\bleft out\b|\bby hand\b"
+    r"|\b[Ll]ikewise\b|\b(is|are|was|were|be) asked for\b|\bone after the other\b|\bkept predictions?\b"
+    r"|\b(data sets?|meta data)\b|\banswer(s|ed)?( with)? [2345]\d\d\b"
+)
+"""Turns of phrase with a plainer form: "is missing", "separate", "forever", "omitted", "manually", "in turn"."""
 CLAUSE = re.compile(r'(^|[.!?] |"""|^    +|(?<!#)# )(What|Who|Whoever|Of|As|That) [a-z]')
 """A sentence, or an indented description, that begins with a clause or a bare genitive instead of its subject."""
 NATURAL = re.compile(r"As (built|for|long as|soon as|shown|described|in)\b")
@@ -29,7 +36,7 @@ NO_NOUN = re.compile(
 """Beginnings of descriptions of constants and fields that do not name the thing, as in "Between two polls."."""
 
 
-@pytest.mark.parametrize("pattern", [PHRASES, CLAUSE], ids=["phrases", "clauses"])
+@pytest.mark.parametrize("pattern", [PHRASES, UNIDIOMATIC, CLAUSE], ids=["phrases", "unidiomatic", "clauses"])
 def test_no_banned_phrase(pattern: re.Pattern[str]) -> None:
     found = [
         f"{place}: {line.strip()}"
@@ -45,6 +52,8 @@ def test_no_banned_phrase(pattern: re.Pattern[str]) -> None:
     [
         (PHRASES, "It waits so long."),
         (PHRASES, "Whoever asks"),
+        (UNIDIOMATIC, "Return the key; None if there is none."),
+        (UNIDIOMATIC, "A model with a log of its own."),
         (CLAUSE, '"""What it does."""'),
         (CLAUSE, "Of a row."),
         (CLAUSE, "    What it does."),

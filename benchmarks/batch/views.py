@@ -36,7 +36,7 @@ def seen(n: int, seed: int) -> Seen:
 
 def seconds(data: Seen, n_threads: int) -> tuple[float, float, LSAMML]:
     """Of so many iterations, start and thresholds included, by the clock and of the processor; and the model."""
-    model = LSAMML(N_COMPONENTS, max_iter=ITERATIONS, tol=1e-12, n_threads=n_threads, optimise="none")
+    model = LSAMML(n_components=N_COMPONENTS, max_iter=ITERATIONS, tol=1e-12, n_threads=n_threads, optimise="none")
 
     def progress(step: Any) -> None:
         if step.iteration % 10 == 0:

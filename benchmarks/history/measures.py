@@ -10,6 +10,7 @@ import asyncio
 import random
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,11 @@ async def measure(args: argparse.Namespace, name: str, directory: Path) -> None:
 
 
 async def filled(
-    args: argparse.Namespace, examples: list[Example], directory: Path, **settings: Any
+    args: argparse.Namespace,
+    examples: list[Example],
+    directory: Path,
+    begin: Callable[[Registry, Any, Settings], None] = lambda *given: None,
+    **settings: Any,
 ) -> tuple[Registry, Any, Replica, float]:
     address = {} if args.store is None else {"store": args.store}
     made = Settings(data_dir=directory, snapshot_every_seconds=10**6, **address, **settings)
@@ -84,12 +89,13 @@ async def filled(
     await store.open()
     registry = Registry(store, made)
     await registry.start()
+    begin(registry, store, made)
     replica = await registry.create(ModelSpec.model_validate({"name": "measured", "algorithm": "falt"}))
     assert isinstance(replica, Replica)
     started = time.perf_counter()
     waiting: set[asyncio.Task[Any]] = set()
-    for begin in range(0, args.examples, BATCH):
-        batch = [examples[(begin + i) % len(examples)] for i in range(BATCH)]
+    for first in range(0, args.examples, BATCH):
+        batch = [examples[(first + i) % len(examples)] for i in range(BATCH)]
         waiting.add(asyncio.create_task(replica.update(batch)))
         if len(waiting) >= 8:
             _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

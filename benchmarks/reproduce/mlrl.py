@@ -162,7 +162,9 @@ def fit_ssmlrl(split: Split, setting: Setting, tol: float) -> SSMLRL:
     assert setting.lam2 is not None
     lam1, lam2 = (lam / len(split.Y) for lam in (setting.lam, setting.lam2))
     gamma = _gamma(np.vstack([split.X, split.X_test]), setting.width)
-    return SSMLRL(lam1, lam2, kernel="rbf", gamma=gamma, tol=tol, optimise="none").fit(split.X, split.Y, split.X_test)
+    return SSMLRL(lam1=lam1, lam2=lam2, kernel="rbf", gamma=gamma, tol=tol, optimise="none").fit(
+        split.X, split.Y, split.X_test
+    )
 
 
 def choose_mlrl(split: Split) -> tuple[Setting, Setting]:

@@ -1,4 +1,4 @@
-"""Figures of a version of a trained model: what `Model.detail` has, drawn with matplotlib (the extra ``plots``).
+"""Figures of a version of a trained model from `Model.detail`, drawn with matplotlib (the extra ``plots``).
 
 Figures are made without pyplot and its global state: `save` writes one to a file, a notebook shows it by itself.
 """
@@ -82,7 +82,7 @@ def label_scores(detail: ModelDetail, model: str | None = None) -> Figure:
 
 
 def label_correlation(detail: ModelDetail, model: str | None = None) -> Figure:
-    """Draw how the weights of labels go together, from blue (opposed) over white to orange (alike).
+    """Draw the correlation of label weights, from blue (opposed) over white to orange (alike).
 
     Parameters are those of `label_scores`.
 
@@ -226,7 +226,7 @@ def _figure(width: float, height: float, detail: ModelDetail, model: str | None)
 
 
 def _curve(axes: Axes, x: Any, y: Any, is_drawn: Any, name: str, colour: str) -> None:
-    """Draw some points as a line; a few are marked, because a curve of one would not be seen otherwise."""
+    """Draw points as a line; few points are marked, because a single one would be invisible."""
     marker = "o" if is_drawn.sum() <= 12 else ""
     axes.plot(x[is_drawn], y[is_drawn], color=colour, linewidth=1.6, marker=marker)
     axes.set_ylabel(name, color=colour)

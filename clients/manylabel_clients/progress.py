@@ -1,4 +1,4 @@
-"""A bar that shows how far something is, in a terminal."""
+"""Progress bar in a terminal."""
 
 import shutil
 import sys
@@ -43,7 +43,7 @@ class ProgressBar:
         sys.stdout.flush()
 
     def clear(self) -> None:
-        """Take the bar away, until it is drawn again."""
+        """Erase the bar until it is drawn again."""
         if self._is_seen:
             self._write("\r\x1b[K")
             self._drawn = float("-inf")

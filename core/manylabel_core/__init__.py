@@ -1,4 +1,4 @@
-"""Pure learning: arrays in, arrays out. Knows no HTTP, no storage and no clock."""
+"""Learning on arrays, independent of HTTP, storage and clocks."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

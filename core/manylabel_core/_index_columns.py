@@ -1,6 +1,6 @@
 """Indices of features to columns: a hash table with linear probing.
 
-`slots` holds columns, -1 where there is none; its length is a power of 2, and at most half of it is taken. The index of
+`slots` holds columns, -1 if missing; its length is a power of 2, and at most half of it is taken. The index of
 a column is `indices[column]`. The search for a key begins at the highest bits of its product with a random odd number
 (Dietzfelbinger et al., 1997), so that colliding keys cannot be chosen without knowing the number.
 
@@ -35,7 +35,7 @@ def find_slot(slots, indices, multiplier, shift, key):  # type: ignore[no-untype
 
 @compiled
 def insert_columns(slots, indices, multiplier, first, n_columns):  # type: ignore[no-untyped-def]
-    """Put the columns from `first` on, whose indices are distinct and not there yet, into the slots."""
+    """Insert the columns from `first` on, whose indices are new and distinct."""
     shift = shift_of(slots)
     for column in range(first, n_columns):
         slots[find_slot(slots, indices, multiplier, shift, indices[column])] = column

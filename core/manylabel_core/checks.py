@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 
 class TooFewRows(ValueError):
-    """The rows are too few, or too much alike, for the parameters: more rows may do."""
+    """The rows are too few or too similar for the parameters; more rows may suffice."""
 
 
 def check_count(name: str, value: object, most: int) -> int:
@@ -61,9 +61,7 @@ def shown(value: object) -> str:
 
 
 def is_sparse(matrix: Any) -> bool:
-    """Return whether SciPy holds the matrix, for a checker of types that `issparse` would let narrow it to nothing
-    usable.
-    """
+    """Return whether a matrix is sparse; a wrapper because `issparse` narrows types too far."""
     return bool(sp.issparse(matrix))
 
 

@@ -31,7 +31,7 @@ os.register_at_fork(after_in_child=_name_process)
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function; in each process again if the compiled one cannot be kept."""
+    """Compile a function; every process recompiles it if it cannot be cached."""
     try:
         return _with_files_of_its_own(_compile(cache=True)(function))
     except (RuntimeError, AttributeError) as error:
@@ -45,7 +45,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 @contextmanager
 def when_compiling(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell` once if a function is compiled inside, which takes seconds: not where it is read from the disk."""
+    """Call `tell` once if a function is compiled in this context, not if it is loaded from the cache."""
     listener = _FirstCompilation(tell)
     with event.install_listener("numba:compile", listener):
         yield
@@ -65,11 +65,11 @@ class _FirstCompilation(event.Listener):
 
 
 def _with_files_of_its_own(dispatcher: Any) -> Any:
-    """Let no other process write to the files that this one writes compiled code to.
+    """Lock the files of compiled code against other processes.
 
     Numba numbers these files per function, and two processes that compile a function at the same time, each for other
     types, take the same number: a lookup of the one finds the code of the other, in every later process too. With
-    names of their own one of them may be missing from the index, and is compiled again.
+    separate names one of them may be missing from the index, and is compiled again.
 
     Raises AttributeError if numba names these files in another way: they would not be safe.
     """
@@ -92,7 +92,7 @@ def discard_stale(package: Path) -> int:
     """Delete files of compiled functions that are older than a source they may call; return their number.
 
     Numba compiles a function again when its own file has changed, not when one that it calls from another file has.
-    After an update it would go on computing as before, differently from the rest. A compiled function calls those of
+    After an update it would continue computing as before, differently from the rest. A compiled function calls those of
     its own subpackage, at any depth, and of the package's root, nowhere else. Directories that NUMBA_CACHE_DIR names
     are not looked at.
     """

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 NOT_LINEAR = "only linear models can be explained: this one has no weight for each feature and label"
 """The message where an explanation is asked of any other model."""
 
-TITLES_COUNT = "only linear models can be written as weights: this one also scores labels by the words of their titles"
+TITLES_COUNT = "only linear models can be written as weights: this one also uses titles of labels"
 """The message where the weights are asked of a model in which titles of labels count."""
 
 VECTORS_COUNT = "only models of plain features can be written as weights: this one also takes vectors"
@@ -110,7 +110,7 @@ def explain_scores(
 
 
 def _strongest(parts: NDArray[np.float64], k: int) -> NDArray[np.intp]:
-    """Return the places of the k largest parts above 0, and of the k smallest below 0, from large to small."""
+    """Return the indices of the k largest positive and the k smallest negative parts, by decreasing size."""
     found = np.arange(len(parts))
     if len(parts) > 2 * k:
         order = np.argpartition(parts, (k - 1, len(parts) - k))

@@ -1,4 +1,4 @@
-"""Indices of numbered features, and the columns they stand for."""
+"""Indices of numbered features, and their columns."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class IndexColumns:
         return both_plain or np.array_equal(self.indices[: len(earlier)], earlier.indices)
 
     def unknown(self, indices: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the indices without a column, of some ascending indices."""
+        """Return those of some ascending indices that have no column."""
         if self._indices is None:
             all_known = not len(indices) or indices[-1] < self._n_columns
             return indices[:0] if all_known else indices[np.searchsorted(indices, self._n_columns) :]
@@ -98,7 +98,7 @@ class IndexColumns:
         return columns, placed
 
     def _place_plain(self, indices: NDArray[np.int32], values: NDArray[np.float32], add: bool) -> Placed:
-        """Return what `place` does, where each index so far is its column."""
+        """Return the result of `place` if each index so far is its column."""
         columns = indices
         if len(indices) and indices[-1] >= self._n_columns:
             n_known = int(np.searchsorted(indices, self._n_columns))

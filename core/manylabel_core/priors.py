@@ -66,7 +66,7 @@ def matrix(R: ArrayLike, n_labels: int | None = None) -> NDArray[np.float64]:
 
 
 def symmetric(R: ArrayLike, n_labels: int | None = None, name: str = "R") -> NDArray[np.float64]:
-    """Check that a matrix is finite, square and symmetric; give it as float64, symmetric to the last bit."""
+    """Check that a matrix is finite, square and symmetric; return it as exactly symmetric float64."""
     R = np.asarray(R)
     if R.ndim != 2 or R.shape[0] != R.shape[1] or not R.size:
         raise ValueError(f"{name} must be a square matrix, not of shape {R.shape}")
@@ -204,7 +204,7 @@ def _optimal_shrinkage(
     spread: NDArray[np.float64],
     corr: NDArray[np.float64],
 ) -> float:
-    """Estimate the s of least squared error; a standardised label takes two values, so counts are all it needs."""
+    """Estimate the shrinkage s of least squared error from counts, since standardised labels have two values."""
     if n < 2:
         return 1.0
     one, zero = ((1 - share) / spread) ** 2, (share / spread) ** 2  # squares of the two values

@@ -1,4 +1,4 @@
-"""Examples and their labels as plain index arrays: the one form every learner works on.
+"""Examples and their labels as index arrays, the common input of learners.
 
 Sparse and dense input meet here, so that there is one body of learning code. A row lists what its example has: a dense
 matrix has all its values, zeros too, a sparse one what it stores. To models a 0 and an absent feature are alike; a
@@ -56,7 +56,7 @@ class Rows(NamedTuple):
         return self.indices[listed], self.values[listed]
 
     def without_zeros(self) -> Rows:
-        """Return the rows as models take them, which list neither what is 0 nor what is missing."""
+        """Return the rows without zeros and missing values, for models."""
         stored = np.abs(self.values) > 0  # not NaN
         if stored.all():
             return self
@@ -73,7 +73,7 @@ class Rows(NamedTuple):
 
 
 class VectorRows(NamedTuple):
-    """Vectors of the examples that stand in `Rows`.
+    """Vectors of the examples in `Rows`.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ NO_WEIGHTS: NDArray[np.float64] = np.zeros(0)
 
 
 class Targets(NamedTuple):
-    """Targets are the truth of examples that stand in `Rows`.
+    """True labels of the examples in `Rows`.
 
     Attributes
     ----------

@@ -45,13 +45,13 @@ class DamagedState(Exception):
 
 
 class NewerState(DamagedState):
-    """The bytes come from a later version of this library; they may be sound, but cannot be read here."""
+    """The bytes come from a later version of this library and cannot be read."""
 
 
 class LateArray:
     """An array of a state that is not there yet: it is written straight into the bytes of the state.
 
-    So a large array that has to be put together is in memory once.
+    So a large array that must be put together is in memory once.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class State(NamedTuple):
         return bytes(self.to_buffer())
 
     def to_buffer(self) -> memoryview:
-        """Return what `to_bytes` does as a buffer of its own, which holds the only copy; raise as it does.
+        """Return the output of `to_bytes` in a separate buffer, without a second copy; raises like `to_bytes`.
 
         However large the arrays are, other threads run while they are copied and summed.
         """
@@ -148,12 +148,12 @@ class State(NamedTuple):
 
     @staticmethod
     def header_of(data: bytes | bytearray | memoryview, max_header_bytes: int | None = None) -> dict[str, Any]:
-        """Return the header of a state whose first bytes these are, with its format and checksum, none of it checked.
+        """Return the unverified header of a state from its first bytes, with format and checksum.
 
         Raises
         ------
         DamagedState
-            If there is none, or `data` ends before it does.
+            If it is missing, or `data` ends before it does.
         """
         return _header(_outer(memoryview(data).cast("B"), max_header_bytes)[0])
 
@@ -192,7 +192,7 @@ class State(NamedTuple):
 
 
 def _plain(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the header as it will come back: tuples are lists, keys are strings."""
+    """Return the header after a round trip: tuples become lists, keys strings."""
     try:
         return cast("dict[str, Any]", json.loads(json.dumps(dict(header), allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
@@ -253,7 +253,7 @@ def _outer(view: memoryview, max_bytes: int | None) -> tuple[dict[str, Any], int
 
 
 def _header(outer: dict[str, Any]) -> dict[str, Any]:
-    """Return the header that was given, with format and checksum, and take it out of that of the file."""
+    """Pop the header, with format and checksum, from that of the file."""
     try:
         header = json.loads(outer.pop("__metadata__")[KEY])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -278,7 +278,7 @@ def _arrays(entries: dict[str, Any], view: memoryview) -> dict[str, NDArray[Any]
 
 
 def _place(name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
-    """Return the type and the shape of an array, and where it begins and ends."""
+    """Return the type, shape, start and end of an array."""
     try:
         dtype, shape, (begin, end) = _TYPES[entry["dtype"]], tuple(entry["shape"]), entry["data_offsets"]
     except (KeyError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Arrays that grow, and the allowed values in those of a state."""
+"""Growing arrays, and the validation of the arrays of a state."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,14 +22,14 @@ def check_range(name: str, array: NDArray[Any], least: float, most: float) -> No
 
 
 def check_n_seen(n_seen: NDArray[Any], n_labels: int) -> None:
-    """Raise ValueError if this cannot be how many examples each column has seen."""
+    """Raise ValueError for invalid example counts of columns."""
     if n_seen.shape != (1 + n_labels,):
         raise ValueError("state must hold n_seen for each label and the threshold")
     check_range("n_seen", n_seen, 0, MAX_COUNT)
 
 
 def check_size(size: NDArray[np.int64]) -> tuple[int, int]:
-    """Return the numbers of features and labels of a state; raise ValueError if it has none."""
+    """Return the numbers of features and labels of a state; raises ValueError if missing."""
     if size.shape != (2,):
         raise ValueError("state must hold a size of two numbers")
     check_range("size", size, 0, MAX_COLUMNS)
@@ -37,7 +37,7 @@ def check_size(size: NDArray[np.int64]) -> tuple[int, int]:
 
 
 def check_threshold(arrays: Mapping[str, NDArray[Any]], *names: str) -> None:
-    """Raise ValueError if the first column, the threshold's, of one of these arrays is not 0, where there are such."""
+    """Raise ValueError if the first column (the threshold) of one of these arrays is not 0."""
     for name in names:
         if name in arrays and np.any(arrays[name][:, :1]):
             raise ValueError(f"state must hold {name} with a first column of 0: the threshold never moves")
@@ -47,7 +47,7 @@ def enlarged(array: NDArray[Any], shape: tuple[int, ...], touch: bool = False) -
     """Return the array if it has at least this shape, else a copy in a larger one, filled up with zeros.
 
     Axes that are too short become at least twice as long, so that growing by one again and again costs a
-    constant number of copies for each element. With `touch`, zeros are written to what is asked for: else the system
+    constant number of copies for each element. With `touch`, zeros are written to what is requested: else the system
     gives memory when something else is first written there, page by page, which takes longer than to learn an example.
     """
     if all(have >= need for have, need in zip(array.shape, shape, strict=True)):

@@ -1,4 +1,4 @@
-"""Names of features or labels, and the columns they stand for."""
+"""Names of features or labels, and their columns."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Vocabulary:
     def nbytes(self) -> int:
         """Return the bytes of memory held, estimated: the hash table, the strings, and one integer object per column.
 
-        The tuple behind `names` counts once it has been asked for. A string that others hold too is counted
+        The tuple behind `names` counts once it has been requested. A string that others hold too is counted
         here in full; what the allocator rounds up is not.
         """
         table = sys.getsizeof(self._columns) + sys.getsizeof(self._names)
@@ -96,7 +96,7 @@ class Vocabulary:
         return list(itertools.islice(reversed(self._columns), n))[::-1]
 
     def add(self, names: Iterable[str]) -> list[int]:
-        """Return the columns of `names`; those not seen before are appended, in the order given.
+        """Return the columns of `names`, appending new ones in order.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Vocabulary:
         return cast("list[int]", columns)
 
     def rename(self, name: str, new: str) -> int:
-        """Give a column another name, which none has yet; return the column.
+        """Rename a column to an unused name; return the column.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class Vocabulary:
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:
-        """Return the vocabulary whose `state` this is.
+        """Return the vocabulary of a `state`.
 
         Raises
         ------

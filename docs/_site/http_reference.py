@@ -36,7 +36,7 @@ def _call(method: str, path: str, operation: Schema) -> str:
         ]
         parts.append("\n".join(["| parameter | in | type | |", "|---|---|---|---|", *rows]))
     for media_type, content in operation.get("requestBody", {}).get("content", {}).items():
-        required = "" if operation["requestBody"].get("required") else ", may be left out"
+        required = "" if operation["requestBody"].get("required") else ", can be omitted"
         parts.append(f"Body (`{media_type}`{required}): {type_of(content['schema'])}")
         if isinstance(example := content.get("example"), dict):
             parts.append(f"```json\n{json.dumps(example, indent=2)}\n```")

@@ -1,7 +1,7 @@
 """The pages of the Python reference: what the public modules export, with their docstrings.
 
-Names are listed by ``__all__``, and asked for one by one: modules of the learners load them when they are asked for,
-and their docstrings are put together then, so nothing that only reads the source would see either.
+Names are listed by ``__all__`` and imported one by one: modules of the learners load them on demand and assemble their
+docstrings then, so a reader of the source would see neither.
 """
 
 import importlib
@@ -57,7 +57,7 @@ def directive(module: str, name: str, value: Any) -> str:
 
 
 def skip_foreign(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out the methods that a class has from scikit-learn, river or pydantic: they are described there."""
+    """Omit methods inherited from scikit-learn, river or pydantic, which describe them."""
     of = getattr(getattr(member, "fget", member), "__module__", None) or ""
     return True if callable(getattr(member, "fget", member)) and not of.startswith("manylabel") else None
 

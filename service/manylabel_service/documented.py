@@ -1,4 +1,4 @@
-"""Models whose fields are described by the strings below them, which are read when a schema is asked for."""
+"""Models whose fields are described by the strings below them, which are read when a schema is requested."""
 
 import ast
 import inspect
@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, GetJsonSchemaHandler
 
 
-class Documented(BaseModel):
+class Documented(BaseModel, defer_build=True):
     """Base of models with a docstring below each field.
 
     With pydantic's `use_attribute_docstrings`, each start of a process parses the source of every model; no request

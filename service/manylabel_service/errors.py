@@ -90,7 +90,7 @@ class ModelNotAllowed(AccessError, kind="forbidden"):
 class BeyondOwnKey(AccessError, kind="forbidden"):
     """An attempt to create a key with more permissions than the caller's key."""
 
-    message = "{self.field} {self.allowed}, like your own key: send such a value, or ask an admin whose key has more"
+    message = "{self.field} {self.allowed}, the limit of your key: send such a value, or ask an admin with a larger key"
     field: str
     """Path of the field in the request, with slashes, such as ``"rates/requests_per_second"``."""
     allowed: str
@@ -183,7 +183,7 @@ class ModelNotFound(ServiceError, kind="missing"):
 class ModelGone(ModelNotFound):
     """The model was deleted while the caller used it; a later model of this name is another one."""
 
-    message = "model {self.name!r} (incarnation {self.incarnation}) has been deleted; look the name up again"
+    message = "model {self.name!r} (incarnation {self.incarnation}) has been deleted; request the name again"
     incarnation: int
 
 
@@ -236,7 +236,7 @@ class NoRollback(ModelIsTrained):
 
 
 class NoReliability(ModelIsTrained):
-    """A trained model, which keeps no probabilities of its predictions."""
+    """A trained model, which stores no probabilities of its predictions."""
 
     message = "model {self.name!r} is trained by jobs: its scores are measured, but not its probabilities"
 
@@ -389,7 +389,7 @@ class ForgetRunning(ServiceError, kind="conflict"):
 class ReceiptNotFound(ServiceError, kind="missing"):
     """An id that belongs to no receipt of the model."""
 
-    message = "model {self.name!r} has no receipt {self.id!r}; the server keeps the last 100"
+    message = "model {self.name!r} has no receipt {self.id!r}; the server stores the latest 100"
     name: str
     id: str
 
@@ -454,7 +454,7 @@ class NoProbabilities(InvalidField):
     """Probabilities of a model whose predictions have none."""
 
     path: tuple[str | int, ...] = ("probabilities",)
-    detail: str = "must be false or left out: this model has no probabilities"
+    detail: str = "must be false or omitted: this model has no probabilities"
 
 
 class NotCalibrated(ServiceError, kind="invalid", code="invalid_request"):
@@ -563,7 +563,7 @@ class PredictionsFull(ServiceError, kind="busy", title="Too many stored predicti
 
 
 class VersionNotFound(ServiceError, kind="missing"):
-    """A number of which the model has no version, or no longer."""
+    """A number of no existing version of the model."""
 
     message = "model {self.name!r} has no version {self.version}; list its versions to see which it has"
     name: str
@@ -651,7 +651,7 @@ class InvalidDataset(ServiceError, kind="invalid"):
 class JobNotFound(ServiceError, kind="missing"):
     """An id that belongs to no job."""
 
-    message = "there is no job {self.id!r}; the server keeps the last 1,000 finished jobs"
+    message = "there is no job {self.id!r}; the server stores the latest 1,000 ended jobs"
     id: str
 
 
@@ -695,20 +695,20 @@ class StorageUnavailable(StorageError):
     """Failure, and what the operator must do."""
     heals: bool
     """Whether the error is transient: the same call succeeds once the cause is gone (the disk has space, the connection
-    is back). Otherwise the operator has to fix the cause and restart the server."""
+    is back). Otherwise the operator must fix the cause and restart the server."""
 
     @property
     def outlook(self) -> str:
-        """Advice by `heals`: the server recovers automatically, or the operator has to restart it."""
+        """Advice by `heals`: the server recovers automatically, or the operator must restart it."""
         return "it recovers once the cause is fixed; retry" if self.heals else "fix the cause and restart the server"
 
     def answer(self) -> str:
         """Return advice for the client; paths, addresses and causes are only in the server's log."""
-        return f"storage is not available: {'retry later' if self.heals else 'the operator of the server has to act'}"
+        return f"storage is not available: {'retry later' if self.heals else 'the operator of the server must act'}"
 
 
 class LogSealed(StorageUnavailable):
-    """A log that takes no entries for the moment, because another takes its place."""
+    """A log that rejects entries while another one replaces it."""
 
     message = "the log of model {self.name!r} is being replaced; retry"
     detail: str = "its log is being replaced"
@@ -807,7 +807,7 @@ class LogTrimmed(StorageError):
     after: str
     """The requested position."""
     trimmed: str
-    """The last position that was removed: replay has to start from a snapshot at or after it."""
+    """The last position that was removed: replay must start from a snapshot at or after it."""
 
 
 class LogLost(StorageError):

@@ -1,4 +1,4 @@
-"""The idempotency key of a request, which all rooms of the service share."""
+"""Idempotency key of a request, for all packages of the service."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Changes that a child process makes to itself at its start; `manylabel_service.forking` starts it."""
+"""Setup that a child process of `manylabel_service.forking` applies to itself."""
 
 import ctypes
 import os
@@ -16,7 +16,7 @@ PR_SET_NAME = 15
 
 
 def die_with_parent() -> None:
-    """Let the system kill this process when its parent dies, even while it is stopped; Linux only."""
+    """Make the kernel kill this process when its parent dies, even while it is stopped; Linux only."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -28,7 +28,7 @@ def name(text: str) -> None:
 
 
 def give_way(niceness: int, oom_score: int = 0) -> None:
-    """Give way to other processes that want the processor, and be the one that goes when memory runs out."""
+    """Lower the CPU priority of this process, and make it the first to be killed when memory runs out."""
     with suppress(OSError):
         os.nice(niceness)
     if oom_score:
@@ -49,7 +49,7 @@ def limit(kind: int, most: int, *, raisable: bool = False) -> None:
 
 
 def take_output() -> BinaryIO:
-    """Take over the standard output: later prints of this process and its libraries go to standard error."""
+    """Return the standard output; later prints of this process and its libraries go to standard error."""
     own = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return own

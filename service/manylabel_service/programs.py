@@ -1,4 +1,4 @@
-"""The start of every program of the service: its arguments, its settings, its log, and the mode of its files."""
+"""Startup of the programs of the service: arguments, settings, logging and file modes."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ def start(flags: Sequence[str], kind: type[Settings] = Settings, program: str | 
 
 
 class Parser(argparse.ArgumentParser):
-    """Arguments of a program that works on a store, beside the flags of a server, which are collected in `flags`.
+    """Arguments of a program that works on a store; the flags of a server are collected in `flags`.
 
     A usage error is one line.
 

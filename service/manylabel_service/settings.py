@@ -334,7 +334,7 @@ class Settings(BaseSettings):
     def _go_with_a_certificate(cls, key_file: Path | None, info: ValidationInfo) -> Path | None:
         other = str(info.field_name).replace("key", "cert")
         if (key_file is None) != (info.data.get(other) is None):
-            raise ValueError(f"must be given together with {other}")
+            raise ValueError(f"must be set together with {other}")
         return key_file
 
     @field_validator("workers")

@@ -22,12 +22,12 @@ class SliceSize:
         return max(1, int(SLICE_SECONDS / self._seconds_per_example))
 
     def observe(self, examples: int, seconds: float) -> None:
-        """Update the estimate with a measurement: `examples` took `seconds`; moves a quarter of the way there."""
+        """Update the estimate by a quarter of the difference to a measurement: `examples` took `seconds`."""
         self._seconds_per_example += 0.25 * (max(seconds / examples, 1e-7) - self._seconds_per_example)
 
 
 class HalfPace:
-    """Keeps background work to half of the event loop: after each piece of work all rest as long as it took.
+    """Throttle of background work to half of the event loop: it pauses after each step for the duration of the step.
 
     All who share the work of one process share one of these.
     """
@@ -36,7 +36,7 @@ class HalfPace:
         self._free_at = 0.0
 
     async def turn(self) -> None:
-        """Wait until work may begin; the caller begins without awaiting anything else."""
+        """Wait until work may start; the caller must start it without another await."""
         await asyncio.sleep(0)
         while (seconds := self._free_at - time.perf_counter()) > 0:  # noqa: ASYNC110
             await asyncio.sleep(seconds)
@@ -47,7 +47,7 @@ class HalfPace:
 
 
 class Pace:
-    """Gives the event loop its turn during long work, once per slice of time."""
+    """Yields to the event loop during long work, once per time slice."""
 
     seconds = SLICE_SECONDS
 
@@ -66,15 +66,17 @@ def in_slices(items: Iterable[T]) -> AsyncIterator[T]:
     return _Slices(items)
 
 
-class _Slices(Generic[T]):
+class _Slices(Pace, Generic[T]):
     def __init__(self, items: Iterable[T]) -> None:
-        self._items, self._pace = iter(items), Pace()
+        super().__init__()
+        self._items = iter(items)
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self
 
     async def __anext__(self) -> T:
         for item in self._items:
-            await self._pace.rest()
+            if time.perf_counter() >= self._ends:  # a call for each item would cost as much as the loop
+                await self.rest()
             return item
         raise StopAsyncIteration

@@ -1,10 +1,13 @@
-"""Ids of kept predictions: ULIDs, 26 characters of Crockford's base32.
+"""Ids of stored predictions: ULIDs, 26 characters of Crockford's base32.
 
 The first ten say when the id was made, in milliseconds of Unix time (48 bits), the others are random (80 bits).
-So ids sort by their age, and an id that is no longer known still tells whether it may have expired.
+So ids sort by their age, and an unknown id still shows whether it may have expired.
 """
 
 import re
+import secrets
+
+from manylabel_service.clock import now_ms
 
 N_RANDOM_BYTES = 10
 MAX_MS = 2**48 - 1
@@ -16,12 +19,12 @@ PATTERN = rf"^[0-7][{_DIGITS}]{{25}}$"
 _ID = re.compile(PATTERN)
 
 
-def make(now_ms: int, random: bytes) -> str:
+def make(unix_ms: int, random: bytes) -> str:
     """Return an id. Raises ValueError if a parameter is not allowed.
 
     Parameters
     ----------
-    now_ms : milliseconds of Unix time, 0 to `MAX_MS`.
+    unix_ms : milliseconds of Unix time, 0 to `MAX_MS`.
     random : `N_RANDOM_BYTES` bytes.
 
     Examples
@@ -29,12 +32,17 @@ def make(now_ms: int, random: bytes) -> str:
     >>> make(1_700_000_000_000, bytes(10))
     '01HF7YAT000000000000000000'
     """
-    if not 0 <= now_ms <= MAX_MS:
-        raise ValueError(f"now_ms must be 0 to {MAX_MS}, not {now_ms}")
+    if not 0 <= unix_ms <= MAX_MS:
+        raise ValueError(f"unix_ms must be 0 to {MAX_MS}, not {unix_ms}")
     if len(random) != N_RANDOM_BYTES:
         raise ValueError(f"random must be {N_RANDOM_BYTES} bytes, not {len(random)}")
-    number = now_ms << 80 | int.from_bytes(random)
+    number = unix_ms << 80 | int.from_bytes(random)
     return "".join(_DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def new() -> str:
+    """Return a random id of now."""
+    return make(now_ms(), secrets.token_bytes(N_RANDOM_BYTES))
 
 
 def valid(id: str) -> bool:

@@ -1,4 +1,4 @@
-"""How fast work has been done lately, and so how long more of it would wait."""
+"""Rate of recent work, and the resulting waiting time of further work."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ GRACE_SHARE = 0.1
 
 
 class WorkRate:
-    """The rate of work that is done one piece after the other.
+    """Rate of sequential work.
 
     Parameters
     ----------
@@ -32,18 +32,18 @@ class WorkRate:
         return self._rate * seconds
 
     def begin(self, amount: int) -> None:
-        """Begin a piece of `amount` work."""
+        """Start a step of `amount` work."""
         self._under_way, self._began = amount, self._clock()
 
     def end(self, done: int) -> None:
-        """End the piece, of which `done` was done."""
+        """End the step after `done` work."""
         self._under_way = 0
         seconds = self._clock() - self._began
         if done >= self._timed and seconds > 0:
             self._rate = max(done / seconds, SLOWER * self._rate)
 
     def seconds(self, amount: int) -> float:
-        """Return the seconds that `amount` would take, the piece in progress included; 0 while the rate is unknown."""
+        """Return the seconds for `amount` after the running step; 0 if the rate is unknown."""
         if not self._rate:
             return 0.0
         under_way = self._under_way / self._rate - (self._clock() - self._began) if self._under_way else 0.0

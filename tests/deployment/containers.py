@@ -13,9 +13,12 @@ from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 PROJECT = "manylabel-check"
+FILES = [ROOT / "docker-compose.yml", Path(__file__).with_name("archive.yml")]
 REPLICAS = ["replica-1", "replica-2"]
 SERVICES = [*REPLICAS, "worker", "balancer", "redis"]
 PATIENCE_SECONDS = 120.0
+ARCHIVE_SECONDS = 2.0
+"""As archive.yml says."""
 FIRST_KEY = "/var/lib/manylabel/first-key"
 """Where the service first-key writes the first key."""
 
@@ -53,6 +56,7 @@ class Deployment:
         self._containers: dict[str, str] = {}
         self._environment = os.environ | {
             "COMPOSE_PROJECT_NAME": PROJECT,
+            "COMPOSE_FILE": os.pathsep.join(map(str, FILES)),
             "REDIS_PASSWORD": secrets.token_hex(16),
             "ADDRESS": "127.0.0.1",
             "PORT": str(port),
@@ -79,6 +83,20 @@ class Deployment:
         """SIGKILL the program in a container; Docker brings the container back."""
         name = "redis-server" if service == "redis" else "python"
         self._execute(service, "sh", "-c", KILL.format(name=name))
+
+    def lose_store(self) -> None:
+        """Remove Redis with its volume, then all that used it."""
+        for services in (["redis"], [*REPLICAS, "worker"]):
+            self.compose("kill", *services)
+            self.compose("rm", "--force", *services)
+        subprocess.run(["docker", "volume", "rm", f"{PROJECT}_redis-data"], check=True, stdout=subprocess.DEVNULL)
+
+    def restore(self) -> str:
+        """Start an empty Redis, and restore into it from the archive; the output of the program."""
+        self.compose("up", "-d", "--no-build", "--no-deps", "redis")
+        self._containers["redis"] = self.compose("ps", "-q", "redis").strip()
+        self.wait("redis")
+        return self.compose("run", "--rm", "--no-deps", "-T", "restore")
 
     def ask(self, replica: str, method: str, path: str, body: Any = None) -> Any:
         """The answer of one replica, past the balancer."""

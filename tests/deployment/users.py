@@ -9,9 +9,18 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
+
+
+class Acknowledged(NamedTuple):
+    """An update that was answered 200: when, its position, its idempotency key, and its body."""
+
+    at: float
+    position: str
+    key: str
+    body: Any
 
 
 class Client:
@@ -25,7 +34,8 @@ class Client:
 
     Attributes
     ----------
-    acknowledged : updates answered 200.
+    acknowledged : number of updates answered 200.
+    updates : all of them.
     position : of the last of them.
     answers : how often each status came; "none" for a connection that broke.
     longest_seconds : longest time from an update to its answer, repetitions included.
@@ -34,6 +44,7 @@ class Client:
     def __init__(self, port: int, key: str, model: str) -> None:
         self.model = model
         self.acknowledged = 0
+        self.updates: list[Acknowledged] = []
         self.position = ""
         self.answers: Counter[str] = Counter()
         self.longest_seconds = 0.0
@@ -54,13 +65,30 @@ class Client:
     def learn(self) -> None:
         """One update, acknowledged when this returns."""
         x, y = example(self._random)
-        answer = self.insist("POST", f"/v1/models/{self.model}/update", {"x": x, "y": y})
+        body, key = {"x": x, "y": y}, secrets.token_hex(8)
+        answer = self.insist("POST", self.update_path, body, key)
+        self.updates.append(Acknowledged(time.monotonic(), answer["position"], key, body))
         self.acknowledged += 1
         self.position = answer["position"]
 
-    def insist(self, method: str, path: str, body: Any) -> Any:
+    @property
+    def update_path(self) -> str:
+        """The path of updates of the model."""
+        return f"/v1/models/{self.model}/update"
+
+    def log(self) -> list[str]:
+        """The positions of all entries of the log, in order."""
+        positions: list[str] = []
+        while True:
+            after = f"?from={positions[-1]}" if positions else ""
+            lines = self._once("GET", f"/v1/models/{self.model}/log{after}", None, {}, lines=True)
+            if lines == []:
+                return positions
+            positions += [line["position"] for line in lines or ()]
+
+    def insist(self, method: str, path: str, body: Any, key: str | None = None) -> Any:
         """Repeat, with one idempotency key, until it is answered 200 or 201."""
-        headers, started = {"Idempotency-Key": f'"{secrets.token_hex(8)}"'}, time.monotonic()
+        headers, started = {"Idempotency-Key": f'"{key or secrets.token_hex(8)}"'}, time.monotonic()
         while (answer := self._once(method, path, body, headers)) is None:
             if time.monotonic() - started > PATIENCE_SECONDS:
                 raise RuntimeError(f"{path}: no answer in {PATIENCE_SECONDS:.0f} s")
@@ -68,7 +96,7 @@ class Client:
         self.longest_seconds = max(self.longest_seconds, time.monotonic() - started)
         return answer
 
-    def _once(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
+    def _once(self, method: str, path: str, body: Any, headers: dict[str, str], lines: bool = False) -> Any:
         """The answer, or None if it is one to try again after."""
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {self._key}", **headers}
         try:
@@ -84,7 +112,7 @@ class Client:
             return None
         if answer.status not in (200, 201):
             raise RuntimeError(f"{path}: {answer.status} {text.decode()}")
-        return json.loads(text)
+        return [json.loads(line) for line in text.splitlines()] if lines else json.loads(text)
 
 
 def example(source: random.Random) -> tuple[list[float], list[str]]:

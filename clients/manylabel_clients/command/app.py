@@ -75,7 +75,7 @@ for module in (
 
 
 def main() -> NoReturn:
-    """Run the command and leave with its exit status; an expected error is one line, without a traceback."""
+    """Run the command and exit with its status; an expected error is printed as one line, without a traceback."""
     try:
         app(prog_name=NAME)
     except MissingExtra as error:
@@ -93,7 +93,7 @@ def _leave(message: str, status: int) -> NoReturn:
 
 
 def _called() -> str:
-    """Return the command that was called, with those that it is a part of, without what was given to it."""
+    """Return the name of the called command with its groups, without arguments."""
     found: click.Command | None = app
     words = [NAME]
     for word in sys.argv[1:]:

@@ -55,7 +55,7 @@ _OF_USER = "auto"
 
 
 def _option(name: str, callback: object, help: str) -> click.Option:
-    """Return an option that takes a shell, by default the one that the environment names."""
+    """Return an option for a shell; the default is the shell of the environment."""
     return click.Option(
         [f"--{name}-completion"],
         is_flag=False,
@@ -69,4 +69,4 @@ def _option(name: str, callback: object, help: str) -> click.Option:
 
 
 show_completion = _option("show", _show, "Print the script that completes commands and options in bash, zsh or fish.")
-install_completion = _option("install", _install, "Put that script where the shell finds it.")
+install_completion = _option("install", _install, "Install that script where the shell finds it.")

@@ -22,7 +22,7 @@ MAX_SUMMARY = 200
 
 
 class _Declared:
-    """A declaration of one parameter, as click will have it.
+    """Declaration of one parameter for click.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Option(_Declared):
 
 
 class Argument(_Declared):
-    """An argument of a command, by its place."""
+    """Positional argument of a command."""
 
     def parameter(self, name: str, kind: Any, default: Any) -> click.Parameter:
         """Return click's argument for the parameter of this name and type."""
@@ -157,7 +157,7 @@ class Commands(click.Group):
 
 
 class _UsageError(click.UsageError):
-    """Usage error on one line, which names the command whose help says more."""
+    """Usage error on one line, with the command whose help explains the usage."""
 
     def show(self, file: IO[str] | None = None) -> None:
         """Write the line to a file, or to standard error."""

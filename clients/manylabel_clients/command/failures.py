@@ -7,4 +7,4 @@ UNREACHABLE = 3
 
 
 class Failure(Exception):
-    """A failure ends the command with its message, without a traceback."""
+    """Error that ends the command with its message, without a traceback."""

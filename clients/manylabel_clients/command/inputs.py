@@ -40,7 +40,7 @@ class Item(NamedTuple):
 
     @property
     def labelled(self) -> tuple[Any, ...]:
-        """The example as calls with many take it: with its weight and its reference, if it has these."""
+        """The example as a tuple, with its weight and reference if present."""
         if self.ref is not None:
             return (self.x, self.y, self.weight, None, self.ref)
         return (self.x, self.y) if self.weight is None else (self.x, self.y, self.weight)
@@ -64,8 +64,7 @@ def read_items(source: str, labelled: bool, labels: str | None = None, table: Ta
 
 
 def read_truths(source: str) -> Iterator[Item]:
-    """Yield the truths of kept predictions of `source`, whose `x` is the id; as `read_items`, which also tells what
-    it may raise. A table has none."""
+    """Yield the labels of stored predictions of `source`, with the id in `x`; like `read_items`, but without tables."""
     for place, value in _read_values(source, TRUTH):
         if not isinstance(value, dict) or not {"id", "y"} <= value.keys() <= {"id", "y", "weight", "ref"}:
             raise Failure(f"{place}: labels of a stored prediction look like {TRUTH}")
@@ -73,9 +72,9 @@ def read_truths(source: str) -> Iterator[Item]:
 
 
 def _weight(place: str, value: dict[str, Any]) -> Any:
-    """Return the weight of an item, None if there is none; the server validates it."""
+    """Return the weight of an item, or None; the server validates it."""
     if "weight" in value and value["weight"] is None:
-        raise Failure(f"{place}: weight must be a number, not null: leave it out if it is not known")
+        raise Failure(f"{place}: weight must be a number, not null: omit it if it is unknown")
     return value.get("weight")
 
 
@@ -86,7 +85,7 @@ def _read_values(source: str, example: str) -> Iterator[tuple[str, Any]]:
             lines: Iterable[str] = io.StringIO(source)
         elif source == "-":
             if sys.stdin.isatty():
-                sys.stderr.write(f"an example a line, like {example}; Ctrl-D ends\n")
+                sys.stderr.write(f"one example per line, such as {example}; end with Ctrl-D\n")
             lines = sys.stdin
         else:
             try:
@@ -106,7 +105,7 @@ def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 @contextmanager
 def placed(chunk: list[Item]) -> Iterator[None]:
-    """Turn ``/examples/3/x`` in the errors of a chunk into the place in the input that it came from."""
+    """Convert ``/examples/3/x`` in the errors of a chunk to the location in the input."""
 
     def place(found: re.Match[str]) -> str:
         return f"{chunk[int(found[1])].place}: {found[2]}"
@@ -121,7 +120,7 @@ def placed(chunk: list[Item]) -> Iterator[None]:
 
 
 def _has_rows(source: str, are_parts_named: bool) -> bool:
-    """Return whether a source is a file to be read row by row: a table, or JSON lines in gzip or with parts named."""
+    """Return whether a source is a file read row by row: a table, or JSON lines with gzip or column options."""
     format, is_packed = None, source.lower().endswith(".gz")
     if not (source == "-" or _is_json(source)):
         format = record_format(source)
@@ -140,7 +139,7 @@ def _rows(path: Path, labelled: bool, labels: str | None, table: TableOptions) -
         check_labelled(path, labels, table)
     for line, x, y, weight, ref in read_rows(path, labels, table):
         if y is None and labelled:
-            raise Failure(f"{path}, line {line}: its labels are not known")
+            raise Failure(f"{path}, line {line}: its labels are unknown")
         yield Item(f"line {line}", x, y, weight, ref)
 
 
@@ -152,7 +151,7 @@ def _decodable(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _values(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
-    """Yield JSON values, one on each line; or one over all lines, if the first alone is none."""
+    """Yield JSON values, one per line; or one value over all lines if the first line is incomplete."""
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

@@ -27,7 +27,7 @@ def _checked_url(url: str) -> str:
 
 
 def _setting(*declarations: str, check: Callable[[Any], Any] | None = None, **attributes: Any) -> click.Option:
-    """Return an option whose value is in the context of the command, and no parameter of its function."""
+    """Return an option whose value is stored in the context of the command instead of a parameter of its function."""
 
     def note(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         context.meta[f"manylabel.{parameter.name}"] = value if check is None else check(value)
@@ -109,7 +109,7 @@ _REASONS = {"storage_unavailable": "the store is unavailable", "not_ready": "the
 
 
 def connect(retry: Retry = _IMPATIENT) -> Client:
-    """Return a client that gives up soon, because a person is waiting, or after the ``--timeout`` of the command."""
+    """Return a client with few retries, because a person is waiting, or with the ``--timeout`` of the command."""
     return _connect(Client, retry, key_file())
 
 
@@ -134,7 +134,7 @@ def _report(error: ManyLabelError, seconds: float) -> None:
     """Print on standard error why the command waits."""
     if seconds < NOTICED_SECONDS:
         return
-    reason = _REASONS.get(error.code, error.detail) if isinstance(error, ApiError) else "the server does not answer"
+    reason = _REASONS.get(error.code, error.detail) if isinstance(error, ApiError) else "the server does not respond"
     clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # erases a progress bar
     sys.stderr.write(f"{clear}manylabel: {reason}; retrying in {seconds:.0f} s\n")
 

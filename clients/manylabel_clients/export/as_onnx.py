@@ -1,4 +1,4 @@
-"""One ONNX file: the names and values of a record's features, and its texts, in; scores out. Needs the extra onnx."""
+"""Export to ONNX: inputs are names and values of features and texts, outputs are scores. Needs the extra onnx."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ IR_VERSION = 10
 WORD = r"[\p{L}\p{N}_]+(?:\p{M}+[\p{L}\p{N}_]*)*"
 """A word as the tokeniser of records has it, for RE2."""
 NONE = "\x01"
-"""A text that stands behind the others, so that there always is one; its token is left out."""
+"""A text that stands behind the others, so that there always is one; its token is omitted."""
 
 
 def onnx_file(model: Portable) -> bytes:
-    """Return the file; raises CannotExport for what ONNX cannot read."""
+    """Return the file; raises CannotExport for text options that ONNX lacks."""
     graph = _Graph()
     names, values = "names", "values"
     inputs = [("names", TensorProto.STRING), ("values", TensorProto.FLOAT)]
@@ -69,7 +69,7 @@ def _sealed(graph: Any, model: Portable) -> bytes:
 
 
 def _check_text(text: dict[str, Any]) -> None:
-    """Raise CannotExport for ways to read texts that ONNX has no operators for."""
+    """Raise CannotExport for text options without ONNX operators."""
     beyond = [name for name in ("chars", "stop_words") if text[name]]
     beyond += ["ngrams"] if list(text["ngrams"]) != [1, 1] else []
     if beyond:
@@ -79,7 +79,7 @@ def _check_text(text: dict[str, Any]) -> None:
 
 
 class _Graph:
-    """A graph while it is made: operators on doubles, each with one result that is named by number."""
+    """Graph under construction: operators on doubles, each with one numbered result."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -149,7 +149,7 @@ def _tokens(graph: _Graph, min_length: int) -> tuple[str, str]:
 
 
 def _placed(graph: _Graph, names: str, values: str, features: dict[str, Any]) -> tuple[str, str, str | None]:
-    """Return the values by column, 0 where there is none, which columns are there, and the values of other features."""
+    """Return the values by column, 0 if missing, which columns are there, and the values of other features."""
     known_names = [str(name) for name in features["names"]]
     columns = graph.node(
         "LabelEncoder", names, domain="ai.onnx.ml",
@@ -180,7 +180,7 @@ def _unit_norm(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
 
 
 def _standardised(graph: _Graph, shifted: str, variance: str) -> str:
-    """Return values divided by the root of their variance, 0 where there is none."""
+    """Return values divided by the root of their variance, 0 if missing."""
     varies = graph.op("Greater", variance, 0.0)
     return graph.where(varies, graph.op("Div", shifted, graph.node("Sqrt", graph.where(varies, variance, 1.0))), 0.0)
 
@@ -224,7 +224,7 @@ def _automatic(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
 
 
 def _within_reach(graph: _Graph, x: str, counts: str, values: Any, mean: Any, squares: Any, was: Any) -> str:
-    """Return values no further from their mean than they may be."""
+    """Return values clipped around their mean."""
     far = np.where(was & (was.sum() <= FEW), FAR_OF_FEW, FAR)
     varies = squares > VARIES * values * mean * mean
     spread = far * np.sqrt(squares / np.maximum(values, 1.0))
@@ -235,7 +235,7 @@ def _within_reach(graph: _Graph, x: str, counts: str, values: Any, mean: Any, sq
 
 
 def _to_length(graph: _Graph, scaled: str, is_dense: str, unseen: str | None, n: float) -> str:
-    """Divide by the usual length of a few quantities, or else by the Euclidean norm."""
+    """Divide by the typical norm of a few quantities, or else by the Euclidean norm."""
     n_quantities = graph.total(graph.where(is_dense, 1.0, 0.0))
     is_other = graph.node("And", graph.node("Not", is_dense), graph.node("Not", graph.op("Equal", scaled, 0.0)))
     n_others = graph.total(graph.where(is_other, 1.0, 0.0))
@@ -255,7 +255,7 @@ def _squares(graph: _Graph, x: str, unseen: str | None) -> str:
 
 
 def _divided(graph: _Graph, x: str, total: str) -> str:
-    """Return values divided by the root of a number, as they are where it is 0."""
+    """Return values divided by the root of a number, unchanged if it is 0."""
     return graph.op("Div", x, graph.node("Sqrt", graph.where(graph.op("Greater", total, 0.0), total, 1.0)))
 
 

@@ -55,11 +55,11 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     if limit.get("policy") == "hash":
         raise CannotExport(f"{model} hashes its features: they have no names to go by")
     if arrays["groups"].tobytes() != _NO_GROUPS:
-        raise CannotExport(f"{model} has groups or parents of labels, which the exported program does not know")
+        raise CannotExport(f"{model} has groups or parents of labels, which the exported program does not support")
     if header["layout"].get("vectors"):
-        raise CannotExport(f"{model} has learnt from vectors, which the exported program does not take")
+        raise CannotExport(f"{model} has learnt from vectors, which the exported program does not support")
     if not header["updates"]:
-        raise CannotExport(f"{model} has learnt nothing yet")
+        raise CannotExport(f"{model} has not learnt anything yet")
     labels, names = _texts(_group(arrays, "labels")), _texts(_group(arrays, "features"))
     numbered = header["layout"]["kind"] == "numbered"
     features: list[Any] = arrays["features.indices"].tolist() if numbered else names
@@ -90,7 +90,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
 
 
 def portable_trained(model: str, version: int, data: bytes) -> Portable:
-    """Return a version of a trained model from its file with names; raises as `portable_online`."""
+    """Return a version of a trained model from its file with names; raises like `portable_online`."""
     arrays, header = State.from_bytes(data)
     estimator_bytes = arrays["estimator"].tobytes()
     kind = State.header_of(estimator_bytes)["estimator"]
@@ -127,7 +127,7 @@ def _check_size(model: str, n_features: int, n_labels: int) -> None:
     """Raise CannotExport if a dense table of weights would not fit the memory of a client."""
     if n_features * n_labels > MAX_WEIGHTS:
         counts = f"{n_features:,} features and {n_labels:,} labels, which are {n_features * n_labels:,} weights"
-        raise CannotExport(f"{model} has {counts}: the most that is exported is {MAX_WEIGHTS:,}; limit its features")
+        raise CannotExport(f"{model} has {counts}: at most {MAX_WEIGHTS:,}; limit its features")
 
 
 def _online_scaling(learner: OnlineLearner, arrays: Mapping[str, NDArray[Any]], n_features: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ VARIES = 1e-6
 
 
 class LinearPredictor:
-    """A predictor answers as the model did: scores less the threshold, above 0 where a label is predicted.
+    """Predictor with the scores of the model minus the threshold; labels above 0 are predicted.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class LinearPredictor:
         return [label for label, score in self.scores(x).items() if score > 0]
 
     def probabilities(self, x: Any) -> dict[str, float]:
-        """Return how likely each label is; raises ValueError if the model does not know."""
+        """Return the probability of each label; raises ValueError if the model has none."""
         if self._likely is None:
             raise ValueError("the model has no probabilities")
         curves = zip(self.scores(x).items(), self._likely["slope"], self._likely["offset"], strict=True)
@@ -64,7 +64,7 @@ class LinearPredictor:
         return float(min(logit, knot) + bend * max(logit - knot, 0.0))
 
     def _features(self, x: Any) -> tuple[dict[int, float], list[float]]:
-        """Return the values of the features that the model knows, by column, and of others that count."""
+        """Return the values of known features by column, and of unknown features that count in the norm."""
         known, unseen = {}, []
         for name, value in self._pairs(x):
             column = self._columns.get(name)
@@ -94,7 +94,7 @@ class _AsItIs:
 
 
 class _UnitNorm(_AsItIs):
-    """Each example is divided by its Euclidean norm, features that the model does not know included."""
+    """Scaling of each example by its Euclidean norm, including unknown features."""
 
     def scaled(self, known: dict[int, float], unseen: list[float]) -> Sequence[tuple[int, float]]:
         norm = math.hypot(*known.values(), *unseen)
@@ -102,8 +102,8 @@ class _UnitNorm(_AsItIs):
 
 
 class _Automatic(_AsItIs):
-    """Quantities that most examples have are standardised, other features divided by their usual size and weighed by
-    their rarity, and examples brought to unit norm."""
+    """Scaling `auto`: frequent quantities are standardised, other features divided by their typical size and weighted
+    by rarity, and examples brought to unit norm."""
 
     def __init__(self, scaling: Mapping[str, Any]) -> None:
         self._missing_is_zero = scaling["missing"] == "zero"
@@ -131,7 +131,7 @@ class _Automatic(_AsItIs):
     def _scaled(
         self, given: float | None, moments: tuple[float, float, float, float], was_dense: bool
     ) -> tuple[float, bool]:
-        """Return a value as the model sees it, 0 for none, and whether it is a quantity that most examples have."""
+        """Return the scaled value, 0 if missing, and whether most examples have the quantity."""
         n = self._count + 1
         n_values, mean, squares, n_having = moments
         has = given is not None and not (self._missing_is_zero and given == 0.0)
@@ -174,7 +174,7 @@ _SCALINGS = {"none": _AsItIs, "unit": _UnitNorm, "auto": _Automatic}
 
 
 def _include(n_values: float, mean: float, squares: float, value: float) -> tuple[float, float, float]:
-    """Return the moments of a feature's values other than 0, once this one is included."""
+    """Return the moments of a feature's non-zero values, including this one."""
     if value == 0.0:
         return n_values, mean, squares
     distance = value - mean
@@ -183,7 +183,7 @@ def _include(n_values: float, mean: float, squares: float, value: float) -> tupl
 
 
 def _float32(value: float) -> float:
-    """Return a number as the server has it, in 32 bits."""
+    """Round a number to 32 bits, like the server."""
     number: float = struct.unpack("f", struct.pack("f", value))[0]
     return number
 

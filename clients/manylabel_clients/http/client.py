@@ -28,7 +28,7 @@ from manylabel_clients.http.transport.retry import Retry
 
 
 class ClientRequests(ServerRequests, DatasetRequests, TrainingRequests, AuditRequests):
-    """All requests about a server that are not about one model or one job."""
+    """Requests about a server that do not concern one model or one job."""
 
 
 class ClientCalls(Resource[ClientRequests]):
@@ -117,16 +117,16 @@ class Client(ClientCalls, SyncResource):
     _connections: SyncConnections
 
     def model(self, name: str) -> Model:
-        """Return the model of this name. Asks nothing of the server, not even whether it exists."""
+        """Return a handle of the model of this name, without a request to the server."""
         return Model(self._connections, name)
 
     def job(self, id: str) -> Job:
-        """Return the job of this id. Asks nothing of the server, not even whether it exists."""
+        """Return a handle of the job of this id, without a request to the server."""
         return Job(self._connections, id)
 
     @property
     def keys(self) -> Keys:
-        """The keys of the server: who may do what."""
+        """API keys of the server."""
         return Keys(self._connections)
 
     @property
@@ -171,16 +171,16 @@ class AsyncClient(ClientCalls, AsyncResource):
     _connections: AsyncConnections
 
     def model(self, name: str) -> AsyncModel:
-        """Return the model of this name. Asks nothing of the server, not even whether it exists."""
+        """Return a handle of the model of this name, without a request to the server."""
         return AsyncModel(self._connections, name)
 
     def job(self, id: str) -> AsyncJob:
-        """Return the job of this id. Asks nothing of the server, not even whether it exists."""
+        """Return a handle of the job of this id, without a request to the server."""
         return AsyncJob(self._connections, id)
 
     @property
     def keys(self) -> AsyncKeys:
-        """The keys of the server: who may do what."""
+        """API keys of the server."""
         return AsyncKeys(self._connections)
 
     @property

@@ -1,15 +1,15 @@
 """Errors that a client raises.
 
 ManyLabelError
-├── ConnectionFailed         no answer came: refused, reset, timed out
-├── UnexpectedResponse         an answer came that no ManyLabel server gives: is the address right?
+├── ConnectionFailed         no response came: refused, reset, timed out
+├── UnexpectedResponse       a response came that no ManyLabel server gives: is the address right?
 ├── JobFailed                a job that was waited for ended without a result (with the jobs)
 └── ApiError                 the server said no, and why
     ├── Invalid              400, 415, 422   the request is wrong; nothing of it was learnt
     ├── Denied               403             the key is not for that
     │   └── Unauthorized     401             no key came, or one that opens nothing
     ├── NotFound             404             nothing of that name or id
-    ├── Conflict             409             it is not in a state for that: taken, in use, under way, ended, labelled
+    ├── Conflict             409             it is not in a state for that: taken, in use, in progress, ended, labelled
     ├── Expired              410             the prediction, or this part of the history, was kept no longer
     ├── TooLarge             413, 507        a body, a batch or the model would exceed its limit
     ├── Busy                 429             a queue is full, or the rate of the key used up; so were the retries
@@ -25,13 +25,13 @@ from dataclasses import dataclass
 
 
 class ManyLabelError(Exception):
-    """An error of a client: the base of everything it raises on purpose.
+    """Base of the errors of a client.
 
     Attributes
     ----------
     maybe_done : bool
-        True when an attempt of the call may have been carried out although its answer never arrived. Learning
-        under a key of your own can be repeated safely: it counts once.
+        True when an attempt of the call may have been carried out although its response never arrived. Learning
+        under your own key can be repeated safely: it counts once.
     done : int
         Examples of a `..._many` call that were answered in earlier requests, before this one failed; of a stream, the
         number of the last one answered.
@@ -114,8 +114,7 @@ class Denied(ApiError):
 
 
 class Unauthorized(Denied):
-    """No key came, or one that opens nothing: it is unknown, expired or revoked. Or something in front of the server
-    wants credentials."""
+    """The key is missing, unknown, expired or revoked, or a proxy requires credentials."""
 
 
 class NotFound(ApiError):
@@ -128,7 +127,7 @@ class Conflict(ApiError):
 
 
 class Expired(ApiError):
-    """The stored prediction expired before its labels came, or the history of the model begins later."""
+    """The stored prediction has expired, or the history of the model begins later."""
 
 
 class TooLarge(ApiError):

@@ -1,1 +1,1 @@
-"""Programs between a ManyLabel server and other products, each a thin translation in a file."""
+"""Programs between a ManyLabel server and other products: one thin translation per file."""

@@ -1,4 +1,4 @@
-"""Tools for agents (Model Context Protocol): classify, teach, explain, list labels, and what to review next."""
+"""Tools for agents (Model Context Protocol): classify, teach, explain, list_labels, review_next."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -25,19 +25,19 @@ Connect = Callable[[Mapping[str, str] | None], AbstractAsyncContextManager[Async
 P = ParamSpec("P")
 Document = dict[str, Any]
 
-ModelName = Annotated[str, Field(description="Name of the model; may be left out if the server was started for one.")]
+ModelName = Annotated[str, Field(description="Name of the model; optional if the server was started for one model.")]
 Record = Annotated[str | Document, Field(description="The example: a text, or an object of fields.")]
 Count = Annotated[int, Field(ge=1, le=100)]
 
 INSTRUCTIONS = (
-    "Models that learn to give records any number of labels. `classify` predicts labels. `teach` tells true labels, "
+    "Models that learn to give records any number of labels. `classify` predicts labels. `teach` submits true labels, "
     "which are learnt at once. `explain` says why labels are predicted. `list_labels` has labels with their meaning. "
-    "`review_next` has kept predictions, those first that teach most; answer them by `teach` with their id."
+    "`review_next` lists stored predictions, most informative first; label them by `teach` with their id."
 )
 
 
 def _telling(tool: Callable[P, Awaitable[Document]]) -> Callable[P, Awaitable[Document]]:
-    """Have a tool answer errors of the server, and of arguments, as errors with their message."""
+    """Convert errors of the server and of arguments to tool errors."""
 
     @wraps(tool)
     async def call(*args: P.args, **kwargs: P.kwargs) -> Document:
@@ -50,7 +50,7 @@ def _telling(tool: Callable[P, Awaitable[Document]]) -> Callable[P, Awaitable[Do
 
 
 class Tools:
-    """The tools of one server.
+    """Tools of one server.
 
     Parameters
     ----------
@@ -78,8 +78,10 @@ class Tools:
         context: Context,
         model: ModelName = "",
         top: Annotated[Count, Field(description="Number of labels with scores, the best first.")] = 10,
-        probabilities: Annotated[bool, Field(description="Say how likely each label is; not every model can.")] = True,
-        keep: Annotated[bool, Field(description="Keep the prediction, for `review_next` and `teach`.")] = False,
+        probabilities: Annotated[
+            bool, Field(description="Return probabilities of labels; not every model has them.")
+        ] = True,
+        keep: Annotated[bool, Field(description="Store the prediction, for `review_next` and `teach`.")] = False,
     ) -> Document:
         """Predict the labels of a record, with the scores of the best labels (above 0: predicted)."""
         async with self._asked(context, model) as asked:
@@ -92,18 +94,18 @@ class Tools:
         self,
         labels: Annotated[list[str], Field(description="All true labels; every other label counts as false.")],
         context: Context,
-        record: Annotated[Record | None, Field(description="The example; or else give `id`.")] = None,
-        id: Annotated[str | None, Field(description="Id of a kept prediction.")] = None,
+        record: Annotated[Record | None, Field(description="The example, unless `id` is set.")] = None,
+        id: Annotated[str | None, Field(description="Id of a stored prediction.")] = None,
         model: ModelName = "",
     ) -> Document:
-        """Tell the true labels of a record, or of a kept prediction. They are learnt when this returns."""
+        """Submit the true labels of a record or of a stored prediction. They are learnt when this returns."""
         async with self._asked(context, model) as asked:
             if id is not None and record is None:
                 told = await asked.label(id, labels)
             elif record is not None and id is None:
                 told = await asked.update(record, labels)
             else:
-                raise ToolError("give either record or id")
+                raise ToolError("send either record or id")
         return {"updates": told.updates, "position": told.position}
 
     @_telling
@@ -114,7 +116,7 @@ class Tools:
         model: ModelName = "",
         features: Annotated[Count, Field(description="Number of features for each label, and against it.")] = 5,
     ) -> Document:
-        """Say for each label predicted of a record which features speak for it, and which against it."""
+        """Explain each predicted label of a record by the features for and against it."""
         async with self._asked(context, model) as asked:
             found = await asked.predict(record, explain=features)
         why = {label: asdict(each) for label, each in (found.explanations or {}).items()}
@@ -126,7 +128,7 @@ class Tools:
         context: Context,
         model: ModelName = "",
         limit: Annotated[Count, Field(description="Number of labels, the most frequent first.")] = 100,
-        offset: Annotated[int, Field(ge=0, description="Number of labels to leave out before the first.")] = 0,
+        offset: Annotated[int, Field(ge=0, description="Number of labels to skip.")] = 0,
     ) -> Document:
         """List the labels of a model with title, meaning and number of examples."""
         async with self._asked(context, model) as asked:
@@ -141,14 +143,14 @@ class Tools:
         model: ModelName = "",
         limit: Annotated[Count, Field(description="Number of predictions.")] = 5,
     ) -> Document:
-        """List kept predictions that wait for their true labels, those first that would teach the model most."""
+        """List stored predictions without labels, most informative first."""
         async with self._asked(context, model) as asked:
             page = await asked.predictions(order="uncertainty", limit=limit)
         return {"predictions": [asdict(each) for each in page.predictions]}
 
 
 def server(connect: Connect, model: str | None = None) -> MCPServer:
-    """Return the server of the tools; parameters as of `Tools`."""
+    """Return the server of the tools; parameters of `Tools`."""
     made = MCPServer("manylabel", instructions=INSTRUCTIONS, log_level="WARNING")
     tools = Tools(connect, model)
     for tool in (tools.classify, tools.explain, tools.list_labels, tools.review_next):
@@ -188,7 +190,7 @@ def with_keys_of_callers(make: Callable[[Mapping[str, str]], AsyncClient], neede
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only programs on the same machine reach an address."""
+    """Return whether an address is local to this machine."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:

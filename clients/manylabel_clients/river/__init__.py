@@ -1,4 +1,4 @@
-"""ManyLabel in river: estimators in process, a remote model, files as streams, streams into the service."""
+"""river adapters: estimators in process, a remote model, files as streams, feeds into a server."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -56,7 +56,7 @@ class Encoder:
         return read
 
     def parts(self, read: Sequence[_Example]) -> Iterator[tuple[int, int]]:
-        """Yield the bounds of parts to be learnt one after the other: the first vector of a field is alone in its."""
+        """Yield the bounds of parts to learn in turn: the first vector of a field is a separate part."""
         first = 0
         for i, example in enumerate(read):
             if not example.x.vectors.keys() <= self.vectors.keys():
@@ -124,13 +124,13 @@ class Encoder:
         return dict(zip(starts, self.vectors, strict=False))[column]
 
     def values(self, x: Mapping[Any, Any] | str) -> dict[Hashable, float | None]:
-        """Return the features of an example by name, of a record those that it stands for; None for a vector."""
+        """Return the features of an example or record by name; None for a vector."""
         given = self._given(x, np.float64)
         numbers: dict[Hashable, float | None] = dict(zip(given.known, given.numbers.tolist(), strict=True))
         return numbers | dict.fromkeys(given.vectors)
 
     def _given(self, x: Mapping[Any, Any] | str, dtype: DTypeLike | None = None) -> _Given:
-        """Return the features by name, of a record those that it stands for, and their values as the learner does."""
+        """Return the features of an example or record by name, with the values that the learner uses."""
         vectors: dict[str, NDArray[np.float32]] = {}
         try:
             if isinstance(x, str):
@@ -170,7 +170,7 @@ def _joined(rows: Sequence[_Row]) -> Rows:
 
 
 def _concatenated(parts: Sequence[NDArray[Any]], dtype: DTypeLike) -> NDArray[Any]:
-    """Return arrays as one; of none, an empty one of this type."""
+    """Concatenate arrays; return an empty array of this type without any."""
     if len(parts) == 1:
         return parts[0]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)

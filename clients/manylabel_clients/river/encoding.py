@@ -28,7 +28,7 @@ class PredictedProbabilities(dict[Hashable, dict[bool, float]]):
 
 
 def both(probability: float) -> dict[bool, float]:
-    """Return a label's probability as river has it."""
+    """Return a label's probability in river's format."""
     return {False: 1.0 - probability, True: probability}
 
 
@@ -53,7 +53,7 @@ def known_values(x: Mapping[Any, Any]) -> tuple[Mapping[Any, Any], NDArray[np.fl
 
 
 def is_record(x: Mapping[Any, Any]) -> bool:
-    """Return whether there is more than numbers in `x`, for `manylabel_core.records` to read."""
+    """Return whether `x` is a record, which has more than numbers."""
     return any(isinstance(value, str | list | tuple | Mapping | np.ndarray) for value in x.values())
 
 
@@ -91,7 +91,7 @@ def named_truths(y: Mapping[Any, Any]) -> dict[str, bool]:
 
 
 def _array(names: Mapping[Any, Any]) -> NDArray[Any]:
-    """Return the values as the array that NumPy makes of them, whatever that is."""
+    """Return the values as a NumPy array of any type."""
     try:
         return np.array(list(names.values()))
     except ValueError:  # with lists of different lengths

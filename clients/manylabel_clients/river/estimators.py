@@ -19,7 +19,7 @@ from manylabel_core.online.learner import OnlineLearner
 
 
 class FALT(OnlineClassifier):
-    """First-order adaptive label thresholding learns a linear model with a threshold.
+    """First-order adaptive label thresholding: a linear model with a learnt threshold.
 
     Parameters are those of `manylabel_core.FALT`; the defaults suit any stream.
 
@@ -45,7 +45,7 @@ class FALT(OnlineClassifier):
 
 
 class SALT(OnlineClassifier):
-    """Second-order adaptive label thresholding learns as `FALT` does, with a step size for every weight.
+    """Second-order adaptive label thresholding: like `FALT`, with a step size per weight.
 
     Parameters are those of `manylabel_core.SALT`. Rare features keep large steps, which suits text.
 
@@ -82,7 +82,7 @@ class KernelFALT(OnlineClassifier):
 
 
 class KernelSALT(OnlineClassifier):
-    """Kernel SALT learns as `SALT` does on features of a kernel: nonlinear, and of fixed size.
+    """Kernel SALT: `SALT` on kernel features, nonlinear and of fixed size.
 
     Parameters are those of `manylabel_core.KernelSALT`.
 
@@ -118,7 +118,7 @@ class PassiveAggressive(OnlineClassifier):
 
 
 class KernelPassiveAggressive(OnlineClassifier):
-    """Kernel passive-aggressive binary relevance learns as `PassiveAggressive` does, by support vectors.
+    """Kernel passive-aggressive binary relevance: `PassiveAggressive` with support vectors.
 
     Parameters are those of `manylabel_core.KernelPassiveAggressive`.
 

@@ -1,4 +1,4 @@
-"""Feeds: streams of examples pushed into a model of the service, which can be interrupted and resumed."""
+"""Feeds: streams of examples sent to a model of a server, which can be interrupted and resumed."""
 
 import re
 import uuid
@@ -52,7 +52,7 @@ class FeedInterrupted(Exception):
 
     def __init__(self, cause: Exception, offset: int, feed_id: str) -> None:
         where = f"row {offset}: " if isinstance(cause, ApiError) else ""
-        super().__init__(f"{where}{cause}; to go on: feed(..., start={offset}, feed_id={feed_id!r})")
+        super().__init__(f"{where}{cause}; to continue: feed(..., start={offset}, feed_id={feed_id!r})")
         self.offset = offset
         self.feed_id = feed_id
 
@@ -68,7 +68,7 @@ def feed(
     progress: bool = False,
     on_batch: Callable[[int, StreamSummary], object] | None = None,
 ) -> FeedResult:
-    """Have a model of the service learn a stream, in order, each row once.
+    """Learn a stream with a model of a server, in order, each row once.
 
     The rows are sent by `Model.learn`, in batches, under the key `feed_id`. The server keeps the number of the last row
     learnt under a key, and does not learn rows up to it again. So a feed that was interrupted (by the network, a server
@@ -137,7 +137,7 @@ def feed(
         offset = error.done if isinstance(error, ManyLabelError) and error.done > offset else offset
         raise FeedInterrupted(error, offset, feed_id) from error
     except KeyboardInterrupt as error:
-        error.add_note(f"to go on: feed(..., start={offset}, feed_id={feed_id!r})")
+        error.add_note(f"to continue: feed(..., start={offset}, feed_id={feed_id!r})")
         raise
     return FeedResult(offset - start, offset, feed_id, status.position, status.updates, status.metrics)
 
@@ -157,7 +157,7 @@ def _examples(stream: Iterable[Any], start: int, complete: bool) -> Iterator[Exa
 
 def _example(row: Any, complete: bool) -> Example:
     if not 2 <= len(row) <= 5:
-        raise ValueError(f"a row must be (x, y), with weight, source and ref behind them, not {len(row)} values")
+        raise ValueError(f"a row must be (x, y), optionally followed by weight, source and ref, not {len(row)} values")
     x, y, *weight = row
     if (
         weight
@@ -177,7 +177,7 @@ def _labels(y: Any, complete: bool) -> Labels:
 
 @contextmanager
 def _bar(stream: Any, start: int, wanted: bool) -> Iterator[Callable[[int], object]]:
-    """Yield a function that takes how many rows were fed."""
+    """Yield a function that receives the number of learnt rows."""
     if not wanted:
         yield lambda rows: None
         return

@@ -86,16 +86,16 @@ class OnlineClassifier(base.MultiLabelClassifier):
         self._drift_detected = bool(self._learner.learn(rows, targets).alarms)
 
     def _grow(self) -> None:
-        """Let the learner have the columns that the encoder has given."""
+        """Grow the learner to the columns of the encoder."""
         encoder = self._encoder
         self._learner.grow(len(encoder.features), len(encoder.labels))
         if encoder.vectors:
             self._learner.grow_vectors(tuple(encoder.vectors.values()))
 
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
-        """Return every label met so far: True where its score is above the threshold, or its own cut (`optimise`).
+        """Return all labels so far: True if predicted.
 
-        Features never learnt are left out. Reading a label not met so far gives False.
+        Features never learnt are omitted. Reading a label not met so far gives False.
         """
         scores = self._learner.score(self._encoder.rows([x]))[0]
         return PredictedLabels(zip(self._encoder.labels, (scores[1:] > scores[0]).tolist(), strict=True))
@@ -142,7 +142,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
             self._drift_detected = any(first + row == len(pairs) - 1 for row, _ in alarms)
 
     def predict_many(self, X: Any) -> Any:
-        """Return what `predict_one` does for each row of a data frame, as one of bools with a column for each label."""
+        """Return the predictions of `predict_one` for a data frame: a column of booleans per label."""
         scores = self._learner.score(self._encoder.rows(rows_of(X, "X")))
         predicted = scores[:, 1:] > scores[:, :1]
         return frame_of({label: predicted[:, column] for label, column in self._encoder.labels.items()}, X)
@@ -179,10 +179,10 @@ class OnlineClassifier(base.MultiLabelClassifier):
 
     @property
     def drift_detected(self) -> bool:
-        """True if a detector, of a label or of all, gave an alarm at the last example learnt; only with `drift`."""
+        """True if a detector raised an alarm at the last learnt example; only with `drift`."""
         return self._drift_detected
 
     @property
     def n_drifts_detected(self) -> int:
-        """The number of alarms that all detectors have given so far."""
+        """Number of alarms of all detectors so far."""
         return int(self._learner.alarms().counts.sum())

@@ -38,7 +38,7 @@ class RemoteModel(base.MultiLabelClassifier):
     Parameters
     ----------
     server : str or Client
-        Address of the server, or a client of it (for time-outs, retries and headers of your own). With an
+        Address of the server, or a client of it (for time-outs, retries and your own headers). With an
         address the object can be pickled, and the client it makes is closed with it.
     name : str
         Name of an existing model; `Client.create_model` creates one.
@@ -70,7 +70,7 @@ class RemoteModel(base.MultiLabelClassifier):
 
     def __init__(self, server: str | Client, name: str, api_key: str | Secret | None = None) -> None:
         if api_key is not None and not isinstance(server, str):
-            raise ValueError("api_key is for an address; give the client its own")
+            raise ValueError("api_key applies to an address; set the key of the client instead")
         self.server = server
         self.name = name
         self.api_key = Secret(api_key) if isinstance(api_key, str) else api_key  # river shows parameters
@@ -78,7 +78,7 @@ class RemoteModel(base.MultiLabelClassifier):
 
     @property
     def model(self) -> Model:
-        """The model, with all its other calls: measures, status, batches."""
+        """Model of the client, with all its calls: metrics, status, batches."""
         if self._model is None:
             client = self.server
             if isinstance(client, str):
@@ -88,11 +88,11 @@ class RemoteModel(base.MultiLabelClassifier):
         return self._model
 
     def learn_one(self, x: dict[Hashable, Any], y: dict[Hashable, bool], w: float = 1.0) -> None:
-        """Have the server learn one example, whose loss is multiplied by `w`."""
+        """Learn one example on the server, with the sample weight `w`."""
         self.model.update(named_values(x), named_truths(y), weight=None if w == 1.0 else w)
 
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
-        """Return every label the server knows, or the best `max_scores` of them: True where it predicts it.
+        """Return all labels of the model, or the best `max_scores`: True if predicted.
 
         Before the first update: {}.
         """
@@ -106,7 +106,7 @@ class RemoteModel(base.MultiLabelClassifier):
         return PredictedProbabilities((label, both(p)) for label, p in (likely or {}).items())
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Have the server learn the rows of data frames in their order, as `learn_one` does one by one."""
+        """Learn the rows of data frames in their order, like `learn_one`."""
         pairs = pairs_of(X, y)
         weights = [None] * len(pairs) if w is None else np.asarray(w).tolist()
         if len(weights) != len(pairs):
@@ -118,7 +118,7 @@ class RemoteModel(base.MultiLabelClassifier):
         self.model.update_many(examples)
 
     def predict_many(self, X: Any) -> Any:
-        """Return the predictions for a data frame: a column of booleans for each label."""
+        """Return the predictions for a data frame: a column of booleans per label."""
         predictions = self.model.predict_many([named_values(x) for x in rows_of(X, "X")])
         relevant = [set(prediction.labels) for prediction in predictions]
         labels = dict.fromkeys(label for prediction in predictions for label in prediction.scores)
@@ -159,5 +159,5 @@ class RemoteModel(base.MultiLabelClassifier):
 
     @property
     def _raw_memory_usage(self) -> int:
-        """The bytes of the model on the server: river shows them as memory."""
+        """Bytes of the model on the server, which river shows as memory."""
         return self.model.status().bytes

@@ -11,7 +11,7 @@ export type Schemas = components["schemas"];
 export type ProblemDocument = Schemas["ProblemDocument"];
 
 export interface Options {
-  /** Address of the server; `http://127.0.0.1:8000` if left out. */
+  /** Address of the server; `http://127.0.0.1:8000` if omitted. */
   baseUrl?: string;
   /** A key, or a token derived from one; sent as a Bearer token. */
   apiKey?: string;

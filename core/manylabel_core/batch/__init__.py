@@ -1,6 +1,6 @@
 """Batch learners in the manners of scikit-learn: large margins on the label-coupled dual, and LSA-MML for views.
 
-`catalogue` has all of them by name, with their parameters. Learners are loaded when they are asked for: they load
+`catalogue` has all of them by name, with their parameters. Learners are loaded when they are requested: they load
 numba, which a reader of the catalogue need not wait for.
 """
 

@@ -1,4 +1,4 @@
-"""LSA-MML: multi-label classification of rows that are seen in several views, some of them unlabelled.
+"""LSA-MML: multi-label classification of rows with several views, some of them unlabelled.
 
 See Eq. (35) of docs/mathematics.md.
 """
@@ -6,17 +6,18 @@ See Eq. (35) of docs/mathematics.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.inputs import check_label_names
 from manylabel_core.batch.base.reporting import Reporter
 from manylabel_core.batch.decisions.learner import deciding
+from manylabel_core.batch.parameters import LSAMMLParameters
 from manylabel_core.batch.views import parameters as checks
-from manylabel_core.batch.views.alternation import Alternation, Model, ViewsState
+from manylabel_core.batch.views.alternation import Alternation, Model, Prices, ViewsState
 from manylabel_core.batch.views.block import Matrix
 from manylabel_core.batch.views.factors import fit_factors
 from manylabel_core.batch.views.inputs import (
@@ -45,8 +46,8 @@ _SOMETIMES = (
 """Attributes that only some fits leave."""
 
 
-@dataclass(eq=False, repr=False)
-class LSAMML(ViewModel):
+@documented
+class LSAMML(LSAMMLParameters, ViewModel):
     """LSA-MML is latent semantic aware multi-view multi-label classification.
 
     Looks for a common representation P of rows that are seen in several views X_v, for a basis B_v of every view
@@ -69,67 +70,7 @@ class LSAMML(ViewModel):
     and the noise of each view (with `refit`; Eqs. (46) to (48) of docs/mathematics.md): rows with different views then
     agree.
 
-    Parameters
-    ----------
-    n_components : int, optional
-        Columns of P. None takes 200, or as many as there are rows, or features of all views together.
-        Those beyond the rank of the views start at random.
-    r : float, default=2.0
-        Above 1. The larger, the more alike are the weights of views.
-    beta : float, default=0.1
-        Weight of the labels; at 1 they weigh as much as one view. The larger, the more the bases know of the labels
-        of the rows that they were learnt from, which misleads the `refit`.
-    gamma : float, default=0.01
-        Weight of the alignment of bases, 0 for none. The sum runs over *ordered* pairs of views, and
-        `HSIC(B, B') = tr(B'B C B''B' C) / (n_components - 1)^2` with C = I - 11'/n_components, as in the paper's
-        Eq. (6); its update rules drop the denominator. Between two orthonormal bases it is 1 / (n_components - 1).
-    ridge : float, default=0.5
-        Price of P, above 0. Rows of X_v have a mean |x|^2 of 1.
-    label_ridge : float, default=1.0
-        Price of W, above 0; in units of labelled rows.
-    view_weights : {"labels", "equal"}, default="labels"
-        Criterion for the weights of views. "labels" doubles and halves the factors f_v, from 1, as long as a ridge
-        regression of the labels on the views side by side (each multiplied by the root of its factor) predicts
-        labelled rows that are left out better; the largest is at most 16 times the smallest, and with fewer than 50
-        labelled rows that have all views they are equal. "equal" leaves them at 1. The paper weighs views by
-        how well they are reproduced, so that a narrow view, which is easy to reproduce, gets nearly all the weight.
-    centre : bool, default=True
-        Take the mean of every column away. Sparse views stay sparse.
-    refit : bool, default=True
-        In the end, fit W and the intercept again to representations that are found from views alone, as they are where
-        the model predicts: by ridge regression on `P G^(1/2)`, G = sum_v f_v B_v'B_v, which is free of the choice of
-        coordinates that P and the bases share. Its penalty is the one that predicts labelled rows that are left out
-        best, in closed form (`label_penalty_`). Those of the alternation know the labels, and W trusts them too
-        much; False keeps that W.
-    threshold : {"f1", "errors", "prevalence", "half"}, default="f1"
-        How the threshold of a label is fitted to the scores of the labelled rows, found from their views alone:
-        to the label's highest F1, to the fewest errors, to as many rows above it as have the label; or not at
-        all, 0.5.
-    tol : float, default=1e-4
-        Stop when an iteration lowers the objective by at most this share.
-    max_iter : int, default=200
-        Most iterations of a call of `fit`.
-    scaling : {"none", "auto", "standard", "max_abs"}, default="none"
-        How the features of each view are scaled before anything else, by the rows of `fit` that have it; as for `M3L`.
-    kernel : {"linear", "rbf"}, default="linear"
-        With "rbf", every view is mapped before anything else but scaling, so that inner products are nearly those of
-        `exp(-|u - v|^2 / (2 w^2))`: k(x, landmarks) times the inverse root of the landmarks' Gram matrix. Landmarks
-        are drawn from the rows that have the view, and w is the median of their distances.
-    n_landmarks : int, default=200
-        Number of landmarks per view with kernel="rbf"; all rows of a view that has fewer.
-    warm_start : bool, default=False
-        Keep what the alternation needs to go on (`joint_coef_`), and go on from there when `fit` is called again
-        with views, labels and n_components of the same shape. On the same data with the same parameters, a fit that
-        was stopped ends bit for bit where it would have ended, also after `to_bytes` and `from_bytes`.
-    n_threads : int, default=1
-        Of BLAS, in `fit`.
-    random_state : int, RandomState or None, default=0
-        Where the search for the start, a truncated singular value decomposition, begins.
-    optimise : {"micro_f1", "macro_f1", "hamming", "none"}, default="micro_f1"
-        The same as for `M3L`. "none" leaves the thresholds of `threshold`, which are
-        fitted to the rows learnt.
-    calibrate, folds
-        See `M3L`. Only labelled rows are split into folds; every fit uses all unlabelled rows.
+    {parameters}
 
     Attributes
     ----------
@@ -199,28 +140,6 @@ class LSAMML(ViewModel):
     0.91 from both views, 0.90 from one
     """
 
-    n_components: int | None = None
-    r: float = 2.0
-    beta: float = 0.1
-    gamma: float = 0.01
-    ridge: float = 0.5
-    label_ridge: float = 1.0
-    view_weights: str = "labels"
-    centre: bool = True
-    refit: bool = True
-    threshold: str = "f1"
-    tol: float = 1e-4
-    max_iter: int = 200
-    scaling: str = "none"
-    kernel: str = "linear"
-    n_landmarks: int = 200
-    warm_start: bool = False
-    n_threads: int = 1
-    random_state: Any = 0
-    optimise: str = "micro_f1"
-    calibrate: bool | None = None
-    folds: int = 3
-
     @deciding
     def fit(
         self,
@@ -265,7 +184,8 @@ class LSAMML(ViewModel):
         """
         if sample_weight is not None:
             raise ValueError("sample_weight must be None: LSAMML takes no weights")
-        prices = checks.check_parameters(self)
+        checks.random(self.random_state)
+        prices = Prices(*(float(price) for price in (self.r, self.beta, self.gamma, self.ridge, self.label_ridge)))
         views, present = check_views(X, missing, allow_nan=self.scaling == "auto")
         n_samples = len(next(iter(present.values())))
         self.view_scalings_ = tuple(fitted_scaling(self.scaling, views[name], present[name]) for name in views)
@@ -308,7 +228,7 @@ class LSAMML(ViewModel):
     def _before(
         self, names: tuple[str, ...], run: Alternation, n_components: int, given: Matrix
     ) -> tuple[Model, list[float]]:
-        """Return what an earlier fit left, if it can be gone on from, or a start; with the weights that are given."""
+        """Return the state of an earlier fit if it can be continued, or an initial one, with the given weights."""
         widths = [view.X.shape[1] for view in run.views]
         shape = (run.labels.X.shape[1], n_components)
         left = getattr(self, "joint_coef_", None) if self.warm_start else None
@@ -318,7 +238,7 @@ class LSAMML(ViewModel):
         return Model(self._split(self.basis_), left, given), [float(value) for value in self.objective_trace_]
 
     def _landmark_maps(self, views: Mapping[str, Any], present: Mapping[str, Mask]) -> dict[str, LandmarkMap]:
-        """Return a map for each view, if that is asked for."""
+        """Return a map for each view, if that is requested."""
         if self.kernel == "linear":
             return {}
         n, random = int(self.n_landmarks), checks.random(self.random_state)
@@ -357,7 +277,7 @@ class LSAMML(ViewModel):
         self.n_iter_ = reached.total
 
     def _fit_labels(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> None:
-        """Fit weights of labels, if that is asked for, and thresholds, for what views alone tell of rows."""
+        """Fit label weights, if requested, and thresholds to representations from views alone."""
         every = range(len(run.views))
         if self.refit and any(view.present is not None for view in run.views):
             factors = fit_factors(run.views, self._split(self.basis_), self._represent(run.views, every))

@@ -5,24 +5,17 @@ See Eq. (28) of docs/mathematics.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Self
-
-from numpy.typing import ArrayLike
+from typing import Any
 
 from manylabel_core.batch.base.documentation import documented
-from manylabel_core.batch.decisions.learner import deciding
+from manylabel_core.batch.base.learner import Signs, Weighting
+from manylabel_core.batch.parameters import MLRLParameters
 from manylabel_core.batch.relations.learner import RelationshipLearner
-from manylabel_core.checks import check_positive
-from manylabel_core.mercer import KernelFunction
-from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import ProgressCallback
 
 
 @documented
-@dataclass(eq=False, repr=False)
-class MLRL(RelationshipLearner):
+class MLRL(MLRLParameters, RelationshipLearner):
     """MLRL (multi-label relationship learning) finds weights and a label covariance together.
 
     Minimises the convex problem (6) of the paper over the weights W, intercepts b and covariances Omega,
@@ -32,31 +25,7 @@ class MLRL(RelationshipLearner):
     where y_il is +1 or -1; with `sample_weight` the mean over examples is a weighted one. The intercepts are free. A
     label with one class only is predicted as that class.
 
-    Parameters
-    ----------
-    lam : float, default=1e-4
-        Regularisation, the paper's lambda. The loss is a *mean* over examples, so the lambda that suits falls
-        with their number: it is near 0.1/n to 1/n on the paper's datasets. Its grid of 0.01 to 100 fits a
-        loss that is a sum: divide it by n.
-    kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
-        %(kernel)s
-    gamma : float, "scale" or "mean_distance", default="mean_distance"
-        %(gamma)s
-    degree : int, default=3
-    coef0 : float, default=0.0
-    tol : float, default=1e-3
-        Stop at this relative duality gap of the whole problem; or when for some rounds hardly anything (0.2
-        tol, relatively) could be hoped for from other covariances nearby. With many labels that comes first:
-        the bound closes later than the objective settles. `duality_gap_` says what is proven.
-    max_iter : int, default=200
-        Most rounds of the alternation.
-    scaling : {"none", "auto", "standard", "max_abs"}, default="none"
-        %(scaling)s
-    warm_start : bool, default=False
-        Keep the dual variables (`alpha_`), and go on from them and `label_covariance_` when `fit` is called
-        again with Y of the same shape.
-    %(resources)s
-    %(decisions)s
+    {parameters}
 
     Attributes
     ----------
@@ -99,46 +68,5 @@ class MLRL(RelationshipLearner):
     0.99, -1.00
     """
 
-    lam: float = 1e-4
-    kernel: str | KernelFunction = "linear"
-    gamma: float | str = "mean_distance"
-    degree: int = 3
-    coef0: float = 0.0
-    tol: float = 1e-3
-    max_iter: int = 200
-    scaling: str = "none"
-    warm_start: bool = False
-    cache_mb: float = 2000.0
-    n_threads: int = 1
-    random_state: Any = 0
-    optimise: str = "micro_f1"
-    calibrate: bool | None = None
-    folds: int = 3
-
-    @deciding
-    def fit(
-        self,
-        X: ArrayLike,
-        Y: ArrayLike,
-        label_names: Iterable[str] | None = None,
-        progress: ProgressCallback | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from examples.
-
-        Parameters
-        ----------
-        %(examples)s
-        progress : callable, optional
-            Called with a `Progress` now and then: the round, the objective (6) and the relative duality gap
-            as of the last half-step (infinite before the first), the share of active variables, and seconds.
-            When it gives True, the fit ends and the model is the one reached so far.
-        %(weights)s
-
-        %(outcome)s
-        """
-        lam = check_positive("lam", self.lam)
-        X, signs = self._begin(X, Y, label_names)
-        weights = uneven_weights(sample_weight, len(signs))
-        self._learn(self._problem(X, signs, equality=True), lam, progress, weights)
-        return self
+    def _learn(self, X: Any, signs: Signs, weights: Weighting | None, progress: ProgressCallback | None) -> None:
+        self._alternate(self._problem(X, signs, equality=True), float(self.lam), progress, weights)

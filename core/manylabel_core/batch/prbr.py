@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Self
-
-from numpy.typing import ArrayLike
+from typing import Any
 
 from manylabel_core.batch.base.documentation import documented
+from manylabel_core.batch.base.learner import Signs, Weighting
 from manylabel_core.batch.base.reporting import Reporter, warn_not_converged
-from manylabel_core.batch.decisions.learner import deciding
+from manylabel_core.batch.parameters import PrBRParameters
 from manylabel_core.batch.privileged.learner import PrivilegedLearner
 from manylabel_core.solvers import ProgressCallback, solve_privileged_dual
 
 
 @documented
-@dataclass(eq=False, repr=False)
-class PrBR(PrivilegedLearner):
+class PrBR(PrBRParameters, PrivilegedLearner):
     """PrBR (privileged binary relevance) learns an SVM for each label, with the help of the other labels.
 
     PrML with W = I: minimises for each label
@@ -29,23 +25,7 @@ class PrBR(PrivilegedLearner):
     and for what is not as printed. **Where no example misses its margin by more than C / rho, they are idle**, and this
     is `LinearSVC` with C_svm = rho / 2, or with `loss="hinge"` where rho <= C and C_svm = rho.
 
-    Parameters
-    ----------
-    %(privileged)s
-    tol : float, default=1e-2
-        Stop at this relative duality gap, (primal - dual) / primal, over all labels together.
-    max_iter : int, default=1000
-        Most passes of the solver in a call of `fit`.
-    scaling : {"none", "auto", "standard", "max_abs"}, default="none"
-        %(scaling)s
-    warm_start : bool, default=False
-        Keep the dual variables, and go on from there when `fit` is called again with as many examples, label sets and
-        labels. On the same data and parameters, a fit that was stopped ends bit for bit where it would have ended.
-    n_threads : int, default=1
-        Over labels.
-    random_state : int, RandomState or None, default=0
-        Order in which the solver visits the variables.
-    %(decisions)s
+    {parameters}
 
     Attributes
     ----------
@@ -53,7 +33,7 @@ class PrBR(PrivilegedLearner):
     intercept_ : ndarray of shape (n_labels,), float64
     %(decided)s
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
-        w~ of each label, the constant's last; 0 for labels that are no privileged features.
+        w~ of each label, the constant's last; 0 for labels that are not privileged features.
     primal_objective_, dual_objective_ : float
     duality_gap_ : float
         (primal - dual) / primal.
@@ -78,45 +58,8 @@ class PrBR(PrivilegedLearner):
     0.99
     """
 
-    gamma2: float = 1.0
-    C: float | None = None
-    rho: float = 0.1
-    loss: str = "squared_hinge"
-    fit_intercept: bool = True
-    intercept_scaling: float = 3.16
-    privileged: int | str = "all"
-    tol: float = 1e-2
-    max_iter: int = 1000
-    scaling: str = "none"
-    warm_start: bool = False
-    n_threads: int = 1
-    random_state: Any = 0
-    optimise: str = "micro_f1"
-    calibrate: bool | None = None
-    folds: int = 3
-
-    @deciding
-    def fit(
-        self,
-        X: ArrayLike,
-        Y: ArrayLike,
-        label_names: Iterable[str] | None = None,
-        progress: ProgressCallback | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from examples.
-
-        Parameters
-        ----------
-        %(examples)s
-        progress : callable, optional
-            Called with a `Progress` (iteration, objective: the dual's, gap, active, seconds) after every pass; when it
-            gives True, the fit ends and the model is the one reached so far.
-        %(weights)s
-
-        %(outcome)s
-        """
-        rows, _, problem = self._begin_privileged(X, Y, label_names, sample_weight)
+    def _learn(self, X: Any, signs: Signs, weights: Weighting | None, progress: ProgressCallback | None) -> None:
+        rows, problem = self._privileged(X, signs, weights)
         known = self._known_variables(problem)
         told = Reporter(progress)
         earlier: dict[str, Any] = (
@@ -139,7 +82,6 @@ class PrBR(PrivilegedLearner):
         self.duality_gap_, self.n_iter_ = float(result.gap), result.n_iter
         if not (result.converged or told.stopped):
             warn_not_converged(self.max_iter, result.gap)
-        return self
 
     def _weights(self, width: int) -> Any:
         """Return the weights of the last fit, or None if that had other features."""

@@ -6,32 +6,24 @@ See Eq. (32) of docs/mathematics.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from manylabel_core.batch.base.documentation import documented
+from manylabel_core.batch.base.learner import Signs, Weighting
 from manylabel_core.batch.base.reporting import Reporter, warn_not_converged
-from manylabel_core.batch.decisions.learner import deciding
+from manylabel_core.batch.parameters import MAX_SHARE, PrMLParameters
 from manylabel_core.batch.privileged.factors import Factors, leading
-from manylabel_core.batch.privileged.learner import PrivilegedLearner, blas_threads_if_valid
+from manylabel_core.batch.privileged.learner import PrivilegedLearner
 from manylabel_core.batch.privileged.rounds import Reached, Rounds, Settings
-from manylabel_core.checks import check_count, check_positive, is_finite
 from manylabel_core.solvers import ProgressCallback
+from manylabel_core.solvers.blas import blas_threads
 from manylabel_core.solvers.privileged.dual import Variables
-
-MAX_RANK = 2**20
-MAX_ROUNDS = 10_000
-MAX_SHARE = 400
-"""The highest rank that a share of the labels stands for: time grows with it."""
 
 
 @documented
-@dataclass(eq=False, repr=False)
-class PrML(PrivilegedLearner):
+class PrML(PrMLParameters, PrivilegedLearner):
     """PrML (privileged multi-label learning) learns weights of a small rank with the help of the other labels.
 
     Minimises the problem (5) of the paper over a dictionary D, coefficients W and correcting weights w~, with a second
@@ -54,33 +46,7 @@ class PrML(PrivilegedLearner):
     machine with the squared hinge loss and weights of small rank. On the sets of the paper they gained nothing that
     could be measured, see docs/reproduction.md.
 
-    Parameters
-    ----------
-    rank : int or float, default=0.9
-        Rows of D: a number, or a share of the number of labels (rounded up, and 400 at most), which is how the paper
-        gives it. Never more than labels or features. With a full rank, the cost of D and W is sqrt(gamma1) times the
-        nuclear norm of Z.
-    gamma1 : float, default=1.0
-    rounds : int, default=1
-        A round splits the weights into D and W, and solves for D. Each lowers the objective (but for `tol`), and the
-        rank as well; predictions are mostly best after one or two.
-    %(privileged)s
-    tol : float, default=1e-2
-        Each round is solved to this relative duality gap, (primal - dual) / primal.
-    max_iter : int, default=1000
-        Most passes of the solver in a call of `fit`, over all rounds.
-    scaling : {"none", "auto", "standard", "max_abs"}, default="none"
-        %(scaling)s
-    warm_start : bool, default=False
-        Keep the dual variables, and go on from there when `fit` is called again with as many examples, label sets,
-        labels and features. On the same data and parameters, a fit that was stopped ends bit for bit where it would
-        have ended, also after `to_bytes` and `from_bytes`; one that had ended stays as it is, and with more `rounds`
-        goes on with these.
-    n_threads : int, default=1
-        Over labels. The time of a pass grows with the number of labels, and with how many of them an example has.
-    random_state : int, RandomState or None, default=0
-        Order in which the solver visits the variables.
-    %(decisions)s
+    {parameters}
 
     Attributes
     ----------
@@ -93,7 +59,7 @@ class PrML(PrivilegedLearner):
         W. The product of both is `coef_`, but for a fit that was stopped before its first round: that is `PrBR`'s
         model, and this its best approximation of the rank.
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
-        w~ of each label, the constant's last; 0 for labels that are no privileged features.
+        w~ of each label, the constant's last; 0 for labels that are not privileged features.
     objective_ : float
         Value in the current round; before the first one, that of `PrBR`.
     objective_trace_ : ndarray of shape (2 * rounds,)
@@ -130,53 +96,13 @@ class PrML(PrivilegedLearner):
     0.99, rank 2
     """
 
-    rank: int | float = 0.9
-    gamma1: float = 1.0
-    rounds: int = 1
-    gamma2: float = 1.0
-    C: float | None = None
-    rho: float = 0.1
-    loss: str = "squared_hinge"
-    fit_intercept: bool = True
-    intercept_scaling: float = 3.16
-    privileged: int | str = "all"
-    tol: float = 1e-2
-    max_iter: int = 1000
-    scaling: str = "none"
-    warm_start: bool = False
-    n_threads: int = 1
-    random_state: Any = 0
-    optimise: str = "micro_f1"
-    calibrate: bool | None = None
-    folds: int = 3
-
-    @deciding
-    def fit(
-        self,
-        X: ArrayLike,
-        Y: ArrayLike,
-        label_names: Iterable[str] | None = None,
-        progress: ProgressCallback | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> Self:
-        """Learn from examples.
-
-        Parameters
-        ----------
-        %(examples)s
-        progress : callable, optional
-            Called with a `Progress` (iteration, objective: the dual's in the current round, gap, active, seconds) after
-            every pass. When it gives True, the fit ends, and the model is the one reached so far.
-        %(weights)s
-
-        %(outcome)s
-        """
-        gamma1 = check_positive("gamma1", self.gamma1)
-        rounds = check_count("rounds", self.rounds, MAX_ROUNDS)
-        rows, signs, problem = self._begin_privileged(X, Y, label_names, sample_weight)
+    def _learn(self, X: Any, signs: Signs, weights: Weighting | None, progress: ProgressCallback | None) -> None:
+        rows, problem = self._privileged(X, signs, weights)
         rank = self._rank(signs.shape[1], rows.shape[1])
-        settings = Settings(rank, gamma1, rounds, self.tol, self.max_iter, self.n_threads, self._seed())
-        with blas_threads_if_valid(self.n_threads):
+        settings = Settings(
+            rank, float(self.gamma1), int(self.rounds), self.tol, self.max_iter, self.n_threads, self._seed()
+        )
+        with blas_threads(int(self.n_threads)):
             run = Rounds(rows, problem, settings, Reporter(progress).solver)
             known = self._known_variables(problem)
             earlier = self._earlier(known, rank, rows.shape[1]) if known is not None else None
@@ -185,10 +111,9 @@ class PrML(PrivilegedLearner):
         self._keep(reached, rank)
         if not (reached.converged or reached.stopped):
             warn_not_converged(self.max_iter, reached.gap)
-        return self
 
     def _earlier(self, at: Variables, rank: int, width: int) -> Reached | None:
-        """Return what an earlier fit has reached, if it had as many features and the same rank."""
+        """Return the result of an earlier fit with the same number of features and rank."""
         shapes = (rank, width), (rank, len(at.alpha))
         if (self.dictionary_.shape, self.label_factors_.shape) != shapes:
             return None
@@ -206,10 +131,6 @@ class PrML(PrivilegedLearner):
         self.n_rounds_, self.n_iter_, self.duality_gap_ = reached.round_, reached.n_iter, float(reached.gap)
 
     def _rank(self, n_labels: int, n_features: int) -> int:
-        if isinstance(self.rank, int | np.integer) and not isinstance(self.rank, bool):
-            rank = check_count("rank", self.rank, MAX_RANK)
-        elif is_finite(self.rank) and 0 < self.rank <= 1:
-            rank = min(math.ceil(self.rank * n_labels), MAX_SHARE)
-        else:
-            raise ValueError(f"rank must be an integer of at least 1 or a share in (0, 1], not {self.rank!r}")
+        whole = isinstance(self.rank, int | np.integer)
+        rank = int(self.rank) if whole else min(math.ceil(self.rank * n_labels), MAX_SHARE)
         return min(rank, n_labels, n_features)

@@ -55,7 +55,7 @@ def fit_in_segments(
     Parameters
     ----------
     estimator : batch learner
-        With `max_iter` for the whole fit. To go on, the one that was there at a checkpoint.
+        With `max_iter` for the whole fit. To continue, the one that was there at a checkpoint.
     fit : callable
         Fits the estimator with the progress callback that it is given.
     first : int
@@ -66,7 +66,7 @@ def fit_in_segments(
         The callback of the estimator's `fit`, with iterations and seconds counted from the very beginning. Its result
         is ignored.
     checkpoint : callable, optional
-        Called between two segments; what the estimator is now, as bytes, is enough to go on.
+        Called between two segments; what the estimator is now, as bytes, is enough to continue.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def fit_in_segments(
 
 
 def _finish(estimator: Any, at: Reached) -> None:
-    """Leave an estimator as if it had been fitted at once, without the data needed only to resume."""
+    """Remove the data needed only to resume, as after an undivided fit."""
     estimator.n_iter_ = at.iterations
     for name in ONLY_TO_GO_ON:
         if hasattr(estimator, name):
@@ -119,7 +119,7 @@ def first_segment(
     passes : int
         Over the examples in an iteration, roughly.
     least : int
-        Iterations at least: a learner that loses nothing when it goes on needs only one.
+        Iterations at least: a learner that loses nothing when it continues needs only one.
     work : float
         Multiplications in the segment, roughly.
     """

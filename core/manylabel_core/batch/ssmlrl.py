@@ -6,24 +6,25 @@ See Eq. (31) of docs/mathematics.md.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from manylabel_core.batch.base.documentation import documented
+from manylabel_core.batch.base.learner import Signs, Weighting
 from manylabel_core.batch.base.problem import SemiSupervisedProblem
 from manylabel_core.batch.decisions.learner import deciding
+from manylabel_core.batch.parameters import SSMLRLParameters
 from manylabel_core.batch.relations.learner import RelationshipLearner
-from manylabel_core.checks import check_positive, is_sparse
-from manylabel_core.mercer import KernelFunction
+from manylabel_core.checks import is_sparse
 from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import ProgressCallback
 
 
-@dataclass(eq=False, repr=False)
-class SSMLRL(RelationshipLearner):
+@documented
+class SSMLRL(SSMLRLParameters, RelationshipLearner):
     """SSMLRL is semi-supervised multi-label relationship learning.
 
     Minimises the convex problem (14) of the paper: MLRL's, with lam1, plus a price on the scores F of the
@@ -33,19 +34,7 @@ class SSMLRL(RelationshipLearner):
 
     The model is inductive: it predicts any example. Without unlabelled examples it is MLRL.
 
-    Parameters
-    ----------
-    lam1 : float, default=1e-4
-        Price of the weights, MLRL's lam.
-    lam2 : float, default=1e-6
-        Price of the scores of the unlabelled examples, a sum over them: what suits falls with their number.
-    scaling : {"none", "auto", "standard", "max_abs"}, default="none"
-        See `MLRL`; computed from the labelled examples.
-    optimise, calibrate, folds
-        See `MLRL`.
-    kernel, gamma, degree, coef0, tol, max_iter, warm_start, n_threads, random_state
-        See `MLRL`. "mean_distance" is over labelled and unlabelled examples. With kernel="precomputed" every
-        row holds the kernel values with all examples, labelled ones first.
+    {parameters}
 
     Attributes
     ----------
@@ -79,24 +68,8 @@ class SSMLRL(RelationshipLearner):
     0.95
     """
 
-    lam1: float = 1e-4
-    lam2: float = 1e-6
-    kernel: str | KernelFunction = "linear"
-    gamma: float | str = "mean_distance"
-    degree: int = 3
-    coef0: float = 0.0
-    tol: float = 1e-3
-    max_iter: int = 200
-    scaling: str = "none"
-    warm_start: bool = False
-    n_threads: int = 1
-    random_state: Any = 0
-    optimise: str = "micro_f1"
-    calibrate: bool | None = None
-    folds: int = 3
-
     @deciding
-    def fit(
+    def fit(  # type: ignore[override]
         self,
         X: ArrayLike,
         Y: ArrayLike,
@@ -127,14 +100,24 @@ class SSMLRL(RelationshipLearner):
         ValueError
             If a parameter or argument is not allowed; the message names it.
         """
-        lam1, lam2 = check_positive("lam1", self.lam1), check_positive("lam2", self.lam2)
-        X, signs = self._begin(X, Y, label_names)
+        checked, signs = self._begin(X, Y, label_names)
+        self._learn(checked, signs, uneven_weights(sample_weight, len(signs)), progress, X_unlabelled)
+        return self
+
+    def _learn(
+        self,
+        X: Any,
+        signs: Signs,
+        weights: Weighting | None,
+        progress: ProgressCallback | None,
+        X_unlabelled: Any = None,
+    ) -> None:
+        lam1, lam2 = float(self.lam1), float(self.lam2)
         both = self._with_unlabelled(X, X_unlabelled)
         problem = SemiSupervisedProblem(
             self._make_kernel(both), both, signs, lam1 / lam2, n_threads=self.n_threads, seed=self._seed()
         )
-        self._learn(problem, lam1, progress, uneven_weights(sample_weight, len(signs)))
-        return self
+        self._alternate(problem, lam1, progress, weights)
 
     def _with_unlabelled(self, X: Any, X_unlabelled: Any) -> Any:
         """Return all examples, labelled ones first."""

@@ -15,7 +15,7 @@ from manylabel_core.datasets.dataset import Dataset
 def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Dataset:
     """Return the rows of a dataset with the labels and features of another, in its order.
 
-    Named columns are matched by name, numbered ones by number. Columns that only `dataset` has are left out: a model of
+    Named columns are matched by name, numbered ones by number. Columns that only `dataset` has are omitted: a model of
     `like` cannot know them. Features that only `like` has are missing, labels are 0, and rows
     lack a view that only `like` has.
 
@@ -57,7 +57,7 @@ def with_views(dataset: Dataset, other: Dataset) -> Dataset:
 
 
 def check_text(dataset: Dataset, like: Dataset) -> None:
-    """Raise ValueError if both have records, whose texts were read in different ways."""
+    """Raise ValueError if both have records with different text options."""
     if dataset.text is not None and like.text is not None and dataset.text != like.text:
         mine, its = dataset.text.to_json(), like.text.to_json()
         names = ", ".join(name for name, value in mine.items() if value != its[name])
@@ -75,9 +75,7 @@ def _view(dataset: Dataset, like: Dataset, name: str) -> Any:
 
 
 def _columns(matrix: Any, have: Sequence[Any], due: Sequence[Any]) -> Any:
-    """Return the columns `due`, each where `have` has it. Where it has not, a dense one is NaN, and in CSR nothing is
-    stored.
-    """
+    """Return the columns `due` from `have`. Missing ones are NaN in dense matrices, and not stored in CSR."""
     if have == due:
         return matrix
     place = {name: column for column, name in enumerate(have)}

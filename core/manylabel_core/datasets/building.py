@@ -32,7 +32,7 @@ class Columns:
 
     @property
     def n_rows(self) -> int:
-        """Return rows so far, those that lack the view with them."""
+        """Return the rows so far, including those that lack the view."""
         return len(self.indptr) - 1
 
     @property
@@ -70,7 +70,7 @@ class Columns:
         self.indptr.append(len(self.values))
 
     def add_sparse(self, row: Mapping[int, float]) -> None:
-        """Add one row by its columns; those it does not have are missing."""
+        """Add one row by its columns; other columns are missing."""
         columns = sorted(row)
         self.indices.extend(columns)
         self.values.extend([row[column] for column in columns])

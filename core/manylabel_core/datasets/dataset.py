@@ -156,7 +156,7 @@ class Dataset:
         raise ValueError(f"there is no split {name!r}; allowed are {', '.join([*self.splits, 'all'])}")
 
     def describe(self) -> dict[str, Any]:
-        """Return counts and measures, as JSON can say them.
+        """Return counts and metrics as JSON values.
 
         Returns
         -------

@@ -15,7 +15,7 @@ MAX_DETAILS_BYTES = 16 * 2**20
 """Maximum size of a JSON file of label details."""
 
 LabelDetails = Mapping[str, Mapping[str, str]]
-"""Fields by label; labels without a field, and fields without a text, are left out."""
+"""Fields by label; labels without a field, and fields without a text, are omitted."""
 
 
 def read_label_details(source: IO[bytes], label_names: Collection[str]) -> LabelDetails:

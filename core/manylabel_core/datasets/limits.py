@@ -12,7 +12,7 @@ MAX_NAME_BYTES = 256
 
 
 class BadDataset(ValueError):
-    """A file is not what its format promises, or larger than allowed.
+    """The file is invalid in its format, or larger than allowed.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class BadDataset(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ReaderLimits:
-    """Limits say what a reader takes; each is checked before memory is taken for more.
+    """Limits of a reader, each checked before memory is allocated.
 
     Attributes
     ----------

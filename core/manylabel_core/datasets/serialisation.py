@@ -102,12 +102,12 @@ def _restored(arrays: Arrays, header: dict[str, Any]) -> dict[str, Any]:
 
 
 def details_to_array(details: LabelDetails) -> NDArray[np.uint8]:
-    """Write label details; the same ones always give the same bytes."""
+    """Serialise label details; deterministic."""
     return np.frombuffer(json.dumps(details, sort_keys=True).encode(), dtype=np.uint8)
 
 
 def details_from_array(array: NDArray[Any] | None, label_names: tuple[str, ...]) -> LabelDetails:
-    """Read untrusted label details; without an array there are none. Raise ValueError."""
+    """Read untrusted label details; empty without an array. Raises ValueError."""
     if array is None:
         return {}
     if array.dtype != np.uint8 or array.ndim != 1:
@@ -119,7 +119,7 @@ def details_from_array(array: NDArray[Any] | None, label_names: tuple[str, ...])
 
 
 def _missing(arrays: Arrays, numbers: Any, views: Mapping[str, View], n_rows: int) -> Arrays:
-    """Return which rows lack each of some views: none all of them, and nothing stands in their place."""
+    """Return and check which rows lack each view: no row lacks all, and missing rows are empty."""
     names = list(views)
     if not isinstance(numbers, list) or not all(type(at) is int and 0 <= at < len(names) for at in numbers):
         raise ValueError("missing: expected numbers of views")

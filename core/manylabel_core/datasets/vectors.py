@@ -1,4 +1,4 @@
-"""Fields of records that are vectors, as views of a data set."""
+"""Fields of records that are vectors, as views of a dataset."""
 
 from collections.abc import Container
 

@@ -1,4 +1,4 @@
-"""The compiled passes over a forest of labels: the best consistent set, its probabilities, and what a truth implies.
+"""Compiled passes over a forest of labels: the best consistent set, its probabilities, and implied true labels.
 
 Nodes are labels, parents before children. Those of a unit stand together: a unit is a group, or a label alone, of which
 at most one is true. All nodes of a unit have the same parent.
@@ -66,7 +66,7 @@ def decide(scores, columns, ends, parents, exact):  # type: ignore[no-untyped-de
 
 @compiled
 def agree(likely, columns, ends, parents, exact):  # type: ignore[no-untyped-def]
-    """Make probabilities agree, in place: a parent's is raised to its children's, then units share their parent's."""
+    """Make probabilities consistent, in place: raise parents to children, then share a parent's among units."""
     n_units = len(ends)
     for i in range(len(likely)):
         row = likely[i]
@@ -90,7 +90,7 @@ def agree(likely, columns, ends, parents, exact):  # type: ignore[no-untyped-def
 
 @compiled
 def imply(signs, causes, complete, ends, parents, exact):  # type: ignore[no-untyped-def]
-    """Add what a truth implies, in place; return two nodes that contradict each other, and the unit where (-1: none).
+    """Add implied true labels, in place; return two contradicting nodes and their unit (-1: none).
 
     `signs` (int8, of nodes) has 1 for true, -1 for false, 0 for unknown; `causes` (int32) the node that was given and
     from which it follows, its own index at first. In a complete truth all unknown labels become false.

@@ -1,4 +1,4 @@
-"""A label structure: groups of which one label is true, or at most one, and labels that imply their parent."""
+"""Label structure: groups of exclusive labels, and labels that imply their parent."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -36,7 +36,7 @@ class Contradiction(ValueError):
 
 
 class Group(NamedTuple):
-    """A group of labels: exactly one of them is true, or at most one."""
+    """Group of labels, exactly or at most one of which is true."""
 
     name: str
     labels: Sequence[str]
@@ -56,7 +56,7 @@ class LabelStructure:
     groups : disjoint, each with at least two labels, all children of one label or all without a parent.
     parents : the parent of each child, without cycles.
     column_of : the column of each label that they name.
-    hidden : labels left out. The children of a hidden label become those of its parent, and a group of them that
+    hidden : labels omitted. The children of a hidden label become those of its parent, and a group of them that
         chooses one chooses at most one: whether their parent is true is not known.
 
     Raises
@@ -143,7 +143,7 @@ class LabelStructure:
 
         Returns
         -------
-        columns, signs : likewise, those given first.
+        columns, signs : of all labels, the given ones first.
 
         Raises
         ------

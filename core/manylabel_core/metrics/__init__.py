@@ -19,7 +19,7 @@ an example without labels as right in its average precision, and holds temporari
 Where definitions are the same, the function names scikit-learn's, and the tests compare them. (Calling it would load
 all of `sklearn.metrics`, for functions of two lines.)
 
-`measures.MEASURES` lists the functions by name. They are loaded when they are asked for: `Prequential` and the measures
+`measures.MEASURES` lists the functions by name. They are loaded when they are requested: `Prequential` and the measures
 at a depth load numba.
 """
 

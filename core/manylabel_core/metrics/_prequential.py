@@ -35,6 +35,7 @@ from decimal import Context, Decimal
 import numpy as np
 
 from manylabel_core.compiled import compiled
+from manylabel_core.metrics.measures import DEPTHS, STREAMED, WITH_HISTORY
 
 TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, BEST, GAIN, WEIGHT, N_FIELDS = range(11)
 ALL, RECENT = 0, 1
@@ -47,10 +48,8 @@ NUMBER, TRUE, PROBABILITY, SQUARE, N_BIN_SUMS = range(5)
 N_BINS = 20
 """Bins of probabilities, of equal width; the last has 1, too."""
 
-DEPTHS = (1, 5, 10, 100)
-"""The values of k in P@k, F1@k and NDCG@k."""
 PLACES = 10
-"""Places in the ranking that have a bit of their own; all depths but the last are within them."""
+"""Places in the ranking that have a separate bit; all depths but the last are within them."""
 _PLACES_MASK = (1 << PLACES) - 1
 _AT_1, _AT_5, _AT_10, _AT_100 = DEPTHS
 
@@ -77,10 +76,10 @@ GAINS = np.array(
 )
 """Their gain, by the same bits."""
 
-N_BASIC = 9
+N_BASIC = len(WITH_HISTORY)
 """Measures of the labels predicted, and of the whole order: those with a history."""
-N_MEASURES = N_BASIC + 3 * len(DEPTHS)
-"""Measures, in the order of `prequential.NAMES`."""
+N_MEASURES = len(STREAMED)
+"""Measures, in the order of `measures.STREAMED`."""
 
 UNIT = 2**16
 """Units in a weight of 1. A weight is rounded to units, and is at least one."""
@@ -94,13 +93,13 @@ _FEW, _MORE = GROUP_BOUNDS[1] * UNIT, GROUP_BOUNDS[2] * UNIT
 
 @compiled
 def units(weights, i):  # type: ignore[no-untyped-def]
-    """Return what example i weighs, in units; all weigh 1 where there are no weights."""
+    """Return the weight of example i in units; 1 without weights."""
     return max(np.int64(np.rint(weights[i] * UNIT)), 1) if len(weights) > 0 else UNIT
 
 
 @compiled
 def first_unfit(width, indptr, indices, n_labels, n_known):  # type: ignore[no-untyped-def]
-    """Return the first example whose numbers point outside the arrays, or -1."""
+    """Return the first example with an index outside the arrays, or -1."""
     for i in range(len(n_labels)):
         if not (0 <= n_known[i] <= n_labels[i] <= width and 0 <= indptr[i] <= indptr[i + 1] <= len(indices)):
             return i
@@ -136,7 +135,7 @@ def advance(  # type: ignore[no-untyped-def]
     groups,
     label_bins,
 ):
-    """Measure the examples from `first` to before `last`; return the first without room in the rings, or `last`.
+    """Count the examples from `first` to before `last`; return the first that does not fit the rings, or `last`.
 
     There are probabilities of each, or of none.
     """
@@ -179,7 +178,7 @@ def advance(  # type: ignore[no-untyped-def]
 
 @compiled
 def rate(counts, totals, seen, frequent):  # type: ignore[no-untyped-def]
-    """Write the scores by which the labels frequent so far are predicted: a threshold, and how frequent each label is.
+    """Write the scores of the baseline: a threshold, and the frequency of each label.
 
     They are the most frequent ones, as many as would have had the highest micro F1 so far, had they been predicted each
     time: a label adds to it as long as it is more frequent than half of what is reached, which is the threshold. Labels
@@ -206,7 +205,7 @@ def rate(counts, totals, seen, frequent):  # type: ignore[no-untyped-def]
 
 @compiled
 def reorder(order, frequent):  # type: ignore[no-untyped-def]
-    """Sort labels, the most frequent first; they nearly are sorted, since one example changes little."""
+    """Sort labels by decreasing frequency; insertion sort, since they are nearly sorted."""
     for at in range(1, len(order)):
         label = order[at]
         place = at
@@ -218,7 +217,7 @@ def reorder(order, frequent):  # type: ignore[no-untyped-def]
 
 @compiled
 def note(labels, signs, complete, n_labels, weight, totals, seen):  # type: ignore[no-untyped-def]
-    """Count an example given, in which these labels were listed, with a sign above 0 if they are relevant."""
+    """Count an example with these listed labels, relevant if their sign is above 0."""
     totals[:, GIVEN] += 1
     totals[:, COMPLETE] += weight * complete
     for label in range(totals[MODEL, LABELS], n_labels):
@@ -275,7 +274,7 @@ def judge(scores, labels, truth, n_known, found, ranked, passed, row):  # type: 
 
 @compiled
 def judge_all(frequent, seen, truth, n_labels, existed, found, row):  # type: ignore[no-untyped-def]
-    """Fill `row` and `found` as `judge` does, by scores whose order is known, of all labels."""
+    """Fill `row` and `found` like `judge`, by sorted scores of all labels."""
     row[:] = 0
     row[KNOWN] = n_labels
     n_found = n_relevant = 0
@@ -305,7 +304,7 @@ def judge_all(frequent, seen, truth, n_labels, existed, found, row):  # type: ig
 
 @compiled
 def judge_part(margins, truth):  # type: ignore[no-untyped-def]
-    """Judge an example by the labels with known truth only; return its `row` and its codes.
+    """Evaluate an example by the labels with known truth; return its `row` and codes.
 
     A label in a code is its place in `margins`.
     """
@@ -322,7 +321,7 @@ def judge_part(margins, truth):  # type: ignore[no-untyped-def]
 
 @compiled
 def rank(relevant, irrelevant, passed, row):  # type: ignore[no-untyped-def]
-    """Count the pairs whose relevant label does not stand above the irrelevant one, and the relevant among the best.
+    """Count the wrongly ordered pairs of relevant and irrelevant labels, and the relevant labels among the best.
 
     Reorders both arrays; `passed` is room for one number more than there are relevant labels.
     """
@@ -375,7 +374,7 @@ def list_best(scores, truth):  # type: ignore[no-untyped-def]
 
 @compiled
 def hit(place, row):  # type: ignore[no-untyped-def]
-    """Note that the label at a place below the last depth, from 0, is relevant."""
+    """Record a relevant label at a rank below the last depth (from 0)."""
     row[GAIN] += DISCOUNTS[place]
     row[BEST] += (1 << PLACES) + ((1 << place) if place < PLACES else 0)
 
@@ -407,7 +406,7 @@ def n_found(row):  # type: ignore[no-untyped-def]
 
 @compiled
 def forget(counts, totals, ring, codes):  # type: ignore[no-untyped-def]
-    """Take the oldest example out of the window."""
+    """Remove the oldest example from the window."""
     oldest = ring[totals[OLDEST]]
     at, n = totals[FIRST_CODE], n_found(oldest)
     for _ in range(n):
@@ -436,7 +435,7 @@ def remember(row, found, counts, totals, ring, codes):  # type: ignore[no-untype
 
 @compiled
 def group(found, counts, weight, groups):  # type: ignore[no-untyped-def]
-    """Count the outcomes of labels by how often each had been relevant before, as `counts` has it."""
+    """Count the outcomes of labels by the number of earlier relevant examples in `counts`."""
     for code in found:
         label = code >> 2
         times = counts[label, TP] + counts[label, FN]
@@ -506,7 +505,7 @@ def add_to_bins(  # type: ignore[no-untyped-def]
 
 @compiled
 def replace(old, new, totals, sums):  # type: ignore[no-untyped-def]
-    """Let an example that was added as `old` count as `new`."""
+    """Replace the counts `old` of an example by `new`."""
     without, with_it = np.zeros(N_TOTALS, dtype=np.int64), np.zeros(N_TOTALS, dtype=np.int64)
     less, more = np.zeros(N_SUMS, dtype=np.float64), np.zeros(N_SUMS, dtype=np.float64)
     for row, own_totals, own_sums in ((old, without, less), (new, with_it, more)):
@@ -527,7 +526,7 @@ def ratio(part, whole):  # type: ignore[no-untyped-def]
 def recent(totals, ring, basic):  # type: ignore[no-untyped-def]
     """Return the counters and sums of the window, summed again from the oldest example, as from the start.
 
-    Those of the best labels are left out if `basic`.
+    Those of the best labels are omitted if `basic`.
     """
     window_totals = np.zeros(N_TOTALS, dtype=np.int64)
     window_sums = np.zeros(N_SUMS, dtype=np.float64)
@@ -541,7 +540,7 @@ def recent(totals, ring, basic):  # type: ignore[no-untyped-def]
 
 @compiled
 def measure(counts, totals, sums, ring, basic):  # type: ignore[no-untyped-def]
-    """Return the measures, shape (2, 2, N_MEASURES): whose they are, of which part, which; 0 of no examples.
+    """Return the metrics, shape (2, 2, N_MEASURES): model or baseline, part, metric; 0 without examples.
 
     If `basic`, those after the first `N_BASIC` are not to be used: they are half of the work.
     """
@@ -556,7 +555,7 @@ def measure(counts, totals, sums, ring, basic):  # type: ignore[no-untyped-def]
 
 @compiled
 def define(totals, sums, counts, n_labels, measures):  # type: ignore[no-untyped-def]
-    """Write the measures of some examples, by what was added up over them."""
+    """Write the metrics of some examples from their totals."""
     weighed = totals[WEIGHED]
     if weighed == 0:
         return

@@ -1,4 +1,4 @@
-"""The baseline of measures: predicting the labels that are frequent, whatever the features."""
+"""Baseline of metrics: predicting the most frequent labels, whatever the features."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from manylabel_core.rows import uneven_weights
 
 
 def frequent_labels(Y: Any, sample_weight: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Return the margin by which each label is more frequent than those worth predicting for every example.
+    """Return the margin of each label's frequency above the threshold for predicting it in every example.
 
     The labels above 0 are the most frequent ones, as many as would have the highest micro F1 on these examples if they
     were predicted for each: those more frequent than half of that F1, as in `Prequential`.

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.metrics import _prequential
 from manylabel_core.metrics.inputs import as_scored, mean, ratio, scored_blocks, weights_of
+from manylabel_core.metrics.measures import DEPTHS
 
 
 def precision_at(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None, *, k: int) -> float:
@@ -76,14 +77,14 @@ def _best(
     Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None, k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None]:
     """Return of each example the true labels among the k best, their gain and all true labels; and the weights."""
-    if k not in _prequential.DEPTHS:
-        raise ValueError(f"k must be one of {', '.join(map(str, _prequential.DEPTHS))}, not {k}")
+    if k not in DEPTHS:
+        raise ValueError(f"k must be one of {', '.join(map(str, DEPTHS))}, not {k}")
     Y, scores = as_scored(Y, scores)
     parts = [np.zeros((0, 3), dtype=np.int64)]
     for relevant, values in scored_blocks(Y, scores):
         parts.append(_prequential.list_best(np.ascontiguousarray(values, dtype=np.float64), relevant))
     best, gains, n_true = np.concatenate(parts).T
-    if k < _prequential.DEPTHS[-1]:
+    if k < DEPTHS[-1]:
         bits = best & ((1 << k) - 1)
         return _prequential.HITS[bits], _prequential.GAINS[bits], n_true, weights_of(sample_weight, scores)
     return best >> _prequential.PLACES, gains, n_true, weights_of(sample_weight, scores)

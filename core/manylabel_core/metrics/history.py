@@ -32,7 +32,7 @@ class MeasureHistory(NamedTuple):
     given, covered : examples given, and those of them that were measured, at each point.
     measures : ndarray of shape (n_points, 2, 2, n_measures), float64
         By whose they are (of the predictions, of the baseline), from the start and in the window, in the order of
-        `prequential.NAMES`; 0 where no example was measured.
+        `measures.STREAMED`; 0 where no example was measured.
     """
 
     stride: int
@@ -142,7 +142,7 @@ class History:
 
 
 class _Points(list[T]):
-    """A list of points, of which there are always fewer than `most`: one at each multiple of the stride."""
+    """List of fewer than `most` points, one at each multiple of the stride."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -171,7 +171,7 @@ def stride_of(given: int, most: int) -> int:
 
 
 def check_history(arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Raise ValueError unless these can be the points and alarms of the measurement whose totals stand beside them."""
+    """Raise ValueError unless points and alarms are consistent with the totals."""
     totals = arrays["totals"][MODEL]
     given = int(totals[GIVEN])
     _check_points(arrays["covered"], arrays["points"], given, int(totals[EXAMPLES]))
@@ -203,5 +203,5 @@ def _check_counts(labels: NDArray[np.int64], counts: NDArray[np.int64], given: i
 
 
 def _ascend(numbers: NDArray[np.int64], most: int) -> bool:
-    """Return whether numbers are at least 0, none below the one before it, and at most `most`."""
+    """Return whether numbers ascend from 0 to at most `most`."""
     return bool((numbers >= 0).all() and (np.diff(numbers, append=most) >= 0).all())

@@ -70,7 +70,7 @@ def scored_blocks(Y: Any, scores: NDArray[Any]) -> Iterator[tuple[NDArray[np.boo
 
 
 def weights_of(sample_weight: ArrayLike | None, rows: Any) -> NDArray[np.float64] | None:
-    """Check the weights of this number of rows, and return them; None if every row counts once."""
+    """Check and return the weights of this number of rows; None without weights."""
     return uneven_weights(sample_weight, rows.shape[0])
 
 

@@ -1,4 +1,4 @@
-"""Measures that look at one label at a time, or pool all of them.
+"""Metrics per label, and metrics that pool all labels.
 
 `Y` are the true and `P` the predicted labels: 0 and 1, ndarray or sparse, of shape (n_samples, n_labels);
 `scores` is an ndarray of the same shape. `sample_weight` says how often each example counts, of shape (n_samples,):
@@ -19,7 +19,7 @@ from manylabel_core.metrics.ranking import sort_by_score
 
 
 def micro_f1(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
-    """Return the F1 of all decisions taken together.
+    """Return the micro-averaged F1.
 
     scikit-learn: `f1_score(average="micro", zero_division=0)`.
 
@@ -49,7 +49,7 @@ def macro_f1(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
 def macro_auc(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Return the mean over the labels of the area under the ROC curve; a tie counts one half.
 
-    Only labels with both classes have a curve, so the mean is over those; 0.0 when there is none.
+    Only labels with both classes have a curve, so the mean is over those; 0.0 if missing.
     scikit-learn: `roc_auc_score(average="macro")`, equal if every label has both classes; else it gives NaN.
 
     Examples
@@ -85,7 +85,7 @@ def _won(relevant: NDArray[np.bool_], scores: NDArray[Any]) -> tuple[NDArray[Any
 def _weighted_won(
     relevant: NDArray[np.bool_], scores: NDArray[Any], weights: NDArray[np.float64]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return what `_won` does, each pair times the weights of its two examples."""
+    """Return `_won` with each pair weighted by its two examples."""
     ranking = sort_by_score(relevant, scores)
     ordered = weights[np.argsort(scores, axis=1)]  # in the order of the ranking
     before = np.zeros((len(scores), scores.shape[1] + 1))

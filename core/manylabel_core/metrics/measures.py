@@ -1,4 +1,4 @@
-"""Table of the batch metrics: name, input and direction of each.
+"""Table of the metrics: name, title, meaning, input and direction of each, and which of them a stream has.
 
 Nothing here loads a measure before it is computed, so that a server or a command may list them at once.
 """
@@ -21,6 +21,8 @@ class Measure:
         The function of `manylabel_core.metrics`, with the depth at its end if it has one.
     title : str
         Name for display.
+    text : str
+        Description, a sentence or a noun phrase.
     of_scores : bool
         Whether it looks at scores; the others look at predicted labels.
     lower_is_better : bool
@@ -32,6 +34,7 @@ class Measure:
 
     name: str
     title: str
+    text: str
     of_scores: bool = False
     lower_is_better: bool = False
     by_label: bool = False
@@ -51,26 +54,70 @@ class Measure:
         return one < other if self.lower_is_better else one > other
 
 
+DEPTHS = (1, 5, 10, 100)
+"""The values of k in P@k, F1@k and NDCG@k."""
+
 MEASURES: Mapping[str, Measure] = {
     measure.name: measure
     for measure in (
-        Measure("micro_f1", "micro-F1"),
-        Measure("macro_f1", "macro-F1", by_label=True),
-        Measure("f1", "F1"),
-        Measure("example_f1", "example F1"),
-        Measure("precision", "precision"),
-        Measure("recall", "recall"),
-        Measure("subset_accuracy", "subset accuracy"),
-        Measure("hamming_loss", "Hamming loss", lower_is_better=True),
-        Measure("average_precision", "average precision", of_scores=True),
-        Measure("ranking_loss", "ranking loss", of_scores=True, lower_is_better=True),
-        Measure("one_error", "one-error", of_scores=True, lower_is_better=True),
-        Measure("coverage", "coverage", of_scores=True, lower_is_better=True),
-        Measure("macro_auc", "macro-AUC", of_scores=True, by_label=True),
+        Measure("micro_f1", "micro-F1", "Micro-averaged F1, over all decisions."),
+        Measure("macro_f1", "macro-F1", "Macro-averaged F1, the mean over labels.", by_label=True),
+        Measure("f1", "F1", "Harmonic mean of `precision` and `recall`."),
+        Measure("example_f1", "example F1", "Mean over examples of the F1 of their labels."),
+        Measure("precision", "precision", "Mean over examples of the share of predicted labels that are relevant."),
+        Measure("recall", "recall", "Mean over examples of the share of relevant labels that are predicted."),
+        Measure("subset_accuracy", "subset accuracy", "Share of examples with every decision right."),
+        Measure(
+            "hamming_loss", "Hamming loss", "Share of decisions that are wrong (Hamming loss).", lower_is_better=True
+        ),
+        Measure(
+            "average_precision",
+            "average precision",
+            "Mean over relevant labels of the share of relevant labels among those ranked no lower.",
+            of_scores=True,
+        ),
+        Measure(
+            "ranking_loss",
+            "ranking loss",
+            "Share of pairs of a relevant and an irrelevant label in the wrong order; ties are wrong.",
+            of_scores=True,
+            lower_is_better=True,
+        ),
+        Measure(
+            "one_error",
+            "one-error",
+            "Share of examples whose highest scored label is wrong.",
+            of_scores=True,
+            lower_is_better=True,
+        ),
+        Measure(
+            "coverage",
+            "coverage",
+            "Mean number of labels down to the last relevant one in the ranking.",
+            of_scores=True,
+            lower_is_better=True,
+        ),
+        Measure(
+            "macro_auc", "macro-AUC", "Mean over labels of the area under the ROC curve.", of_scores=True, by_label=True
+        ),
         *(
-            Measure(f"{name}_{depth}", f"{title}@{depth}", of_scores=True, depth=depth)
-            for name, title in (("precision_at", "P"), ("f1_at", "F1"), ("ndcg_at", "NDCG"))
-            for depth in (1, 5, 10, 100)
+            Measure(
+                f"{name}_{depth}",
+                f"{title}@{depth}",
+                f"{title}@{depth} is the {text.format('best label' if depth == 1 else f'{depth} best labels')}.",
+                of_scores=True,
+                depth=depth,
+            )
+            for name, title, text in (
+                ("precision_at", "P", "mean over examples of the share of the {} that were relevant"),
+                ("f1_at", "F1", "mean over examples of the F1 of predicting the {}"),
+                (
+                    "ndcg_at",
+                    "NDCG",
+                    "mean normalised discounted cumulative gain of the {}, over the examples with a relevant one",
+                ),
+            )
+            for depth in DEPTHS
         ),
     )
 }
@@ -78,3 +125,12 @@ MEASURES: Mapping[str, Measure] = {
 
 REPORTED: tuple[str, ...] = tuple(name for name in MEASURES if name != "f1")
 """Metrics reported for a trained model; `f1` follows from precision and recall."""
+
+WITH_HISTORY = (
+    *("precision", "recall", "f1", "micro_f1", "macro_f1"),
+    *("hamming_loss", "one_error", "ranking_loss", "subset_accuracy"),
+)
+"""Metrics of a stream that have a history, in the order in which `_prequential` computes them."""
+
+STREAMED: tuple[str, ...] = (*WITH_HISTORY, *(name for name, measure in MEASURES.items() if measure.depth is not None))
+"""All metrics of a stream, in that order."""

@@ -11,24 +11,13 @@ from numpy.typing import NDArray
 
 from manylabel_core.metrics import _prequential
 from manylabel_core.metrics.history import History, LabelHistory, MeasureHistory
+from manylabel_core.metrics.measures import STREAMED
 from manylabel_core.metrics.prequential_state import check_state, code_weights, codes_of
 from manylabel_core.metrics.reliability import Reliability, reliability_of
 from manylabel_core.rows import Targets, as_weights
 
 _MODEL, _BASELINE = _SYSTEMS = (_prequential.MODEL, _prequential.BASELINE)
 _NONE = np.empty((0, 0))
-
-BASIC_NAMES = (
-    *("precision", "recall", "f1", "micro_f1", "macro_f1"),
-    *("hamming_loss", "one_error", "ranking_loss", "subset_accuracy"),
-)
-"""Names of the metrics with a history, as in responses."""
-
-NAMES = (
-    *BASIC_NAMES,
-    *(f"{measure}_at_{depth}" for measure in ("precision", "f1", "ndcg") for depth in _prequential.DEPTHS),
-)
-"""Names of the metrics, as in responses."""
 
 GROUP_BOUNDS = _prequential.GROUP_BOUNDS
 """A label belongs to the first of the groups below if it was relevant in no example before, to the next if in fewer
@@ -39,7 +28,7 @@ GROUPS = ("never", "below_5", "below_20", "more")
 
 
 class PartialTruth(NamedTuple):
-    """The part of an example's truth that is known so far, and what was predicted of it.
+    """Known part of the true labels of an example, with its predictions.
 
     Attributes
     ----------
@@ -49,7 +38,7 @@ class PartialTruth(NamedTuple):
         Columns of the labels, in the order in which they were told.
     truth : ndarray of shape (n_told,), bool
     margins : ndarray of shape (2, n_told), float64
-        Score minus threshold of each, as predicted and of the baseline; NaN where there was none.
+        Score minus threshold of each, as predicted and of the baseline; NaN if missing.
     weight : int
         Weight of the example in units of 2^-16, from its first part.
     """
@@ -216,7 +205,7 @@ class Prequential:
         before: PartialTruth | None = None,
         probabilities: NDArray[np.float64] | None = None,
     ) -> PartialTruth | None:
-        """Measure one example with partial labels; it counts once, with all its labels known so far.
+        """Count one example with partial labels once, with all labels known so far.
 
         Parameters
         ----------
@@ -261,7 +250,7 @@ class Prequential:
         return joined
 
     def note_alarm(self, number: int, column: int) -> None:
-        """Keep in the history that a detector of drift sounded.
+        """Record a drift alarm in the history.
 
         Parameters
         ----------
@@ -295,7 +284,7 @@ class Prequential:
                 raise ValueError("parts: an example was measured otherwise")
 
     def _amend(self, of: int, part: PartialTruth, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
-        """Let an example that was measured as `old` count as `new`, by the outcomes of the labels of one more part."""
+        """Replace the counts `old` of an example by `new`, which includes the outcomes of one more part."""
         codes = _judged(part, of)[1]
         if of == _MODEL:
             _prequential.group(codes, self._counts[of, _prequential.ALL], part.weight, self._groups)
@@ -311,7 +300,7 @@ class Prequential:
         self._put_codes(of, held)
 
     def _place(self, number: int) -> int | None:
-        """Return which of the window an example is, from 0, the oldest; None if it has left the window."""
+        """Return the index of an example in the window, from the oldest; None if it is outside."""
         totals = self._totals[_MODEL]
         place = number - 1 - int(totals[_prequential.EXAMPLES] - totals[_prequential.LENGTH])
         return place if place >= 0 else None
@@ -330,7 +319,7 @@ class Prequential:
         return int(_prequential.advance(scores, *targets, n_known, probabilities, first, last, self._window, *own))
 
     def _take_point(self) -> None:
-        """Keep the measures in the history if this is the place of a point."""
+        """Record the metrics in the history if a point is due."""
         if self._history.has_place(self.given):
             self._history.add(self.given, self._covered, self._measured_basics(), self._label_counts())
 
@@ -353,7 +342,7 @@ class Prequential:
         return self._counts[_MODEL, :, : int(self._totals[_MODEL, _prequential.LABELS])]
 
     def measures(self) -> dict[str, dict[str, Any]]:
-        """Return the measures so far.
+        """Return the current metrics.
 
         Returns
         -------
@@ -361,8 +350,8 @@ class Prequential:
             "cumulative" and "window", each with `examples`, how many it covers, and the measures that
             `manylabel_core.metrics` has under these names: `precision`, `recall`, `f1`, `micro_f1`,
             `macro_f1`, `hamming_loss`, `one_error`, `ranking_loss`, `subset_accuracy`, and `precision_at_1`,
-            `f1_at_1`, `ndcg_at_1`, likewise at 5, 10 and 100; None while there are no examples. `baseline` has the
-            measures of predicting the labels frequent so far. "window" also has its `size`.
+            `f1_at_1`, `ndcg_at_1`, and the same at 5, 10 and 100; None without examples. `baseline` has the
+            measures of a predictor of the most frequent labels so far. "window" also has its `size`.
         """
         measured, covered = self._measured(), self._covered
         cumulative, window = (
@@ -383,7 +372,7 @@ class Prequential:
         return dict(zip(GROUPS, map(pooled, self._groups / _prequential.UNIT), strict=True))
 
     def reliability(self, label: int | None = None) -> Reliability:
-        """Return how often labels were true, by the probability that they were given, from the start.
+        """Return the frequency of true labels by predicted probability since the start.
 
         A label that did not exist before the example counts as given a probability of 0.
 
@@ -403,7 +392,7 @@ class Prequential:
         return self._history.of_measures(self.given, self._covered, self._measured_basics())
 
     def label_history(self, label: int) -> LabelHistory:
-        """Return the counts of a label, by its column, at fewer numbers of examples given; the last are of now."""
+        """Return past counts of a label by column at some numbers of examples; the last are current."""
         return self._history.of_label(self.given, label, self._label_counts())
 
     @property
@@ -421,7 +410,7 @@ class Prequential:
         return LabelCounts(relevant, told, first, last, counts[_prequential.ALL], counts[_prequential.RECENT])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all there is to know, as named arrays that share no memory with this object.
+        """Return the state as named arrays that share no memory with this object.
 
         They depend only on the examples given, not on how they were grouped or on any `restore` in between.
         """
@@ -483,7 +472,7 @@ class Prequential:
             self._label_bins = _moved(self._label_bins, len(self._seen))
 
     def _make_room(self) -> None:
-        """Double the ring that is in the way."""
+        """Double the full ring."""
         capacity = self._ring.shape[1]
         if self._totals[_MODEL, _prequential.LENGTH] == capacity < self._window:
             # Until the window is full, no example has been dropped and the oldest is in front.
@@ -530,7 +519,7 @@ class _Window:
         self._ends = np.cumsum(ring[:, : _prequential.KNOWN].sum(axis=1)).tolist()
 
     def has(self, place: int, row: NDArray[np.int64], codes: NDArray[np.int32]) -> bool:
-        """Return whether this came of the example there."""
+        """Return whether this part belongs to the example at the index."""
         own = self._codes[self._ends[place - 1] if place else 0 : self._ends[place]]
         return bool((self._ring[place] == row).all()) and np.array_equal(np.sort(own), np.sort(codes))
 
@@ -552,7 +541,7 @@ def pooled(counts: NDArray[Any]) -> dict[str, float]:
 
 
 def _named(measures: NDArray[np.float64], examples: int) -> dict[str, float | None]:
-    return dict(zip(NAMES, measures.tolist(), strict=True)) if examples else dict.fromkeys(NAMES)
+    return dict(zip(STREAMED, measures.tolist(), strict=True)) if examples else dict.fromkeys(STREAMED)
 
 
 def _moved(held: NDArray[Any], capacity: int) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.metrics import _prequential
 from manylabel_core.metrics.history import check_history
+from manylabel_core.metrics.measures import DEPTHS
 from manylabel_core.metrics.reliability import check_bins, check_label_bins
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
@@ -122,7 +123,7 @@ def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
     best, gain = ring[:, _prequential.BEST], ring[:, _prequential.GAIN]
     bits, n_best = best & ((1 << _prequential.PLACES) - 1), best >> _prequential.PLACES
     n_relevant = ring[:, [_prequential.TP, _prequential.FN]].sum(axis=1)
-    most = np.minimum(n_relevant, _prequential.DEPTHS[-1])
+    most = np.minimum(n_relevant, DEPTHS[-1])
     if (n_best > most).any() or (_prequential.HITS[bits] > n_best).any():
         raise ValueError("ring: more labels among the best than are true")
     if not ((gain >= _prequential.GAINS[bits]) & (gain <= _prequential.IDEAL[n_best])).all():

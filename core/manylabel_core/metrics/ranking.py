@@ -1,4 +1,4 @@
-"""Measures of the order that the scores give the labels of an example, as means over the examples.
+"""Ranking metrics of the labels of an example, averaged over examples.
 
 `Y` are the true labels: 0 and 1, ndarray or sparse, of shape (n_samples, n_labels). `scores` is an ndarray of
 the same shape without NaN. `sample_weight` says how often each example counts, of shape (n_samples,): above 0, at most
@@ -33,7 +33,7 @@ class Ranking(NamedTuple):
         return self.before[:, -1]
 
     def take(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the relevant entries before the places."""
+        """Return the number of relevant entries before each rank."""
         return np.take_along_axis(self.before, places, axis=1)
 
 
@@ -54,7 +54,7 @@ def sort_by_score(relevant: NDArray[np.bool_], scores: NDArray[Any]) -> Ranking:
 
 
 def ranking_loss(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Return the mean share of the pairs (relevant, irrelevant) whose relevant label does not score higher.
+    """Return the mean share of (relevant, irrelevant) pairs in wrong order.
 
     Ties count as errors. scikit-learn: `label_ranking_loss`, which counts ties the same way.
 
@@ -73,7 +73,7 @@ def ranking_loss(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = No
 
 
 def average_precision(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Return the mean over the relevant labels of an example: how many of those ranked down to it are relevant.
+    """Return the mean precision at the ranks of the relevant labels.
 
     A label's rank counts all that score as high or higher. An example without relevant labels counts 0; in
     scikit-learn's `label_ranking_average_precision_score`, otherwise the same, it counts 1.

@@ -1,4 +1,4 @@
-"""The reliability of probabilities: how often labels were true, by the probability that they had been given."""
+"""Reliability of probabilities: frequency of true labels by predicted probability."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ROUNDING = 1e-6
 
 
 class Reliability(NamedTuple):
-    """Reliability compares probabilities with how often they came true, in bins of equal width.
+    """Comparison of probabilities with frequencies of true labels in bins of equal width.
 
     The points (mean_probability, share_true) are the reliability diagram of Murphy and Winkler (Reliability of
     subjective probability forecasts of precipitation and temperature, Applied Statistics 26, 1977). They lie on the

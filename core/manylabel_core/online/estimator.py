@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Estimator:
-    """A dataclass whose fields are its parameters is an estimator of scikit-learn.
+    """Base of estimators: dataclasses whose fields are their parameters, with scikit-learn's interface.
 
     `sklearn.base.clone` and nested parameters work as with a `BaseEstimator`.
     """
@@ -44,7 +43,7 @@ class Estimator:
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
 
     def __repr__(self) -> str:
-        """Return the call that makes this estimator: the parameters that are not as by default."""
+        """Return the constructor call with the non-default parameters."""
         defaults = _defaults(self)
         given = [f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name]]
         return f"{type(self).__name__}({', '.join(given)})"
@@ -55,12 +54,6 @@ def not_fitted(message: str) -> NotFittedError:
     from sklearn.exceptions import NotFittedError
 
     return NotFittedError(message)
-
-
-@cache
-def parameter_names(estimator: type[Any]) -> tuple[str, ...]:
-    """Return the names of the parameters of a class."""
-    return tuple(each.name for each in fields(estimator))
 
 
 def _defaults(estimator: Any) -> dict[str, Any]:

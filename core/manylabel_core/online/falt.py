@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.calibration._logistic import POSITIVES, SLOPE, START
-from manylabel_core.online.margin import LinearThresholdingLearner
+from manylabel_core.online.margin import GRADIENT, STACKED, LinearThresholdingLearner, step_kind, step_size
 from manylabel_core.online.models.linear.weight_table import dense_state
-from manylabel_core.online.parameters import GRADIENT, STACKED, Documentation
+from manylabel_core.parameters import declared
 
 if TYPE_CHECKING:
     from manylabel_core.scaling.fitted import FittedScaling
@@ -35,7 +34,7 @@ FIRST_ALONE = (0.0, 1.0, 0.0, 0.0)
 """Shared coefficients of a stack of two experts by which the log-odds are the margin of the first one."""
 
 
-@dataclass(eq=False, repr=False)
+@declared
 class FALT(LinearThresholdingLearner):
     """FALT is first-order adaptive label thresholding.
 
@@ -83,48 +82,24 @@ class FALT(LinearThresholdingLearner):
 
     steps = MappingProxyType({STACKED: 0.4, "adaptive": 0.4, "implicit": 0.25, GRADIENT: 0.25})
 
-    _documentation: ClassVar[Documentation] = {
-        "eta": (
-            "float",
-            "Step size, in (0, 2^20]; None is 0.4 (stacked, adaptive) or 0.25. It suits examples of unit norm; take a "
-            "smaller one, by |x|^2, for larger ones. The loss is multiplied by it, and for all but the gradient step "
-            "by the number of labels too: an irrelevant label then moves by about as much, however many labels there "
-            "are.",
-        ),
-        "step": (
-            '{"stacked", "adaptive", "implicit", "gradient"}',
-            'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem is solved, '
-            "Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
-            '"adaptive": likewise, and every feature f moves by 1 / sqrt(1 + s_f) as much, with s_f the sum of its '
-            'squares over earlier examples with a loss. "stacked": an adaptive expert beside a centroid of each '
-            "label's examples; a logistic model that all labels share, with corrections of their own, makes log-odds "
-            'of both margins and of how frequent the label was in the last examples. None is "stacked", or "gradient" '
-            'where passes are given. With "stacked" and "adaptive" steps shrink. The sums s_f are shared by all '
-            "labels: the alarm of all forgets them, and that of one label, which has no steps of its own, does not.",
-        ),
-    }
-
-    eta: float | None = None
-    step: str | None = None
-    passes: int | None = None
-    passes_per_label: float | None = None
-    average: bool = False
-    fit_intercept: bool = True
-    intercept_scaling: float = 0.3
-    scaling: str | None = None
-    missing: str | None = None
-    calibrate: bool = True
-    optimise: str | None = None
-    drift: str | None = None
-    on_drift: str | None = None
-    dtype: str = "float32"
+    eta: float | None = step_size(steps)
+    step: str | None = step_kind(
+        steps,
+        "How an example is learnt. 'gradient': by passes, as in the paper. 'implicit': the problem of the example is "
+        "solved, Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
+        "'adaptive': the same, and every feature f moves by 1 / sqrt(1 + s_f) as much, with s_f the sum of its squares "
+        "over earlier examples with a loss. 'stacked': an adaptive expert next to a centroid of each label's examples; "
+        "a logistic model that all labels share, with corrections for each label, makes log-odds of both margins and "
+        "of the frequency of the label in the last examples. The steps of 'stacked' and 'adaptive' shrink. All labels "
+        "share the sums s_f: the alarm of all labels resets them, and the alarm of one label does not.",
+    )
 
     @classmethod
     def from_linear(cls, model: FittedLinear, **parameters: Any) -> Self:
-        """Start from a model learnt in batch, with a threshold of 0, and go on learning from the stream.
+        """Start from a model learnt in batch, with a threshold of 0, and continue learning from the stream.
 
         Scores are those of the model less its cuts, to the precision of `dtype`. One that was learnt with
-        scaling="auto" hands its statistics over, and the stream goes on with them. One with scaling="none" was learnt
+        scaling="auto" hands its statistics over, and the stream continues with them. One with scaling="none" was learnt
         on features scaled as the stream's will be: with scaling="unit" on rows of unit norm. Both want margins of 1,
         so that the first examples do not undo what the batch has found; a small `eta` keeps it longest.
 
@@ -179,7 +154,7 @@ class FALT(LinearThresholdingLearner):
 
 
 def _check_scaling(scaling: FittedScaling | None, chosen: str) -> None:
-    """Raise ValueError if a stream with the chosen scaling cannot go on from a model with this one."""
+    """Raise ValueError if a stream with the chosen scaling cannot continue from a model with this one."""
     if scaling is None and chosen not in ("none", "unit"):
         raise ValueError("scaling must be 'none' or 'unit': the model's features are not scaled")
     if scaling is not None and (scaling.name != "auto" or chosen != "auto"):

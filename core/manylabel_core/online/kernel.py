@@ -1,13 +1,14 @@
-"""Kernel learners: the parameters of a kernel, and the models that stand for it."""
+"""Kernel learners: the parameters of a kernel, and its models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Any, ClassVar
 
 from manylabel_core._mercer import KERNELS
-from manylabel_core.checks import check_choice, check_count
-from manylabel_core.online.margin import MarginLearner
+from manylabel_core.checks import check_count
+from manylabel_core.online.margin import POSITIVE, MarginLearner
 from manylabel_core.online.models.expansion.merge import Merge
 from manylabel_core.online.models.expansion.model import Expansion
 from manylabel_core.online.models.expansion.project import Project
@@ -20,15 +21,16 @@ from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.stack.model import Stack
-from manylabel_core.online.parameters import Documentation, check_not_negative, check_positive, check_seed
-
-MAX_DEGREE = 10
+from manylabel_core.parameters import NULL, Choice, Number, Other, again, declared, parameter
 
 MAX_BUDGETS = {"merge": 2**31 - 1, "project": 4096, "rff": 16384, "nystroem": 4096}
 """The strategies, and the largest budget of each: "project" and "nystroem" keep its square in memory."""
 
 RBF_ALONE = ("merge", "rff")
 """Strategies for the RBF kernel only: a mixture of two vectors, and a spectrum, are those of this kernel."""
+
+WHOLE = Other("an integer", lambda value: isinstance(value, Integral) and not isinstance(value, bool))
+"""Budgets, whose upper bound the strategy gives."""
 
 GAMMA, STACKED_GAMMA = 1.0, 3.0
 """Coefficients that suit a kernel by itself, and beside linear experts, where it is left what they cannot learn."""
@@ -37,6 +39,7 @@ EXPANSIONS: Mapping[str, Callable[[KernelSettings, int], Strategy]] = {"merge": 
 FEATURES: Mapping[str, Callable[[KernelSettings, int], FeatureMap]] = {"rff": RandomFeatures, "nystroem": Landmarks}
 
 
+@declared
 class KernelLearner(MarginLearner):
     """Base of learners in the feature space of a kernel.
 
@@ -47,52 +50,48 @@ class KernelLearner(MarginLearner):
     strategies: ClassVar[tuple[str, ...]] = ("project", "merge", "rff", "nystroem")
     """Names of the budget strategies, best first by benchmark."""
 
-    kernel: str
-    gamma: float | None
-    coef0: float
-    degree: int
-    budget: int | None
-    strategy: str | None
-    seed: int
-
-    _fixed = ("kernel", "gamma", "coef0", "degree", "budget", "strategy", "seed", *MarginLearner._fixed)
-
     _expands = True
     """Whether there is a model without a budget."""
 
-    _documentation: ClassVar[Documentation] = {
-        "kernel": ('{"rbf", "linear", "poly"}', "exp(-gamma |u - v|^2), u.v, or (gamma u.v + coef0)^degree."),
-        "gamma": (
-            "float",
-            "Kernel coefficient, in (0, 2^20]; 1 / (2 s2) for an RBF kernel of the paper's width s2. None is a number "
-            "that suits examples of unit norm, because a stream has no statistics yet when it starts: 1, or 3 where an "
-            "RBF kernel without a budget is stacked with linear experts.",
-        ),
-        "coef0": ("float", 'Constant of "poly", in [0, 2^20].'),
-        "degree": ("int", 'Degree of "poly", 1 to 10.'),
-        "budget": (
-            "int",
-            'Most support vectors kept, or the number of features of "rff" and "nystroem"; then memory and time do not '
-            'grow with the stream. At most 4,096 for "project" and "nystroem", which keep its square in memory, and '
-            '16,384, even, for "rff". None: as many as there are examples with a loss.',
-        ),
-        "strategy": (
-            '{"project", "merge", "rff", "nystroem"}',
-            'How the budget is kept; needs a budget. None is "project". See the notes of `KernelFALT`.',
-        ),
-        "seed": ("int", 'Seed of the frequencies of "rff", 0 to 2^63 - 1.'),
-        "fit_intercept": ("bool", "Add a constant to the kernel."),
-        "intercept_scaling": (
-            "float",
-            "The root of that constant, in (0, 2^20], as for `FALT`; in a stack also the constant feature of the "
-            "adaptive linear expert, which always has one.",
-        ),
-        "dtype": (
-            '{"float32", "float64"}',
-            "Type of the coefficients and of the support vectors' values. Inner products and scores are summed in "
-            "float64 in either case.",
-        ),
-    }
+    kernel: str = parameter(
+        "rbf",
+        Choice(("rbf", "linear", "poly")),
+        text="Kernel function: exp(-gamma |u - v|^2), u.v, or (gamma u.v + coef0)^degree.",
+    )
+    gamma: float | None = parameter(
+        None,
+        POSITIVE,
+        NULL,
+        text="Coefficient of the kernel; 1 / (2 s2) for an RBF kernel of the paper's width s2. None means a number "
+        "that suits examples of unit norm, because a stream has no statistics when it starts: 1, or 3 for an RBF "
+        "kernel without a budget that is stacked with linear experts.",
+    )
+    coef0: float = parameter(1.0, Number(least=0, most=2.0**20), text="Constant of the kernel 'poly'.")
+    degree: int = parameter(2, Number(integer=True, least=1, most=10), text="Degree of the kernel 'poly'.")
+    budget: int | None = parameter(
+        None,
+        Number(integer=True, least=1, most=1_000_000),
+        NULL,
+        python=(WHOLE, NULL),
+        text="Maximum number of support vectors, or number of features for 'rff' and 'nystroem'; then memory and time "
+        "do not grow with the stream. At most 4,096 for 'project' and 'nystroem', which keep its square in memory, and "
+        "16,384, even, for 'rff'. None keeps all examples with a loss.",
+    )
+    strategy: str | None = parameter(
+        None,
+        Choice(("project", "merge", "rff", "nystroem")),
+        NULL,
+        text="Budget strategy, described in the notes of `KernelFALT`; needs a budget: project a vector onto the "
+        "others, merge it with another, or use a linear model on kernel features ('rff', 'nystroem'). None means "
+        "'project'.",
+    )
+    seed: int = parameter(
+        0,
+        Number(integer=True, least=0, most=2**53 - 1),
+        python=(Number(integer=True, least=0, most=2**63 - 1),),
+        text="Random seed of the frequencies of 'rff'.",
+    )
+    fit_intercept: bool = again(MarginLearner, "fit_intercept", False)
 
     @property
     def n_support_(self) -> int:
@@ -102,31 +101,24 @@ class KernelLearner(MarginLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_choice("kernel", self.kernel, KERNELS)
-        check_positive("gamma", self._resolved_gamma())
-        check_not_negative("coef0", self.coef0)
-        check_count("degree", self.degree, MAX_DEGREE)
-        check_seed(self.seed)
         strategy = self._resolved_strategy()
         if self.budget is None:
             if self.strategy is not None or not self._expands:
                 raise ValueError(f"budget must be given with strategy={strategy!r}")
-            return
-        check_count("budget", self.budget, MAX_BUDGETS[strategy])
-        if strategy == "rff" and self.budget % 2:
+        elif check_count("budget", self.budget, MAX_BUDGETS[strategy]) % 2 and strategy == "rff":
             raise ValueError(f"budget must be even with strategy='rff', not {self.budget}")
 
     def _resolved_strategy(self) -> str:
-        """Return the strategy asked for, or the best one for the kernel."""
+        """Return the requested strategy, or the best one for the kernel."""
         allowed = [name for name in self.strategies if self.kernel == "rbf" or name not in RBF_ALONE]
         if self.strategy is None:
             return allowed[0]
-        if check_choice("strategy", self.strategy, self.strategies) not in allowed:
+        if self.strategy not in allowed:
             raise ValueError(f"strategy must be one of {', '.join(map(repr, allowed))} with kernel={self.kernel!r}")
         return self.strategy
 
-    def _resolved_gamma(self) -> object:
-        """Return the coefficient asked for, or what suits: a narrow kernel takes more vectors than a budget has."""
+    def _resolved_gamma(self) -> float:
+        """Return the requested coefficient, or the default: a narrow kernel needs more vectors than a budget has."""
         if self.gamma is not None:
             return self.gamma
         return STACKED_GAMMA if self._stacked and self.kernel == "rbf" and self.budget is None else GAMMA
@@ -146,7 +138,7 @@ class KernelLearner(MarginLearner):
     def _make_kernel_model(self) -> Expansion | FeatureModel:
         """Return an empty model in the feature space of the kernel."""
         update, strategy = self._read_update(), self._resolved_strategy()
-        gamma = check_positive("gamma", self._resolved_gamma())
+        gamma = float(self._resolved_gamma())
         shape = KERNELS[self.kernel], gamma, float(self.coef0), int(self.degree)
         budget = None if self.budget is None else int(self.budget)
         average = bool(self.average)

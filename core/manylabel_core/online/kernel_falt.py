@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
 
 from manylabel_core.online.kernel import KernelLearner
-from manylabel_core.online.margin import AggressiveLearner, ThresholdingLearner
-from manylabel_core.online.parameters import GRADIENT, STACKED, Documentation
+from manylabel_core.online.margin import GRADIENT, STACKED, ThresholdingLearner, step_kind, step_size
+from manylabel_core.parameters import declared
 
 
-@dataclass(eq=False, repr=False)
-class KernelFALT(ThresholdingLearner, KernelLearner):
+@declared
+class KernelFALT(KernelLearner, ThresholdingLearner):
     """Kernel FALT is first-order adaptive label thresholding in the feature space of a kernel.
 
     The loss and the steps are those of `FALT`. The weights are a sum over support vectors, the examples
@@ -82,42 +80,11 @@ class KernelFALT(ThresholdingLearner, KernelLearner):
     """
 
     steps = MappingProxyType({STACKED: 0.4, "implicit": 0.4, GRADIENT: 0.5})
-    _fixed = ("step", *KernelLearner._fixed)
 
-    _documentation: ClassVar[Documentation] = {
-        "eta": (
-            "float",
-            "Step size, in (0, 2^20]; None is 0.4 (stacked, implicit) or 0.5 (gradient). The loss is multiplied by it, "
-            "and for all but the gradient step by the number of labels too.",
-        ),
-        "step": (
-            '{"stacked", "implicit", "gradient"}',
-            'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem is solved, '
-            "Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
-            '"stacked": likewise, by the kernel beside the two experts that `FALT` has with "stacked". None is '
-            '"stacked", or "gradient" where passes are given.',
-        ),
-        "on_drift": AggressiveLearner._documentation["on_drift"],
-    }
-
-    eta: float | None = None
-    step: str | None = None
-    passes: int | None = None
-    passes_per_label: float | None = None
-    average: bool = False
-    kernel: str = "rbf"
-    gamma: float | None = None
-    coef0: float = 1.0
-    degree: int = 2
-    budget: int | None = None
-    strategy: str | None = None
-    seed: int = 0
-    fit_intercept: bool = False
-    intercept_scaling: float = 0.3
-    scaling: str | None = None
-    missing: str | None = None
-    calibrate: bool = True
-    optimise: str | None = None
-    drift: str | None = None
-    on_drift: str | None = None
-    dtype: str = "float32"
+    eta: float | None = step_size(steps)
+    step: str | None = step_kind(
+        steps,
+        "How an example is learnt. 'gradient': by passes, as in the paper. 'implicit': the problem of the example is "
+        "solved, Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
+        "'stacked': the same, by the kernel next to the two experts that `FALT` has with 'stacked'.",
+    )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from manylabel_core.online.kernel import KernelLearner
-from manylabel_core.online.margin import AggressiveLearner
+from manylabel_core.online.margin import POSITIVE, AggressiveLearner
+from manylabel_core.parameters import again, declared
 
 
-@dataclass(eq=False, repr=False)
-class KernelPassiveAggressive(AggressiveLearner, KernelLearner):
+@declared
+class KernelPassiveAggressive(KernelLearner, AggressiveLearner):
     """Kernel passive-aggressive binary relevance: a separate kernel model for each label.
 
     The loss and the steps are those of `PassiveAggressive`, with k = K(x, x). The weights are a sum over support
@@ -47,22 +46,11 @@ class KernelPassiveAggressive(AggressiveLearner, KernelLearner):
            [0, 1]], dtype=uint8)
     """
 
-    C: float = 1.0
-    variant: str = "PA-I"
-    average: bool = False
-    kernel: str = "rbf"
-    gamma: float = 1.0
-    coef0: float = 1.0
-    degree: int = 2
-    budget: int | None = None
-    strategy: str | None = None
-    seed: int = 0
-    fit_intercept: bool = False
-    intercept_scaling: float = 0.3
-    scaling: str | None = None
-    missing: str | None = None
-    calibrate: bool = True
-    optimise: str | None = None
-    drift: str | None = None
-    on_drift: str | None = None
-    dtype: str = "float32"
+    gamma: float = again(
+        KernelLearner,
+        "gamma",
+        1.0,
+        kinds=(POSITIVE,),
+        python=(POSITIVE,),
+        description="Coefficient of the kernel; 1 / (2 s2) for an RBF kernel of the paper's width s2.",
+    )

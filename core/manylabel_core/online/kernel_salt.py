@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from manylabel_core.online.kernel import KernelLearner
-from manylabel_core.online.margin import ThresholdingLearner
-from manylabel_core.online.parameters import Documentation
+from manylabel_core.online.margin import ThresholdingLearner, damping, step_kind, step_size
 from manylabel_core.online.salt import SALT_DELTAS, SALT_STEPS
+from manylabel_core.parameters import NULL, Choice, Number, again, declared
 
 
-@dataclass(eq=False, repr=False)
-class KernelSALT(ThresholdingLearner, KernelLearner):
+@declared
+class KernelSALT(KernelLearner, ThresholdingLearner):
     """Kernel SALT is second-order adaptive label thresholding on features of a kernel.
 
     `SALT` has a step size for every weight, and there are no weights in the feature space of a kernel; the paper leaves
@@ -58,58 +55,28 @@ class KernelSALT(ThresholdingLearner, KernelLearner):
     _deltas = SALT_DELTAS
     _expands = False
     _shrinks = True
-    _fixed = ("step", *KernelLearner._fixed)
 
-    _documentation: ClassVar[Documentation] = {
-        "eta": (
-            "float",
-            "Step size, in (0, 2^20]; None is 1 (stacked, implicit) or 0.5 (gradient). The loss is multiplied by it, "
-            "and for all but the gradient step by the number of labels too.",
-        ),
-        "delta": (
-            "float",
-            "Damps the first steps of a weight; in (0, 2^20]. None is 2 (stacked, implicit) or 1 (gradient).",
-        ),
-        "step": (
-            '{"stacked", "implicit", "gradient"}',
-            'How an example is learnt, as for `SALT`. "stacked": by an implicit step, by the kernel beside the two '
-            'experts that `SALT` has with "stacked". None is "stacked", or "gradient" where passes are given.',
-        ),
-        "budget": ("int", 'Number of features: at most 4,096 for "nystroem", and 16,384, even, for "rff".'),
-        "strategy": (
-            '{"nystroem", "rff"}',
-            'What the features are. "nystroem": coordinates in the span of landmarks, the first examples that are not '
-            'nearly in the span of those before. "rff": random Fourier features, for the RBF kernel only; quicker, but '
-            'it takes a much larger budget for the same quality. None is "nystroem".',
-        ),
-        "fit_intercept": ("bool", "Add a constant feature to those of the kernel."),
-        "intercept_scaling": ("float", "The constant, in (0, 2^20]."),
-        "dtype": (
-            '{"float32", "float64"}',
-            "Type of the weights, of the sums of squares and of the landmarks' values. Scores are summed in float64 in "
-            "either case.",
-        ),
-    }
-
-    eta: float | None = None
-    delta: float | None = None
-    step: str | None = None
-    passes: int | None = None
-    passes_per_label: float | None = None
-    average: bool = False
-    kernel: str = "rbf"
-    gamma: float | None = None
-    coef0: float = 1.0
-    degree: int = 2
-    budget: int = 500
-    strategy: str | None = None
-    seed: int = 0
-    fit_intercept: bool = False
-    intercept_scaling: float = 0.3
-    scaling: str | None = None
-    missing: str | None = None
-    calibrate: bool = True
-    optimise: str | None = None
-    drift: str | None = None
-    on_drift: str | None = None
-    dtype: str = "float32"
+    eta: float | None = step_size(steps)
+    delta: float | None = damping(SALT_DELTAS)
+    step: str | None = step_kind(
+        steps,
+        "How an example is learnt, as for `SALT`. 'stacked': by an implicit step, by the kernel next to the two "
+        "experts that `SALT` has with 'stacked'.",
+    )
+    budget: int = again(
+        KernelLearner,
+        "budget",
+        500,
+        kinds=(Number(integer=True, least=1, most=1_000_000),),
+        description="Number of kernel features: at most 4,096 for 'nystroem', and 16,384, even, for 'rff'.",
+    )
+    strategy: str | None = again(
+        KernelLearner,
+        "strategy",
+        None,
+        kinds=(Choice(strategies), NULL),
+        python=(Choice(strategies), NULL),
+        description="Kernel features. 'nystroem': coordinates in the span of landmarks, the first examples that are "
+        "not nearly in the span of those before. 'rff': random Fourier features, for the RBF kernel only; faster, but "
+        "they take a much larger budget for the same quality. None means 'nystroem'.",
+    )

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import operator
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.explanation import Explanation
-from manylabel_core.online.calibration.calibration import PlattParameters, make_calibration
-from manylabel_core.online.drift.detectors import Alarms, make_detectors
-from manylabel_core.online.estimator import Estimator, not_fitted, parameter_names
+from manylabel_core.online.calibration.calibration import MEASURES, PlattParameters, make_calibration
+from manylabel_core.online.drift.detectors import DETECTORS, REACTIONS, Alarms, make_detectors
+from manylabel_core.online.estimator import Estimator, not_fitted
 from manylabel_core.online.models.model import Model
-from manylabel_core.online.parameters import Documentation, describe_parameters
 from manylabel_core.online.pipeline import Learnt, LinearForm, Pipeline
+from manylabel_core.parameters import FLAG, NULL, Choice, check_parameters, declared, parameter, parameters
 from manylabel_core.rows import Matrix, Rows, Targets, as_rows, as_targets, as_weights
-from manylabel_core.scaling.choices import make_scaling
+from manylabel_core.scaling.choices import MISSING, SCALINGS, make_scaling
 
 DTYPES = ("float32", "float64")
 """Types that weights may have."""
 
 
-class OnlineLearner(Estimator, metaclass=ABCMeta):
+class _InUse(Estimator):
+    """State of a learner in use, which is no parameter."""
+
+    _pipeline: Pipeline | None = None
+    _fixed_values: tuple[object, ...] = ()
+    _checked: tuple[object, ...] = ()
+    """Values of all parameters when they were last checked."""
+
+
+@declared
+class OnlineLearner(_InUse, metaclass=ABCMeta):
     """A multi-label model learns one example after the other, in order.
 
     The model gives every label and a threshold a score; labels that score above the threshold are predicted.
@@ -35,73 +45,62 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
     they are grouped into calls, nor on when features and labels were announced by `grow`, nor on a `state`
     and `restore` in between. This holds bit for bit.
 
-    Parameters are read at the first use and at every `partial_fit`. A learner is a dataclass whose fields are its
-    parameters, those of the bases included. It checks them in `_check_parameters`, and makes its model of them in
-    `_make_model`. In its docstring, `{parameters}` stands for the section on all of them, composed of `_documentation`.
+    Parameters are read at the first use and at every `partial_fit`. A learner declares them as fields (see
+    `manylabel_core.parameters`), checks in `_check_parameters` that they go together, and makes its model in
+    `_make_model`.
     """
 
-    scaling: str | None
-    missing: str | None
-    calibrate: bool
-    optimise: str | None
-    drift: str | None
-    on_drift: str | None
-    dtype: str
-
-    _fixed: tuple[str, ...] = ("scaling", "calibrate", "optimise", "drift", "on_drift", "missing", "dtype")
-    """Parameters that cannot be changed once the learner is in use."""
-
-    _documentation: ClassVar[Documentation] = {
-        "scaling": (
-            '{"auto", "none", "unit"}',
-            'Scaling of features as part of the model. "auto": quantities that most examples have are standardised '
-            "over the stream so far, other features divided by their usual size and weighed by their rarity, and "
-            "every example brought to unit norm (about that, if it is one of up to ten quantities). "
-            '"none": features as they are. "unit": every example to unit norm.',
-        ),
-        "missing": (
-            '{"mean", "zero"}',
-            'Where a quantity stands that most examples have and an example lacks. "mean": at the mean of those that '
-            'have it; only with scaling="auto". "zero": it is taken for a 0, as any other feature that is missing. '
-            'None is "mean" with scaling="auto", and "zero" with any other.',
-        ),
-        "calibrate": (
-            "bool",
-            "Keep, label by label, what turns a score into a probability. Scores and predictions do not depend on it "
-            "(but for `optimise`).",
-        ),
-        "optimise": (
-            '{"none", "micro_f1", "macro_f1", "hamming"}',
-            "The measure for which every label's decision threshold is chosen, from the probabilities so far; needs "
-            '`calibrate`. "none": a label is predicted when it scores above the learnt threshold.',
-        ),
-        "drift": (
-            '{"adwin"}',
-            "Watch the errors of every label, and of all labels together, for a rise; see `alarms`. None: watch "
-            "nothing.",
-        ),
-        "on_drift": (
-            '{"raise", "restart"}',
-            'What an alarm does before the next example is learnt; needs `drift`. "raise": the steps of the label, or '
-            "of all at the alarm for all labels together, are as large as at the start; only for steps that shrink. "
-            '"restart": the label is forgotten and learnt from scratch. None: nothing.',
-        ),
-        "dtype": (
-            '{"float32", "float64"}',
-            "Type of the weights. Scores are summed in float64 in either case.",
-        ),
-    }
-    """Descriptions of the parameters by name; a subclass adds its own, and overrides some."""
-
-    _pipeline: Pipeline | None = None
-    _fixed_values: tuple[object, ...] = ()
-    _checked: tuple[object, ...] = ()
-    """Values of all parameters when they were last checked."""
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if cls.__doc__ and "{parameters}" in cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("{parameters}", describe_parameters(cls))
+    scaling: str | None = parameter(
+        None,
+        Choice(tuple(SCALINGS)),
+        NULL,
+        text="Scaling of features as part of the model. 'auto': quantities that most examples have are standardised "
+        "over the stream so far, other features are divided by their usual size and weighted by their rarity, and "
+        "every example is scaled to unit norm (an example of up to ten quantities to about unit norm). 'none': "
+        "features as they are. 'unit': every example to unit norm. None means 'auto'.",
+    )
+    missing: str | None = parameter(
+        None,
+        Choice(MISSING),
+        NULL,
+        text="Value of a quantity that most examples have and an example lacks. 'mean': the mean of the examples that "
+        "have it, only with scaling='auto'. 'zero': 0, as for any other missing feature. None means 'mean' with "
+        "scaling='auto', and 'zero' with any other scaling.",
+    )
+    calibrate: bool = parameter(
+        True,
+        FLAG,
+        text="Whether probabilities are calibrated for each label. Scores and predictions do not depend on it, except "
+        "through `optimise`.",
+    )
+    optimise: str | None = parameter(
+        None,
+        Choice(tuple(MEASURES)),
+        NULL,
+        text="Metric that the decision threshold of each label optimises, from the probabilities so far; needs "
+        "`calibrate`. With 'none', labels above the learnt threshold are predicted. None means 'micro_f1', or 'none' "
+        "if passes are given, without `calibrate`, and for the passive-aggressive baselines.",
+    )
+    drift: str | None = parameter(
+        None,
+        Choice(DETECTORS),
+        NULL,
+        text="Drift detector for the errors of each label and of all labels together. None means no detector.",
+    )
+    on_drift: str | None = parameter(
+        None,
+        Choice(REACTIONS),
+        NULL,
+        text="Reaction to an alarm before the next example is learnt; needs `drift`. 'raise': the steps of the label, "
+        "or of all labels at the alarm for all together, become as large as at the start; only for learners whose "
+        "steps shrink. 'restart': the label is reset and learnt from scratch. None means no reaction.",
+    )
+    dtype: str = parameter(
+        "float32",
+        python=(Choice(DTYPES),),
+        text="Type of the stored numbers: weights, coefficients, sums of squares, support vectors. Scores are summed "
+        "in float64.",
+    )
 
     @property
     def n_features_(self) -> int:
@@ -314,7 +313,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         self._in_use().set_titles(titles)
 
     def link(self, features: ArrayLike, words: ArrayLike) -> None:
-        """Say which words features are; words that are in no title are left out.
+        """Map features to words; words in no title are omitted.
 
         Bits depend on what is linked, and not on when, as long as it is before a feature's first example.
 
@@ -333,7 +332,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         self._in_use().link(features, words)
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probabilities of the labels, given what `score` gave at the present state.
+        """Return the probabilities of labels from scores of the current state.
 
         Parameters
         ----------
@@ -353,7 +352,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
     def explain(
         self, row: Rows, labels: Sequence[int], k: int, new_words: NDArray[np.int64] | None = None
     ) -> list[Explanation]:
-        """Say which features of an example speak for some labels, and which against them.
+        """Explain the scores of some labels by the features of an example.
 
         A score is that of `decision_function`. A feature contributes its value as the model sees it times the weight
         of the label less that of the threshold: one that is standardised counts by how far it is from its mean, and
@@ -395,15 +394,15 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         return self._in_use().explain(row, labels, k, new_words)
 
     def curves(self) -> PlattParameters | None:
-        """Return how the probabilities of labels are made, and where they are cut; None with calibrate=False."""
+        """Return the probability curves and decision thresholds of labels; None with calibrate=False."""
         return self._in_use().curves()
 
     def alarms(self) -> Alarms:
-        """Return what the detectors of drift have found; without `drift`, no alarms."""
+        """Return the drift alarms; empty without `drift`."""
         return self._in_use().alarms()
 
     def grow(self, n_features: int, n_labels: int) -> None:
-        """Make room for at least this many features and labels. A learner never shrinks.
+        """Grow to at least these numbers of features and labels. A learner never shrinks.
 
         Raises
         ------
@@ -418,7 +417,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         return self._in_use().vectors
 
     def grow_vectors(self, lengths: Sequence[int]) -> None:
-        """Make room for fields of vectors, of which the first may be known.
+        """Grow to vector fields of these lengths, the first of which may exist.
 
         Rows list the values of the vectors of an example, all of them, behind its other features: those of the first
         field have the columns from `rows.VECTOR_COLUMNS` on, those of each further field the columns after it.
@@ -454,13 +453,13 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         """Allocate the memory for this number of features and labels, changing nothing else.
 
         `grow` does it where it was not done; on its own it may run in a thread beside `score`, not beside `learn`. With
-        `touch`, the system has to give large memory now, and not when it is first written to.
+        `touch`, the system must give large memory now, and not when it is first written to.
         """
         self._in_use().reserve(n_features, n_labels, touch)
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of the state; memory in use is up to eight times as much, for room to grow."""
+        """Return the bytes of the state; allocated memory is up to eight times as much."""
         return self.nbytes_after(self.n_features_, self.n_labels_, 0, 0)
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
@@ -496,7 +495,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         return self._in_use().arrays()
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the `state` of a learner with the same parameters.
+        """Restore the `state` of a learner with the same parameters.
 
         The arrays may come from anybody: whatever a compiled function relies on is checked.
 
@@ -511,7 +510,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         self._begin(pipeline)
 
     def linear_form(self) -> LinearForm:
-        """Return how scores, and probabilities, come from scaled features at the present state.
+        """Return the linear function from scaled features to scores and probabilities at the current state.
 
         Raises
         ------
@@ -525,7 +524,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         return self._pipeline.linear_form()
 
     def resolved_params(self) -> dict[str, Any]:
-        """Return the parameters, with what None leaves to the learner filled in: a learner of these is the same.
+        """Return the parameters with resolved defaults; a learner with these is identical.
 
         Raises
         ------
@@ -536,7 +535,7 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         return {**self.get_params(), **self._resolved()}
 
     def _resolved(self) -> dict[str, Any]:
-        """Return what stands for the parameters that leave a choice to the learner, once they have been checked."""
+        """Return the resolved values of parameters that are None, after validation."""
         return {
             "scaling": self._resolved_scaling(),
             "missing": self._resolved_missing(),
@@ -544,20 +543,20 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         }
 
     def _resolved_scaling(self) -> str:
-        """Return the scaling asked for, or what suits the learner."""
+        """Return the requested scaling, or the default of the learner."""
         return "auto" if self.scaling is None else self.scaling
 
     def _resolved_missing(self) -> str:
-        """Return where a missing quantity is to stand, or what the scaling does with it."""
+        """Return the replacement of missing quantities, or the default of the scaling."""
         if self.missing is not None:
             return self.missing
         return "mean" if self._resolved_scaling() == "auto" else "zero"
 
     def _resolved_optimise(self) -> str:
-        """Return the measure asked for, or what suits the learner: micro-F1, where there are probabilities."""
+        """Return the requested metric, or the default: micro-F1 if there are probabilities."""
         if self.optimise is not None:
             return self.optimise
-        return "micro_f1" if check_flag("calibrate", self.calibrate) else "none"
+        return "micro_f1" if self.calibrate else "none"
 
     def _in_use(self) -> Pipeline:
         """Return the pipeline, made at the first use."""
@@ -571,17 +570,18 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
 
     def _read_parameters(self) -> None:
         """Read the parameters again, as they may have changed since the first use."""
-        pipeline, given = self._in_use(), tuple(map(self.__getattribute__, parameter_names(type(self))))
+        pipeline, given = self._in_use(), _values_of(type(self))(self)
         if len(given) == len(self._checked) and all(map(operator.is_, given, self._checked)):
             return
         if self._fixed_values != self._read_fixed():
-            raise ValueError(f"{', '.join(self._fixed)} cannot be changed once a learner is in use")
+            names = ", ".join(each.name for each in parameters(type(self)) if not each.adjustable)
+            raise ValueError(f"{names} cannot be changed once a learner is in use")
         self._check()
         self._adjust(pipeline.model)
         self._checked = given
 
     def _read_fixed(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in self._fixed)
+        return tuple(getattr(self, each.name) for each in parameters(type(self)) if not each.adjustable)
 
     def _make_pipeline(self) -> Pipeline:
         """Return an empty pipeline of the present parameters."""
@@ -597,9 +597,9 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
 
     def _check(self) -> None:
         """Check the parameters, at no cost in memory."""
+        check_parameters(self)
         self._check_parameters()
         make_scaling(self._resolved_scaling(), self._resolved_missing())
-        check_choice("dtype", self.dtype, DTYPES)
         make_calibration(self.calibrate, self._resolved_optimise())
         make_detectors(self.drift, self.on_drift)
         if self.on_drift == "raise" and not self._shrinks:
@@ -615,16 +615,21 @@ class OnlineLearner(Estimator, metaclass=ABCMeta):
         """True if steps become smaller as more is learnt, so that `reset_step_sizes` has something to undo."""
         return False
 
-    @abstractmethod
     def _check_parameters(self) -> None:
-        """Check the parameters that only this learner has."""
+        """Check that the parameters go together, each of which has an allowed value."""
 
     @abstractmethod
     def _make_model(self) -> Model:
         """Return an empty model of checked parameters."""
 
     def _adjust(self, model: Any) -> None:
-        """Let the model take over what has changed of the parameters that are not fixed."""
+        """Apply changes of parameters that are not fixed to the model."""
+
+
+@cache
+def _values_of(learner: type) -> Callable[[object], tuple[object, ...]]:
+    """Return a function that reads all parameters, which each call of `partial_fit` does."""
+    return operator.attrgetter(*(each.name for each in parameters(learner)))
 
 
 def _check_width(name: str, columns: int, seen: int) -> None:

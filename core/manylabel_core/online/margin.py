@@ -1,4 +1,4 @@
-"""Learners of margins: what the family of adaptive label thresholding and the passive-aggressive baselines share."""
+"""Learners of margins: base of adaptive label thresholding and the passive-aggressive baselines."""
 
 from __future__ import annotations
 
@@ -7,53 +7,84 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.stack.model import Stack
-from manylabel_core.online.parameters import (
-    DEFAULT_PASSES_PER_LABEL,
-    GRADIENT,
-    STACKED,
-    Documentation,
-    check_passes,
-    check_positive,
-    resolve_step,
-)
+from manylabel_core.online.updates._multipass import MAX_PASSES
 from manylabel_core.online.updates._passive_aggressive import MAX_STEP
 from manylabel_core.online.updates._update import IMPLICIT, MULTIPASS, PASSIVE_AGGRESSIVE, Update
+from manylabel_core.parameters import FLAG, NULL, Choice, Number, declared, parameter
+
+POSITIVE = Number(above=0, most=2.0**20)
+"""Step sizes, deltas and coefficients of kernels; the paper searches up to 2^10."""
+
+GRADIENT = "gradient"
+"""The step of the paper, by passes; the others are implicit updates."""
+
+STACKED = "stacked"
+"""Several experts, one of them a model that takes steps, whose margins become log-odds."""
 
 VARIANTS = ("PA-I", "PA-II")
 """Slack that costs C times its amount, and C times its square."""
 
 
+def step_size(steps: Mapping[str, float]) -> Any:
+    """Return the parameter `eta` of a learner with these kinds of steps, and the default of each."""
+    return parameter(
+        None,
+        POSITIVE,
+        NULL,
+        text="Step size. It suits examples of unit norm; choose a smaller one, by |x|^2, for larger ones. The loss is "
+        "multiplied by it, and for all but the gradient step by the number of labels too, so that an irrelevant label "
+        f"moves by about as much, however many labels there are. None means {grouped(steps)}.",
+        adjustable=True,
+    )
+
+
+def damping(deltas: Mapping[str, float]) -> Any:
+    """Return the parameter `delta` of a learner, and the default for each kind of step."""
+    text = f"Constant that damps the first steps of a weight. None means {grouped(deltas)}."
+    return parameter(None, POSITIVE, NULL, text=text, adjustable=True)
+
+
+def step_kind(steps: Mapping[str, float], text: str) -> Any:
+    """Return the parameter `step` of a learner with these kinds of steps."""
+    ends = "None means 'stacked', or 'gradient' if passes are given."
+    return parameter(None, Choice(tuple(steps)), NULL, text=f"{text} {ends}")
+
+
+def grouped(values: Mapping[str, float]) -> str:
+    """Return the kinds of steps by their value, as in "1 (stacked, implicit) or 0.5 (gradient)"."""
+    kinds = {value: ", ".join(kind for kind in values if values[kind] == value) for value in values.values()}
+    return " or ".join(f"{value:g} ({names})" for value, names in kinds.items())
+
+
+@declared
 class MarginLearner(OnlineLearner):
     """Base of learners that move their weights along each example by an update computed from its scores.
 
     A subclass says which update; its model may be linear, an expansion, or linear in features of a kernel.
     """
 
-    average: bool
-    fit_intercept: bool
-    intercept_scaling: float
-
-    _fixed = ("average", "fit_intercept", "intercept_scaling", *OnlineLearner._fixed)
-
-    _documentation: ClassVar[Documentation] = {
-        "average": (
-            "bool",
-            "Predict with the mean of the weights (of a sum over support vectors: of the coefficients) after each "
-            "example since the label appeared, those without a loss included, instead of the present ones. Learning "
-            "goes by the present ones. It takes as much memory again as the weights.",
-        ),
-        "fit_intercept": ("bool", "Add a constant feature (after scaling)."),
-        "intercept_scaling": (
-            "float",
-            "The constant, in (0, 2^20]. Set it by the norm of the examples: at 0.3, the intercept takes a twelfth of "
-            "each step on an example of unit norm; at 1 it takes half, which costs much on sparse text.",
-        ),
-    }
+    average: bool = parameter(
+        False,
+        FLAG,
+        text="Whether the mean of the weights after each example predicts, instead of the present weights. The mean "
+        "runs over all examples since the label appeared, those without a loss included; of a sum over support "
+        "vectors, it is that of the coefficients. Learning uses the present weights. The mean takes as much memory "
+        "again.",
+    )
+    fit_intercept: bool = parameter(
+        True, FLAG, text="Whether a constant feature is added after scaling, or a constant to the kernel."
+    )
+    intercept_scaling: float = parameter(
+        0.3,
+        POSITIVE,
+        text="Value of the constant feature, or root of the constant of the kernel; with a stack also the constant "
+        "feature of the linear experts. Set it by the norm of the examples: at 0.3, the intercept takes a twelfth of "
+        "each step on an example of unit norm; at 1 it takes half, which costs much on sparse text.",
+    )
 
     @property
     def _constant(self) -> float:
@@ -62,87 +93,84 @@ class MarginLearner(OnlineLearner):
 
     def _check_parameters(self) -> None:
         self._read_update()
-        check_positive("intercept_scaling", self.intercept_scaling)
-        check_flag("fit_intercept", self.fit_intercept)
-        check_flag("average", self.average)
 
     @abstractmethod
     def _read_update(self) -> Update:
-        """Check the parameters of an update, and return it."""
+        """Return the update; raise ValueError if its parameters do not go together."""
 
     def _adjust(self, model: Any) -> None:
         model.set_update(self._read_update())
 
 
+@declared
 class ThresholdingLearner(MarginLearner):
     """A learner of adaptive label thresholding lowers a loss with a learnt threshold, by the step that was chosen."""
 
     steps: ClassVar[Mapping[str, float]]
     """The kinds of steps that the learner has, the best first, and the eta that suits each."""
 
-    eta: float | None
-    passes: int | None
-    passes_per_label: float | None
-    step: str | None
+    eta: float | None = parameter(None, POSITIVE, NULL, text="Step size.", adjustable=True)
+    step: str | None = parameter(None, Choice(()), NULL, text="Update rule.")
+    passes: int | None = parameter(
+        None,
+        Number(integer=True, least=1, most=1000),
+        NULL,
+        python=(Number(integer=True, least=1, most=MAX_PASSES), NULL),
+        text="Maximum number of passes of the gradient step over one example, the paper's M. The passes end earlier "
+        "once the loss of the example is 0. Without `step`, it selects the gradient step.",
+        adjustable=True,
+    )
+    passes_per_label: float | None = parameter(
+        None,
+        Number(above=0, most=4),
+        NULL,
+        python=(Number(above=0, most=100), NULL),
+        text="Maximum number of passes as a multiple of the number of labels, instead of `passes`. None means 1 with "
+        "the gradient step and no `passes`.",
+        adjustable=True,
+    )
 
     _deltas: ClassVar[Mapping[str, float]] = MappingProxyType({})
-    """By the kind of step the delta that suits it, where every weight has a metric of its own."""
-
-    _fixed = ("step", *MarginLearner._fixed)
-
-    _documentation: ClassVar[Documentation] = {
-        "passes": (
-            "int",
-            "The paper's M, for the gradient step: most passes over one example, 1 to 100,000. They end earlier once "
-            "the loss of the example is 0.",
-        ),
-        "passes_per_label": (
-            "float",
-            "M as a multiple of the number of labels, in (0, 100], instead of `passes`. None is 1 with the gradient "
-            "step where no `passes` are given.",
-        ),
-        "scaling": (
-            '{"auto", "none", "unit"}',
-            f'{OnlineLearner._documentation["scaling"][1]} None is "auto", or "none" where passes are given.',
-        ),
-        "optimise": (
-            '{"none", "micro_f1", "macro_f1", "hamming"}',
-            f"{OnlineLearner._documentation['optimise'][1]} None is "
-            '"micro_f1", or "none" where passes are given or `calibrate` is False.',
-        ),
-    }
+    """By the kind of step the delta that suits it, where every weight has a separate metric."""
 
     def _read_fixed(self) -> tuple[object, ...]:
         return (*super()._read_fixed(), self._kind)  # `passes` may select the step
 
     @property
     def _kind(self) -> str:
-        return resolve_step(self.step, self.passes, self.passes_per_label, self.steps)
+        """The kind of step: the one chosen, the paper's if passes are given, else the first, which is the best."""
+        if self.step is not None:
+            return self.step
+        return GRADIENT if self._as_published else next(iter(self.steps))
 
     def _read_update(self) -> Update:
         kind = self._kind
-        passes, passes_per_label = check_passes(self.passes, self.passes_per_label)
-        eta = check_positive("eta", self.steps[kind] if self.eta is None else self.eta)
-        if kind == GRADIENT:
-            return Update(MULTIPASS, eta, passes, passes_per_label, delta=self._read_delta(kind))
-        return Update(IMPLICIT, eta, delta=self._read_delta(kind))
+        if self.passes is not None and self.passes_per_label is not None:
+            raise ValueError("passes must be None where passes_per_label is given")
+        if self._as_published and kind != GRADIENT:
+            name = "passes" if self.passes is not None else "passes_per_label"
+            raise ValueError(f"{name} must be None with step={kind!r}, which makes no passes")
+        eta = float(self.steps[kind] if self.eta is None else self.eta)
+        if kind != GRADIENT:
+            return Update(IMPLICIT, eta, delta=self._read_delta(kind))
+        multiple = 0.0 if self.passes is not None else float(self.passes_per_label or 1.0)
+        return Update(MULTIPASS, eta, int(self.passes or 0), multiple, delta=self._read_delta(kind))
 
     def _read_delta(self, kind: str) -> float:
         if not self._deltas:
             return 0.0
         given: Any = getattr(self, "delta")  # noqa: B009  # only learners with deltas have this parameter
-        return check_positive("delta", self._deltas[kind] if given is None else given)
+        return float(self._deltas[kind] if given is None else given)
 
     def _resolved(self) -> dict[str, Any]:
         kind, update = self._kind, self._read_update()
-        multiple = DEFAULT_PASSES_PER_LABEL if self.passes is None else None
         return {
             **super()._resolved(),
             "step": kind,
             "eta": update.eta,
             **({"delta": update.delta} if self._deltas else {}),
             "passes": self.passes,
-            "passes_per_label": (self.passes_per_label or multiple) if kind == GRADIENT else None,
+            "passes_per_label": update.passes_per_label or None,
         }
 
     @property
@@ -151,7 +179,7 @@ class ThresholdingLearner(MarginLearner):
 
     @property
     def _as_published(self) -> bool:
-        """True if passes are given: then features and the threshold are as in the paper, if not asked otherwise."""
+        """True if passes are given, which changes the defaults of scaling and thresholds to those of the paper."""
         return self.passes is not None or self.passes_per_label is not None
 
     def _resolved_scaling(self) -> str:
@@ -161,8 +189,9 @@ class ThresholdingLearner(MarginLearner):
         return "none" if self.optimise is None and self._as_published else super()._resolved_optimise()
 
 
+@declared
 class LinearThresholdingLearner(ThresholdingLearner):
-    """A learner of adaptive label thresholding whose model is linear, by itself or stacked with centroids of labels."""
+    """Adaptive label thresholding with a linear model, alone or stacked with centroids."""
 
     def _make_model(self) -> LinearModel | Stack:
         update = self._read_update()
@@ -171,39 +200,30 @@ class LinearThresholdingLearner(ThresholdingLearner):
         return Stack(linear, {"centroid": Centroid(self.dtype)}) if self._stacked else linear
 
 
+@declared
 class AggressiveLearner(MarginLearner):
     """Passive-aggressive learner: every label is a separate binary problem, with the threshold 0."""
 
-    C: float
-    variant: str
-
-    _documentation: ClassVar[Documentation] = {
-        "C": (
-            "float",
-            "Aggressiveness, in (0, 2^20]: the price of the loss that is left after a step. It suits examples of unit "
-            "norm.",
-        ),
-        "variant": ('{"PA-I", "PA-II"}', "Whether C is the price of that loss or of its square."),
-        "scaling": (
-            '{"auto", "none", "unit"}',
-            f'{OnlineLearner._documentation["scaling"][1]} None is "auto".',
-        ),
-        "optimise": (
-            '{"none", "micro_f1", "macro_f1", "hamming"}',
-            f'{OnlineLearner._documentation["optimise"][1]} None is "none".',
-        ),
-        "on_drift": (
-            '{"restart"}',
-            'What an alarm does before the next example is learnt; needs `drift`. "restart": the label is forgotten '
-            'and learnt from scratch. None: nothing. "raise" is for learners whose steps shrink, and is refused here.',
-        ),
-    }
+    C: float = parameter(
+        1.0,
+        POSITIVE,
+        text="Aggressiveness: the price of the loss that remains after a step. It suits examples of unit norm.",
+        adjustable=True,
+    )
+    variant: str = parameter(
+        "PA-I",
+        Choice(VARIANTS),
+        text="Whether C is the price of that loss (PA-I) or of its square (PA-II).",
+        adjustable=True,
+    )
 
     def _read_update(self) -> Update:
-        C = check_positive("C", self.C)
-        if check_choice("variant", self.variant, VARIANTS) == "PA-I":
-            return Update(PASSIVE_AGGRESSIVE, C)
-        return Update(PASSIVE_AGGRESSIVE, MAX_STEP, slack=0.5 / C)
+        C = float(self.C)
+        return (
+            Update(PASSIVE_AGGRESSIVE, C)
+            if self.variant == "PA-I"
+            else Update(PASSIVE_AGGRESSIVE, MAX_STEP, slack=0.5 / C)
+        )
 
     def _resolved_optimise(self) -> str:
         return "none" if self.optimise is None else self.optimise

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from manylabel_core.online.margin import AggressiveLearner
 from manylabel_core.online.models.linear.model import LinearModel
+from manylabel_core.parameters import declared
 
 
-@dataclass(eq=False, repr=False)
+@declared
 class PassiveAggressive(AggressiveLearner):
     """Passive-aggressive binary relevance: a separate linear model for each label.
 
-    Every label is a binary problem of its own: it has a linear score s, is predicted when that is above 0, and costs
+    Every label is a separate binary problem: it has a linear score s, is predicted when that is above 0, and costs
     the hinge loss l = max(0, 1 - y s) with y = +1 where it is relevant and -1 where it is not. Its weights move by
     tau y x, as little as the loss demands, with k = |x|^2:
 
@@ -45,19 +44,6 @@ class PassiveAggressive(AggressiveLearner):
            [0, 1, 0],
            [1, 1, 0]], dtype=uint8)
     """
-
-    C: float = 1.0
-    variant: str = "PA-I"
-    average: bool = False
-    fit_intercept: bool = True
-    intercept_scaling: float = 0.3
-    scaling: str | None = None
-    missing: str | None = None
-    calibrate: bool = True
-    optimise: str | None = None
-    drift: str | None = None
-    on_drift: str | None = None
-    dtype: str = "float32"
 
     def _make_model(self) -> LinearModel:
         return LinearModel(self._read_update(), self._constant, self.average, self.dtype)

@@ -28,7 +28,7 @@ UNCALIBRATED = "calibrate must be True for probabilities"
 
 
 class Learnt(NamedTuple):
-    """The result holds what was predicted for examples before they were learnt, and the alarms.
+    """Predictions for examples before they were learnt, and the alarms.
 
     Attributes
     ----------
@@ -128,14 +128,14 @@ class Pipeline:
             self.model.enlarge(self._n_rows(self.n_features), self.n_labels)
 
     def _take_vectors(self, lengths: Sequence[int]) -> None:
-        """Let the parts know of fields of vectors."""
+        """Pass the vector fields to the parts."""
         if self._vectors is None:
             self._vectors = VectorScaling()
         self._vectors.grow(lengths, self.n_features)
         self.model.set_vectors(lengths)
 
     def _n_rows(self, n_features: int) -> int:
-        """Return the number of features of the model, given that of features other than values of vectors."""
+        """Return the number of features of the model, from that of features outside vectors."""
         if self._vectors is None or self.model.takes_vectors:
             return n_features
         return n_features + self._vectors.n_values
@@ -210,7 +210,7 @@ class Pipeline:
         return alarms
 
     def _react(self, column: int) -> None:
-        """Do what was asked for at an alarm of this column's detector; column 0 is that of all labels together."""
+        """Execute `on_drift` for an alarm of this column's detector; column 0 is that of all labels."""
         if self._on_drift == "raise":
             self.model.reset_step_sizes(column - 1 if column > 0 else None)
         elif column > 0:
@@ -224,7 +224,7 @@ class Pipeline:
         return (rows, None) if self._vectors is None else self._vectors.split(rows)
 
     def _with_vectors(self, rows: Rows, vectors: VectorRows, store: bool) -> tuple[Rows, list[VectorRows]]:
-        """Return scaled rows, and the scaled vectors that the model takes beside them, or none."""
+        """Return scaled rows, and scaled vectors if the model takes them separately."""
         assert self._vectors is not None
         scaled = self._vectors.scale(vectors, store)
         return (rows, [scaled]) if self.model.takes_vectors else (self._vectors.join(rows, scaled), [])
@@ -237,7 +237,7 @@ class Pipeline:
 
     @property
     def _rows_at_once(self) -> int:
-        """Return the most rows of one part of a call: what an alarm does must take effect before the next example."""
+        """Return the maximum rows per part of a call, since a reaction to an alarm precedes the next example."""
         n_rows = self._rows_scaled_at_once
         if self._on_drift is None or self._detectors is None:
             return n_rows
@@ -265,7 +265,7 @@ class Pipeline:
 
     @property
     def _stack(self) -> Stack:
-        """The model, which takes titles of labels; raises ValueError for another."""
+        """Model with titles; raises ValueError for another one."""
         if not isinstance(self.model, Stack):
             raise ValueError("step must be 'stacked' for titles of labels")
         return self.model
@@ -290,7 +290,7 @@ class Pipeline:
             self._calibration.note_title(label, self.model.has_title(label))
 
     def link(self, features: ArrayLike, words: ArrayLike) -> None:
-        """Say which words features are; see `OnlineLearner.link`."""
+        """Map features to words; see `OnlineLearner.link`."""
         columns, own = np.asarray(features), _words("words", words, -1)
         if columns.shape != own.shape or (columns.size and columns.dtype.kind not in "iu"):
             raise ValueError("features must have a column for each word")
@@ -337,7 +337,7 @@ class Pipeline:
         return [each._replace(title=part) for each, part in zip(explained, parts, strict=True)]
 
     def linear_form(self) -> LinearForm:
-        """Return how scores come from features now; raises `NotLinear` if titles or vectors count, or for a kernel."""
+        """Return the linear function from features to scores; raises `NotLinear` for titles, vectors or a kernel."""
         self._check_linear()
         if self._vectors is not None:
             raise NotLinear(VECTORS_COUNT)
@@ -361,7 +361,7 @@ class Pipeline:
             raise NotLinear()
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probabilities that belong to what `score` gave at the present state."""
+        """Return the probabilities of scores at the current state."""
         if scores.ndim != 2 or scores.shape[1] != 1 + self.n_labels:
             raise ValueError(f"scores must have {1 + self.n_labels} columns, as score gives them")
         if self._calibration is None:
@@ -369,11 +369,11 @@ class Pipeline:
         return self._calibration.probabilities(scores)
 
     def curves(self) -> PlattParameters | None:
-        """Return how probabilities are made of margins; None without calibration."""
+        """Return the probability curves; None without calibration."""
         return None if self._calibration is None else self._calibration.curves()
 
     def alarms(self) -> Alarms:
-        """Return what the detectors of drift have found; without them, no alarms."""
+        """Return the drift alarms; empty without detectors."""
         if self._detectors is None:
             return Alarms(*np.zeros((2, 1 + self.n_labels), dtype=np.int64))
         return self._detectors.alarms()
@@ -388,7 +388,7 @@ class Pipeline:
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the `arrays` of another pipeline into this empty one, which is of no use if that raises."""
+        """Restore the `arrays` of another pipeline into this empty one, which is unusable if that raises."""
         lengths = arrays.get("vectors.lengths")
         if lengths is None and "vectors.moments" in arrays:
             raise ValueError("state must hold vectors.lengths")
@@ -421,7 +421,7 @@ class Pipeline:
 def _with_blocks(
     columns: NDArray[np.int32], values: NDArray[Any], scorer: Callable[[int], Scorer], blocks: NDArray[np.int32]
 ) -> tuple[tuple[NDArray[np.int32], NDArray[np.float64]], Callable[[int], Scorer]]:
-    """Return an example and its scorer with one feature for each block, of the value 1, behind the other ones."""
+    """Return an example and its scorer with one additional feature of value 1 per block."""
     others = columns < VECTOR_COLUMNS
     ones = np.concatenate([values[others].astype(np.float64), np.ones(len(blocks))])
 
@@ -435,7 +435,7 @@ def _with_blocks(
 
 
 def _words(name: str, words: ArrayLike, least: int) -> NDArray[np.int64]:
-    """Return words as an array, or raise ValueError if they are none."""
+    """Return words as an array, or raise ValueError if invalid."""
     found = np.asarray(words)
     if found.ndim != 1 or (found.size and (found.dtype.kind not in "iu" or found.min() < least)):
         raise ValueError(f"{name} must be whole numbers from {least} to 2^63 - 1")
@@ -443,7 +443,7 @@ def _words(name: str, words: ArrayLike, least: int) -> NDArray[np.int64]:
 
 
 def _parts(n_samples: int, size: Callable[[], int]) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of the parts of a call, none for no rows; each is of the size allowed when it begins."""
+    """Yield the bounds of the parts of a call; each has the size allowed at its start."""
     first = 0
     while first < n_samples:
         last = min(first + size(), n_samples)

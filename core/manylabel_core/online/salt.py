@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
 
-from manylabel_core.online.margin import LinearThresholdingLearner
-from manylabel_core.online.parameters import GRADIENT, STACKED, Documentation
+from manylabel_core.online.margin import GRADIENT, STACKED, LinearThresholdingLearner, damping, step_kind, step_size
+from manylabel_core.parameters import declared
 
 SALT_STEPS = MappingProxyType({STACKED: 1.0, "implicit": 1.0, GRADIENT: 0.5})
 """The kinds of steps, the best first, and the eta that suits each."""
@@ -16,11 +14,11 @@ SALT_DELTAS = MappingProxyType({STACKED: 2.0, "implicit": 2.0, GRADIENT: 1.0})
 """The delta that suits each kind of step."""
 
 
-@dataclass(eq=False, repr=False)
+@declared
 class SALT(LinearThresholdingLearner):
     """SALT is second-order adaptive label thresholding.
 
-    The loss is that of `FALT`, Eq. (4). Every weight has a step size of its own, Algorithm 3: with the sum S
+    The loss is that of `FALT`, Eq. (4). Every weight has a separate step size, Algorithm 3: with the sum S
     of its squared gradients, the present one included, it moves by eta / (delta + sqrt(S)) times its
     gradient. Rare features so keep large steps.
 
@@ -69,42 +67,12 @@ class SALT(LinearThresholdingLearner):
     _deltas = SALT_DELTAS
     _shrinks = True
 
-    _documentation: ClassVar[Documentation] = {
-        "eta": (
-            "float",
-            "Step size, in (0, 2^20]; None is 1 (stacked, implicit) or 0.5 (gradient). The loss is multiplied by it, "
-            "and for all but the gradient step by the number of labels too.",
-        ),
-        "delta": (
-            "float",
-            "Damps the first steps of a weight; in (0, 2^20]. None is 2 (stacked, implicit) or 1 (gradient).",
-        ),
-        "step": (
-            '{"stacked", "implicit", "gradient"}',
-            'How an example is learnt. "gradient": by passes, as in the paper. "implicit": its problem is solved in '
-            "the metric delta + sqrt(S) of the squares before it, and the squares of the gradient that it ends with "
-            'are added. "stacked": an implicit expert beside a centroid of each label\'s examples, as for `FALT`. None '
-            'is "stacked", or "gradient" where passes are given. All steps shrink: the alarm of a label lets its own '
-            "be large again.",
-        ),
-        "dtype": (
-            '{"float32", "float64"}',
-            "Type of the weights and of the sums of squares. Scores are summed in float64 in either case.",
-        ),
-    }
-
-    eta: float | None = None
-    delta: float | None = None
-    step: str | None = None
-    passes: int | None = None
-    passes_per_label: float | None = None
-    average: bool = False
-    fit_intercept: bool = True
-    intercept_scaling: float = 0.3
-    scaling: str | None = None
-    missing: str | None = None
-    calibrate: bool = True
-    optimise: str | None = None
-    drift: str | None = None
-    on_drift: str | None = None
-    dtype: str = "float32"
+    eta: float | None = step_size(steps)
+    delta: float | None = damping(SALT_DELTAS)
+    step: str | None = step_kind(
+        steps,
+        "How an example is learnt. 'gradient': by passes, as in the paper. 'implicit': the problem of the example is "
+        "solved in the metric delta + sqrt(S) of the squares before it, and the squares of the gradient that it ends "
+        "with are added. 'stacked': an implicit expert next to a centroid of each label's examples, as for `FALT`. All "
+        "steps shrink: after the alarm of a label its steps are large again.",
+    )

@@ -82,7 +82,7 @@ def threshold(bins, gate, target):  # type: ignore[no-untyped-def]
 
 @compiled
 def note(bins, gate, score, outcome):  # type: ignore[no-untyped-def]
-    """Take the outcome (0 or 1) of a decision into the plan; older ones lose weight."""
+    """Add the outcome (0 or 1) of a decision to the plan, discounting older ones."""
     gate[WEIGHT] *= 1.0 + 1.0 / MEMORY
     weight = gate[WEIGHT]
     b = int((min(max(score, -1.0), 6.99) + 1.0) * 8.0)
@@ -99,7 +99,7 @@ def note(bins, gate, score, outcome):  # type: ignore[no-untyped-def]
 
 @compiled
 def settle(gate, target, made, shadow, outcome):  # type: ignore[no-untyped-def]
-    """Take the outcome (0 or 1) of a decision into the account if it was `made`, else into the shadow account."""
+    """Add the outcome (0 or 1) of a decision to the account if it was `made`, else to the shadow account."""
     alpha = 1.0 - target
     gain = alpha - (1.0 - outcome)
     if made:

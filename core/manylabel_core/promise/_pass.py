@@ -1,4 +1,4 @@
-"""The compiled pass: decisions about examples, and what is learnt of them when their truth is known.
+"""Compiled pass: decisions about examples, and learning from their true labels.
 
 A decision is a row of float64, so that it can be stored with a prediction and counted as it was served:
 
@@ -226,7 +226,7 @@ def learn(memory, settings, decision, truth, complete):  # type: ignore[no-untyp
 
 @compiled
 def _learn_label(labels, bins, gate, recent, target, decision, at, outcome):  # type: ignore[no-untyped-def]
-    """Take the outcome of the candidate at a place of a decision into the label's numbers, the plan and the account."""
+    """Add the outcome of a candidate of a decision to the label's numbers, the plan and the account."""
     column, p, score = int(decision[at + COLUMN]), decision[at + PROBABILITY], decision[at + CANDIDATE_SCORE]
     flags = int(decision[at + CANDIDATE_FLAGS])
     labels[SHIFT_SUM, column] = labels[SHIFT_SUM, column] * SHIFT_MEMORY + (outcome - p)

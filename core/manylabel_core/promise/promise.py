@@ -1,4 +1,4 @@
-"""A promise of precision: the state behind it, decisions about examples, and what is learnt of their truths."""
+"""Promise of precision: its state, decisions about examples, and learning from their true labels."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Decision(NamedTuple):
         return self.values[_pass.HEADER :].reshape(-1, _pass.FIELDS)
 
     def check(self) -> Decision:
-        """Return the decision; raise ValueError unless it is one that `Promise` makes."""
+        """Return the decision; raises ValueError if it is not one of `Promise`."""
         values = self.values
         if values.ndim != 1 or len(values) < _pass.HEADER or not np.isfinite(values).all():
             raise ValueError("a decision has at least 12 finite numbers")
@@ -167,7 +167,7 @@ class Promise:
         self._settings = _settings(target, version)
 
     def change(self, target: Target, version: int) -> None:
-        """Change what is promised. A new version, or other targets, begin new accounts; the scores stay."""
+        """Change the promise. A new version, or different targets, begin new accounts; the scores stay."""
         if version != self.version or target.accounts != self.target.accounts:
             memory = self.memory
             for numbers in (memory.bins, memory.gates, memory.counts, memory.recent_applied, memory.recent_examples):
@@ -184,7 +184,7 @@ class Promise:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held."""
+        """Bytes of memory."""
         return sum(array.nbytes for array in self.memory)
 
     def decide(
@@ -256,7 +256,7 @@ class Promise:
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Take over the arrays of a state of at most this number of labels.
+        """Restore the arrays of a state of at most this number of labels.
 
         Raises
         ------

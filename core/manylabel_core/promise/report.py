@@ -1,4 +1,4 @@
-"""The account of a promise for people: what was applied, how many errors are left, and how far it could go."""
+"""Report on the account of a promise: applied labels, remaining errors, and possible coverage."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def _by_label(promise: Promise, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def curve(promise: Promise, precisions: Sequence[float] = CURVE) -> list[dict[str, float]]:
-    """Return which recall could be had at other targets, by what was decided lately (5,000 candidates)."""
+    """Return the recall at other targets, estimated from recent decisions (5,000 candidates)."""
     bins, gate = promise.memory.bins[0], promise.memory.gates[0].copy()
     gate[[_gate.OPEN, _gate.LEDGER]] = 0.0  # the same as without an account
     true, found = float(gate[_gate.TRUE]), []

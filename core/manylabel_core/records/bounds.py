@@ -1,4 +1,4 @@
-"""How much a record may have, and the error of one that is refused."""
+"""Limits of a record, and the error of a rejected one."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
-    """Limits bound the time and the memory that one record takes."""
+    """Limits on the time and memory of one record."""
 
     characters: int = 100_000
     """Maximum number of characters of all strings together."""

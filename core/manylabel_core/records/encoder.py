@@ -57,7 +57,7 @@ class RecordEncoder:
       its case and its spaces.
     - A string in a field that is text (see `TextSettings`) is its tokens, `title=word`, with 1 + log of how often each
       occurs; a list of strings is texts that are counted together.
-    - A list of 1 to 8,192 numbers is a vector, a block of features of its own. It may also come as base64 of
+    - A list of 1 to 8,192 numbers is a vector, a separate block of features. It may also come as base64 of
       little-endian float32 or float16 numbers, ``{"f32": "AACAPwAAAEA="}`` or ``{"f16": "ADwAQA=="}``.
     - An object in the record has its fields named with a dot, `author.country=FR`.
     - A bare string is a text; it stands for the record ``{"text": string}``.
@@ -110,7 +110,7 @@ class RecordEncoder:
         Raises
         ------
         RecordError
-            Something that is none of the above; a number that is not finite or beyond `MAX_MAGNITUDE`; a string that is
+            Any other type; a number that is not finite or beyond `MAX_MAGNITUDE`; a string that is
             not valid Unicode (a lone surrogate); a name that is empty, longer than 256 bytes, or that another field has
             too (``{"a.b": 1, "a": {"b": 2}}``); more than the limits allow.
         """
@@ -257,7 +257,7 @@ class _Reading:
         wanted = len(self.features) + len(found)
         self.features.update(found)
         if len(self.features) != wanted:
-            raise RecordError(path, "must not make a feature that another field makes too")
+            raise RecordError(path, "must not produce a feature that another field produces")
 
 
 def _is_vector(value: Any) -> bool:

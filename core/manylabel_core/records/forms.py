@@ -1,4 +1,4 @@
-"""The forms in which the features of one example may come as JSON."""
+"""Input kinds of the features of one example in JSON."""
 
 from typing import Any
 

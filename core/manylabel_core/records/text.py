@@ -1,4 +1,4 @@
-"""How texts are read: settings that a model keeps, and the tokens that follow from them."""
+"""Text options of a model, and the resulting tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGER_THAN = 200
 
 @dataclass(frozen=True)
 class TextSettings:
-    """Settings say which strings of a record are texts, and how texts are read.
+    """Text options: which strings of a record are texts, and how texts are tokenised.
 
     Omitted settings are filled in, so that stored settings tokenise a text the same after defaults change.
 
@@ -36,9 +36,9 @@ class TextSettings:
         From how many to how many characters in a row inside a word make a token, beside the word: of length 3, "words"
         has ``wor*``, ``*ord*`` and ``*rds``. 2 to 10; an int n stands for (n, n).
     stop_words : list of str, default=()
-        Words that are left out, before words in a row are taken; each is read as a text would be.
+        Words that are omitted, before words in a row are taken; each is read as a text would be.
     min_length : int, default=2
-        Shorter words are left out.
+        Shorter words are omitted.
     tokeniser : int, default=1
         The version of the tokeniser, which says what a word is.
 
@@ -97,7 +97,7 @@ class TextSettings:
 
     @classmethod
     def of(cls, given: TextSettings | Mapping[str, Any] | Sequence[str] | str | None) -> TextSettings | None:
-        """Return settings from one of the ways to give them: themselves, a JSON object, or names of fields; None stays.
+        """Return text options from options, a JSON object, or field names; None stays None.
 
         Raises
         ------
@@ -157,7 +157,7 @@ def _runs(words: list[str], n: int) -> Iterable[str]:
 
 
 def _parts(word: str, lengths: Iterable[int]) -> Iterable[str]:
-    """Return what a word is made of: ``wor*`` at its begin, ``*ord*`` inside, ``*rds`` at its end."""
+    """Return the parts of a word: ``wor*`` at its start, ``*ord*`` inside, ``*rds`` at its end."""
     for n in lengths:
         last = len(word) - n
         if last > 0:  # the whole word is also a token

@@ -2,7 +2,7 @@
 
 A text is brought to Unicode's form NFKC, which writes one word one way (composed accents, full-width letters,
 ligatures), and to lower case. `str.lower` and not `str.casefold`: words stay as their language writes them ("straße" is
-not "strasse"), and can be read in what a model says of them. A word begins with a letter, a digit or "_" and goes on
+not "strasse"), and can be read in what a model says of them. A word begins with a letter, a digit or "_" and continues
 with these and with combining marks, without which words of Hindi or Thai would fall apart at every vowel sign. All else
 separates: spaces, punctuation, apostrophes, symbols, emoji, NUL, joiners of no width.
 
@@ -67,7 +67,7 @@ def words(text: str) -> list[str]:
 
 @cache
 def _patterns(all_planes: bool) -> _Patterns:
-    """Return patterns for a text; those that know only the first plane of Unicode are quicker."""
+    """Return patterns for a text; those for the first plane of Unicode are faster."""
     marks = _marks(0x110000 if all_planes else 0x10000)
     run = f"[{marks}{_HALF_WIDTH_SOUND_MARKS}]"
     return _Patterns(re.compile(rf"\w+(?:[{marks}]+\w*)*"), re.compile(rf"({run}{{{MAX_MARKS}}}){run}+"))

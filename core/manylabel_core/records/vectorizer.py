@@ -1,4 +1,4 @@
-"""Records as a matrix, in scikit-learn's manners: what a batch trainer is fitted on, and asked about."""
+"""Transformer of records to a matrix for batch trainers, with scikit-learn's interface."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
     """Transformer of records into rows of a sparse matrix, with a column per feature seen in `fit`.
 
     Features are those of `RecordEncoder`. Columns come in the order in which features first appear; what `transform`
-    meets for the first time is left out. A trainer that is fitted on the matrix is so the one of a job for a dataset
+    meets for the first time is omitted. A trainer that is fitted on the matrix is so the one of a job for a dataset
     of these records, to the last bit.
 
     Parameters
@@ -57,7 +57,7 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
         self.limits = limits
 
     def fit(self, records: Iterable[Record], y: Any = None) -> Self:
-        """Give columns to the features of some records.
+        """Assign columns to the features of some records.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
         return self
 
     def fit_transform(self, records: Iterable[Record], y: Any = None) -> sp.csr_array:
-        """Fit, and return what `transform` of the same records would; raises as `fit`."""
+        """Fit, and return the `transform` of the same records; raises like `fit`."""
         self.vocabulary_: dict[str, int] = {}
         return self._rows(records, grow=True)
 

@@ -1,4 +1,4 @@
-"""Fields of records that are vectors: lists of numbers, or the bytes of such in base64."""
+"""Vector fields of records: lists of numbers, or base64 of their bytes."""
 
 from binascii import Error, a2b_base64
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class Encoded(NamedTuple):
 
 
 def read_vectors(found: Sequence[tuple[str, Any, Path]]) -> dict[str, Vector]:
-    """Return vectors by the name of their field, given each with its place in the record; raise RecordError."""
+    """Return vectors by field name, from vectors with their field paths; raises RecordError."""
     vectors: dict[str, Vector] = {}
     for name, value, path in found:
         if isinstance(value, Mapping):

@@ -77,7 +77,7 @@ def scale_automatically(  # type: ignore[no-untyped-def]
 
 @compiled
 def _list_entries(dense, n_dense, features, given, counted, at, entries):  # type: ignore[no-untyped-def]
-    """List in ascending order what an example has, and the dense features that it lacks, as NaN; return their number.
+    """List the features of an example and its missing dense features (NaN) in ascending order; return their number.
 
     A zero of a feature that is not dense is counted but not listed: it makes no feature dense, and stays 0.
     """
@@ -146,7 +146,7 @@ def _write(moments, at, size, entries):  # type: ignore[no-untyped-def]
 
 @compiled
 def _keep_within_reach(n, n_dense, size, entries):  # type: ignore[no-untyped-def]
-    """Make values what they count as. One value does not make a quantity of a feature that has said only yes or no."""
+    """Scale values in place. One value does not turn a binary feature into a quantity."""
     n_values, mean, squares, value = entries[COUNT], entries[MEAN], entries[SQUARES], entries[VALUE]
     far_of_dense = FAR_OF_FEW if n_dense <= FEW else FAR
     for p in range(size):
@@ -175,7 +175,7 @@ def _include(size, entries):  # type: ignore[no-untyped-def]
 
 @compiled
 def _count_all(n, size, entries):  # type: ignore[no-untyped-def]
-    """Let every example have every entry."""
+    """Fill all entries of all examples."""
     for p in range(size):
         entries[KNOWN, p], entries[HAS, p] = n, 1.0
 
@@ -211,7 +211,7 @@ def _list_dense(at, size, entries, dense):  # type: ignore[no-untyped-def]
 
 @compiled
 def _weigh_rare(n, size, entries):  # type: ignore[no-untyped-def]
-    """Give features that are not dense more weight the rarer they are, like inverse document frequency.
+    """Weight non-dense features by their rarity, like inverse document frequency.
 
     The weight is a root, which has the same bits on any machine, unlike a logarithm.
     """
@@ -254,7 +254,7 @@ def _keep_values(at, size, entries, out_indices, end):  # type: ignore[no-untype
 
 @compiled
 def _length(entries, size, n_quantities, n_others):  # type: ignore[no-untyped-def]
-    """Return the usual length of a few dense features if no more others are beside them, else the Euclidean norm, or 1.
+    """Return the typical norm of a few dense features without more others, else the Euclidean norm, or 1.
 
     Values are far from overflow, as multiples of deviations or of usual sizes.
     """

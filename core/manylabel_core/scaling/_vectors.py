@@ -1,4 +1,4 @@
-"""The compiled passes of vectors: out of the rows, to unit norm, and back into rows for models that take no vectors.
+"""Compiled passes of vectors: extraction from rows, normalisation, and reinsertion for models without blocks.
 
 See Eq. (13a) of docs/mathematics.md.
 """

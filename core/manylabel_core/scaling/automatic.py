@@ -48,7 +48,7 @@ class AutomaticScaling(Scaling):
 
     @property
     def rows_at_once(self) -> int:
-        """Return the most rows that should be given in one call: each has all dense features when it is scaled."""
+        """Return the maximum rows per call, each of which has all dense features when scaled."""
         return max(1, MAX_SCALED_VALUES // max(int(self._n_dense[0]), 1))
 
     def reserve(self, n_features: int) -> None:
@@ -82,8 +82,8 @@ class AutomaticScaling(Scaling):
         return self._count.nbytes + 4 * self._moments.itemsize * n_features
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the number of examples; for each feature the count, mean and squared distances of its values that are
-        not 0, and the number of examples that had it.
+        """Return the number of examples, and per feature the count, mean and squared distances of non-zero values,
+        and the number of examples with it.
         """
         return {"scaling.count": self._count, "scaling.moments": self._moments[: self._n_features]}
 

@@ -1,6 +1,5 @@
 """The scalings by their names."""
 
-from manylabel_core.checks import check_choice
 from manylabel_core.scaling.automatic import AutomaticScaling
 from manylabel_core.scaling.scaling import Scaling, UnitNorm
 
@@ -15,9 +14,8 @@ MISSING = ("mean", "zero")
 
 
 def make_scaling(name: str, missing: str) -> Scaling:
-    """Return a new scaling, to which what is missing is one of `MISSING`; raises ValueError."""
-    make = SCALINGS[check_choice("scaling", name, SCALINGS)]
-    check_choice("missing", missing, MISSING)
+    """Return a new scaling of one of `SCALINGS` and `MISSING`; raises ValueError if they do not go together."""
+    make = SCALINGS[name]
     if issubclass(make, AutomaticScaling):
         return make(missing)
     if missing != "zero":

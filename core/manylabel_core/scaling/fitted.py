@@ -1,4 +1,4 @@
-"""Scaling of learners that see all examples at once: fitted to those of `fit`, and then the same for every example."""
+"""Scaling of batch trainers, fitted to the examples of `fit` and then constant."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FittedScaling:
         raise NotImplementedError
 
     def arrays(self) -> Arrays:
-        """Return all that the scaling goes by."""
+        """Return the statistics of the scaling."""
         raise NotImplementedError
 
     def __call__(self, X: Any) -> Any:
@@ -52,7 +52,7 @@ class FittedScaling:
 
 
 class FittedAutomaticScaling(FittedScaling):
-    """Examples are scaled as the online learners scale the next one after those of the fit; see `AutomaticScaling`.
+    """Scaling of online learners after the examples of the fit; see `AutomaticScaling`.
 
     A value is missing if it is NaN in an ndarray or not stored in a CSR array. No other scaling accepts NaN.
 
@@ -118,7 +118,7 @@ class FittedAffineScaling(FittedScaling):
 
 
 class FittedStandardisation(FittedAffineScaling):
-    """Features become distances from their mean in standard deviations; of one that does not vary, from its value."""
+    """Scaling by mean and standard deviation; a constant feature is only centred."""
 
     name = "standard"
 
@@ -156,7 +156,7 @@ FITTED_SCALINGS: Mapping[str, type[FittedScaling] | None] = {
 
 
 def as_taken(X: Any, scaling: str) -> Any:
-    """Return a matrix, or a mapping of some, as a learner with a scaling of that name takes it.
+    """Return a matrix, or a mapping of matrices, in the input format of a scaling.
 
     Only "auto" tells a missing value, which is NaN in an ndarray, from a 0.
     """

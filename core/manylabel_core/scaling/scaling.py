@@ -1,4 +1,4 @@
-"""Scaling of features as a part of a learner: what comes out is what its model sees."""
+"""Scaling of features as a part of a learner."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ class Scaling:
     """
 
     def reserve(self, n_features: int) -> None:
-        """Take the memory for this many features, changing nothing else."""
+        """Allocate memory for this number of features, without other changes."""
 
     def grow(self, n_features: int) -> None:
         """Grow to at least this many features."""
 
     @property
     def rows_at_once(self) -> int:
-        """Return the most rows that should be given in one call."""
+        """Return the maximum rows per call."""
         return 2**62
 
     def learn(self, rows: Rows) -> Rows:
-        """Scale rows about to be learnt, in order, and take them into the statistics."""
+        """Scale rows to be learnt, in order, and add them to the statistics."""
         return self.score(rows)
 
     def score(self, rows: Rows) -> Rows:
-        """Scale each row as `learn` would if it came next, changing nothing."""
+        """Scale each row as if it were learnt next, without changes."""
         return rows.without_zeros()
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
@@ -52,7 +52,7 @@ class Scaling:
         return {}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Take over a state for this number of features; raise ValueError, changing nothing, if it is invalid."""
+        """Restore a state for this number of features; raises ValueError, without changes, if it is invalid."""
 
 
 class UnitNorm(Scaling):

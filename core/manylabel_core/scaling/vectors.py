@@ -1,4 +1,4 @@
-"""Scaling of vectors: every field of vectors is a block of its own."""
+"""Scaling of vectors: every field of vectors is a separate block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from manylabel_core.storage import MAX_COUNT, check_range
 
 
 class VectorScaling:
-    """Each vector is standardised value by value, over the examples that have it, then divided by its norm.
+    """Scaling of vectors: values are standardised over the examples with the field, then divided by the norm.
 
     A value further from its mean than ten deviations counts as one that far, so that a wild value does not spoil the
     scale. A vector says nothing if it is missing, or if all its values are at their mean, as those of a first one.
@@ -61,7 +61,7 @@ class VectorScaling:
 
     @property
     def rows_at_once(self) -> int:
-        """Return the most rows that should be given in one call: each has the values of all fields."""
+        """Return the maximum rows per call, each of which has the values of all fields."""
         return max(1, MAX_SCALED_VALUES // self.n_values)
 
     def split(self, rows: Rows) -> tuple[Rows, VectorRows]:
@@ -73,7 +73,7 @@ class VectorScaling:
         vectors = np.zeros((n_rows, self.n_values), values.dtype)
         word_indptr, present = np.empty(n_rows + 1, np.int64), np.zeros((n_rows, len(self.lengths)), np.bool_)
         if not split_vectors(VECTOR_COLUMNS, self._starts, *rows, word_indptr, present, vectors):
-            raise ValueError("rows hold a vector that is not whole")
+            raise ValueError("rows contain an incomplete vector")
         if n_rows == 1:  # the common case
             words = Rows(word_indptr, indices[: word_indptr[1]], values[: word_indptr[1]])
         else:
@@ -84,12 +84,12 @@ class VectorScaling:
         return words, VectorRows(self._starts, present, vectors)
 
     def scale(self, vectors: VectorRows, store: bool) -> VectorRows:
-        """Return vectors scaled, in place; with `store`, they become part of the statistics one after the other."""
+        """Scale vectors in place; with `store`, add each to the statistics."""
         standardise_vectors(self._counts, self._moments, self._starts, store, vectors.present, vectors.values)
         return vectors
 
     def join(self, rows: Rows, vectors: VectorRows) -> Rows:
-        """Return scaled rows with their vectors among the other features, at a squared norm of one to four."""
+        """Return scaled rows with their vectors among the other features, weighted one to four in squared norm."""
         most = len(rows.indices) + vectors.values.size
         indptr = np.empty(len(rows.indptr), np.int64)
         indices, values = np.empty(most, rows.indices.dtype), np.empty(most, rows.values.dtype)
@@ -97,7 +97,7 @@ class VectorScaling:
         return Rows(indptr, indices[:n], values[:n])
 
     def origin(self, columns: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the columns before `join`; of the values of a vector that of its first."""
+        """Return the columns before `join`; for values of a vector, that of its first value."""
         origin = columns.astype(np.int64)
         n_before = np.zeros(len(columns), np.int64)
         for field, length in enumerate(self.lengths):

@@ -1,4 +1,4 @@
-"""Solvers of the label-coupled dual, which M3L, MLRL and SSMLRL share, and of PrML's SVM+ dual. Knows no estimator."""
+"""Solvers of the label-coupled dual of M3L, MLRL and SSMLRL, and of PrML's SVM+ dual; independent of estimators."""
 
 from manylabel_core.solvers.coupled.gram_rows import CachedRows, RowSource, StoredGram
 from manylabel_core.solvers.coupled.kernel_dual import solve_kernel_dual

@@ -1,4 +1,4 @@
-"""Random orders whose generator's state is an argument: one seed gives the same order everywhere."""
+"""Random orders from an explicit generator state: one seed gives the same order everywhere."""
 
 import numpy as np
 

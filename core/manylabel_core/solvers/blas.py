@@ -13,14 +13,14 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 _turn = threading.Lock()
 _numbers: dict[object, int] = {}
-"""Numbers that fits under way ask for, in the order in which they began."""
+"""Numbers that fits in progress ask for, in the order in which they began."""
 _settings: list[Any] = []
 """The setting before the first of them, which can be restored; empty without fits."""
 
 
 @cache
 def _blas() -> ThreadpoolController:
-    """Return the BLAS libraries of the process, those of NumPy and SciPy; finding them takes milliseconds."""
+    """Return the BLAS libraries of NumPy and SciPy in this process."""
     return ThreadpoolController().select(user_api="blas")
 
 

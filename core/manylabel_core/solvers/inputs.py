@@ -1,4 +1,4 @@
-"""Checks of what all solvers are given: control parameters, signs, and the matrix of examples."""
+"""Validation of the inputs of solvers: control parameters, signs, and the matrix of examples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from manylabel_core.checks import canonical, is_sparse
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Control says when a solver stops, and how it runs."""
+    """Control parameters of a solver."""
 
     tol: float
     max_iter: int

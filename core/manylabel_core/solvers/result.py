@@ -1,4 +1,4 @@
-"""The dual solvers tell their progress while they run, and give a result in the end."""
+"""Progress and results of the dual solvers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Progress:
     seconds : float
         Since the start.
     fold : int
-        Counts from 1 in the fits that leave out a fold of the rows, for cuts and probabilities; 0 in the model's own.
+        Counts from 1 in the fits that omit a fold of the rows, for cuts and probabilities; 0 in the model's own.
     """
 
     iteration: int

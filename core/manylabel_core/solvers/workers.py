@@ -1,4 +1,4 @@
-"""Threads for what compiled code and BLAS do without the interpreter's lock."""
+"""Threads for compiled code and BLAS, which release the GIL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Workers:
     Parameters
     ----------
     pool : ThreadPoolExecutor or None
-        None runs one after the other.
+        None runs in turn.
     n : int
         Number of threads.
     """
@@ -48,7 +48,7 @@ class Workers:
 
 @contextmanager
 def workers(n_threads: int) -> Iterator[Workers]:
-    """Keep threads for the time of a `with` block."""
+    """Threads for the duration of a `with` block."""
     with blas_threads(1):
         if n_threads == 1:
             yield Workers(None, 1)

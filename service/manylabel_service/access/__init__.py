@@ -1,4 +1,4 @@
-"""Access control: API keys, their scopes and the names that they cover, kept in the store. Knows no HTTP, no models.
+"""Access control: API keys, their scopes and the models they include. Independent of HTTP and models.
 
 - `key_text`, `key`: a key as it is sent, and as it is kept; `token_text`: tokens derived from one
 - `scopes`, `patterns`: what keys are for

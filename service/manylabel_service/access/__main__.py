@@ -1,4 +1,4 @@
-"""The program that makes the first key: ``python -m manylabel_service.access init [flags]``, with a server's flags."""
+"""Program that creates the first key: ``python -m manylabel_service.access init [flags]``, with a server's flags."""
 
 import argparse
 import asyncio
@@ -21,8 +21,8 @@ _DESCRIPTION = (
     "read. It is kept nowhere else. With it, all further keys are made over HTTP."
 )
 _EPILOG = (
-    "Which store it is, the settings of a server say: --data-dir, --store, --config, or MANYLABEL_STORE and so on "
-    "(manylabel serve --help). A server that has a data directory must be stopped first; on Redis it may run."
+    "Name the store by the settings of a server: --data-dir, --store, --config, or MANYLABEL_STORE and so on "
+    "(manylabel serve --help). Stop a server with a data directory first; a server on Redis can run."
 )
 
 
@@ -80,7 +80,7 @@ def _write(text: str, file: Path | None) -> None:
 
 def _tell(key: Key, text: str, file: Path | None) -> None:
     place = "" if file is None else f", in {file}"
-    sys.stderr.write(f"made the key {key.id} ({key.name}){place}; it is shown this once: keep it\n")
+    sys.stderr.write(f"made the key {key.id} ({key.name}){place}; it will not be shown again: store it now\n")
     if file is None:
         sys.stdout.write(f"{text}\n")
 
@@ -89,11 +89,11 @@ def parser() -> Parser:
     """Return the parser of the arguments, the flags of a server among them."""
     init = Parser(PROGRAM, description=_DESCRIPTION, epilog=_EPILOG)
     init.add_argument("command", choices=["init"], help=argparse.SUPPRESS)
-    init.add_argument("--name", default="first", help="what the key is called (default: first)")
-    init.add_argument("--file", type=Path, metavar="FILE", help="write the key to this file, and not to the output")
+    init.add_argument("--name", default="first", help="name of the key (default: first)")
+    init.add_argument("--file", type=Path, metavar="FILE", help="write the key to this file instead of the output")
     several = init.add_mutually_exclusive_group()
     several.add_argument("--if-none", action="store_true", help="do nothing if the store has any key")
-    several.add_argument("--another", action="store_true", help="make a key although the store has keys")
+    several.add_argument("--another", action="store_true", help="create a key even if the store has keys")
     return init
 
 

@@ -1,4 +1,4 @@
-"""Attempts with wrong keys, limited for each address that they come from."""
+"""Rate limit of attempts with invalid keys, per address."""
 
 from collections import OrderedDict
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -13,11 +13,11 @@ MAX_ADDRESSES = 10_000
 
 
 class FailedAttempts:
-    """The attempts that failed, by where they came from: an address, or the network of 64 bits of an IPv6 address.
+    """Failed attempts by their source: an address, or the /64 network of an IPv6 address.
 
     Parameters
     ----------
-    at_once : that one address may make before it has to wait.
+    at_once : that one address may make before it must wait.
     """
 
     def __init__(self, at_once: int = AT_ONCE) -> None:

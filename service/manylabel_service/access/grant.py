@@ -17,7 +17,7 @@ class Access:
     scopes : admin includes all others.
     models : names of models, datasets and targets of jobs, or their beginnings with ``*`` at the end.
     refusal : raised by `require` instead of the missing scope: for a caller whose key is invalid, for example.
-    limits : of what is asked for with the key; None for none.
+    limits : of what is requested with the key; None for none.
     standing : returns what to raise if the key does not count any more.
 
     Attributes

@@ -44,7 +44,7 @@ class Key(StoredModel):
         return math.inf if self.expires_unix_ms is None else self.expires_unix_ms
 
     def excess(self, own: "Key", before: "Key | None" = None) -> tuple[str, str] | None:
-        """Return a field in which this key exceeds another one, and the allowed value; None if there is none.
+        """Return a field in which this key exceeds another one, and the allowed value; None if missing.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ def new_key(
     note: str | None = None,
     rates: RateLimits = NO_RATES,
 ) -> tuple[Key, str]:
-    """Return a new key, and its text, which is kept nowhere."""
+    """Return a new key and its text, which is not stored."""
     made = key_text.make()
     key = Key(
         id=made.id,

@@ -52,7 +52,7 @@ class KeyStore(Collection[Key]):
             return await self.put(key.id, key)
 
     async def update(self, id: str, changed: Callable[[Key], Key], *, urgent: bool = False) -> Key:
-        """Replace a key by the result of a function, and return that; `urgent` is that of `Documents.put`.
+        """Replace a key by the result of a function, and return it; `urgent` is passed to `Documents.put`.
 
         Raises KeyNotFound, and what the function raises.
         """

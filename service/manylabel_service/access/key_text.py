@@ -61,7 +61,7 @@ def is_id(text: str) -> bool:
 
 
 def parse(text: str) -> KeyText | None:
-    """Return the parts of a text; None if it has not the form of a key."""
+    """Return the parts of a key; None if the text is malformed."""
     if len(text) != _LENGTH or not text.startswith(BEGINNING) or text[_ID_ENDS] != "_":
         return None
     return KeyText(text[len(BEGINNING) : _ID_ENDS], text[_ID_ENDS + 1 :])

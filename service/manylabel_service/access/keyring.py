@@ -44,14 +44,7 @@ log = structlog.get_logger()
 
 
 class _Holder:
-    """A stored key with the values that each request needs.
-
-    Parameters
-    ----------
-    key : as it counts here.
-    limits : of the key; None for none.
-    access : what it opens.
-    """
+    """A stored key with the values that each request needs."""
 
     __slots__ = ("access", "digest", "key", "limits", "token_key", "tokens", "until_unix_ms")
 
@@ -64,7 +57,7 @@ class _Holder:
         """Permissions of the tokens seen last, by model."""
 
     def refusal(self) -> KeyInvalid | None:
-        """Return why the key opens nothing; None if it does."""
+        """Return why the key is rejected; None if it is valid."""
         if time.time() * 1000 < self.until_unix_ms:
             return None
         return KeyInvalid("was revoked" if self.key.revoked_unix_ms is not None else "has expired")
@@ -85,7 +78,7 @@ class Keyring:
     """Authentication of requests by the keys of a store.
 
     They are known after `start`, and followed from then on: what another process does to them counts here within a
-    second. While the store is away, those that are known go on to count.
+    second. While the store is away, those that are known continue to count.
 
     Parameters
     ----------
@@ -158,7 +151,7 @@ class Keyring:
             self._note(found)
 
     async def _store_revocations(self) -> None:
-        """Store the revocations that the store had no room for, or was not there for."""
+        """Store the revocations that failed because the store was full or unavailable."""
         self._retried_at = time.monotonic()
         for id, unix_ms in list(self._unstored.items()):
             try:
@@ -171,11 +164,11 @@ class Keyring:
                 log.info("revocation_stored", key=id)
 
     def _note(self, found: Mapping[str, Key | None]) -> None:
-        """Add keys that were read from the store, unless a newer state of them is known."""
+        """Add keys read from the store, unless this process knows a newer revision."""
         for id, key in found.items():
             known = self._holders.get(id)
             if key is None:
-                log.error("key_damaged", key=id, action="make another in its place")
+                log.error("key_damaged", key=id, action="create another key instead of it")
                 self._holders.pop(id, None)
             elif known is None or known.key.revision < key.revision:
                 self._holders[id] = self._holder(key, known)
@@ -236,7 +229,7 @@ class Keyring:
         return holder.access if refusal is None else Access(holder.key.id, refusal=refusal)
 
     def _by_token(self, text: str) -> Access | None:
-        """Return the permissions of the token with this text; None if no key gives it."""
+        """Return the permissions of the token with this text; None if no key signed it."""
         token = token_text.parse(text)
         holder = None if token is None else self._holders.get(token.key_id)
         signing = key_text.DIGEST_OF_NONE if holder is None else holder.token_key
@@ -278,7 +271,7 @@ class Keyring:
         return self._current(key)
 
     async def add(self, key: Key, access: Access) -> None:
-        """Keep a new key. Raises AccessError, InvalidField, KeysFull or StorageError."""
+        """Store a new key. Raises AccessError, InvalidField, KeysFull or StorageError."""
         if access.key_id is None:
             _require_admin(key)
         access.require_cover(key.scopes, key.models)
@@ -336,7 +329,7 @@ class Keyring:
             require(holder.key)
             self._unstored[id] = unix_ms
             holder = self._holders[id] = self._holder(holder.key, holder)
-            log.error("revocation_not_stored", key=id, error=str(error), action="it is tried again until it is stored")
+            log.error("revocation_not_stored", key=id, error=str(error), action="retried until it is stored")
             return holder.key
         return None
 
@@ -351,7 +344,7 @@ class Keyring:
 
 
 def _require_admin(key: Key) -> None:
-    """Raise InvalidField for a first key with which no other could be made."""
+    """Raise InvalidField for a first key that could not create others."""
     if ADMIN not in key.scopes:
         raise InvalidField(("scopes",), f"must have {ADMIN!r}: this is the first key, and it has to make the others")
     if ANY not in key.models:

@@ -1,4 +1,4 @@
-"""Names, exactly or by their beginning: which models a key is for."""
+"""Patterns of model names that a key includes: exact names, or prefixes."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ ANY = "*"
 PATTERN = r"^([a-z0-9]([a-z0-9._-]{0,62}[a-z0-9])?|([a-z0-9][a-z0-9._-]{0,62})?\*)$"
 """Syntax of a pattern: a name, or a prefix of names followed by an asterisk."""
 _PATTERN = re.compile(PATTERN)
-ALLOWED = "must be a name, or how names begin and an asterisk at the end, as tags-*"
+ALLOWED = "must be a name, or a prefix of names followed by an asterisk, such as tags-*"
 
 
 def valid(pattern: str) -> bool:

@@ -30,7 +30,7 @@ class RateLimits(Documented):
     examples_per_second: Rate | None = None
     """Examples that are predicted or learnt, on average; as many at once as in one second."""
     max_concurrent_requests: Annotated[int, Field(strict=True, ge=1, le=10**6)] | None = None
-    """Requests under way at once."""
+    """Maximum number of concurrent requests."""
 
 
 NO_RATES = RateLimits()
@@ -87,9 +87,7 @@ class RateLimiter:
     def __enter__(self) -> None:
         most = self.rates.max_concurrent_requests
         if most is not None and self._under_way >= most:
-            raise RateLimited(
-                f"your key has {most:,} requests under way, its limit of concurrent requests", BUSY_SECONDS
-            )
+            raise RateLimited(f"your key has {most:,} running requests, its limit of concurrent requests", BUSY_SECONDS)
         if self._requests and (seconds := self._requests.take(1)):
             rate = self.rates.requests_per_second
             raise RateLimited(f"your key is for {rate:,g} requests a second", seconds)

@@ -1,4 +1,4 @@
-"""The scopes of keys: each call of the interface needs some of them."""
+"""Scopes of keys, which the calls of the API require."""
 
 from collections.abc import Collection
 from typing import Literal, get_args

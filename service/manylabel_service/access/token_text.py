@@ -57,7 +57,7 @@ def derive(key_id: str, digest: bytes, model: str, expires_unix_seconds: int) ->
 
 
 def key_of(digest: bytes) -> bytes:
-    """Return what tokens are signed with, by the digest of the secret of a key."""
+    """Return the key that signs tokens, from the digest of the secret of an API key."""
     return hmac.digest(digest, _PURPOSE, "sha256")
 
 

@@ -1,4 +1,4 @@
-"""The parts of an application, which endpoints are handed."""
+"""Components of an application, which endpoints receive."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from manylabel_service.webhooks.deliverer import Deliverer
 class Context:
     """Components of one application.
 
-    `draining` is set when the server begins to stop: answers that would go on for ever end then. `uploading` is held
+    `draining` is set when the server begins to stop: answers that would continue forever end then. `uploading` is held
     by the one upload whose model is being read, and has it in memory. `examining` is held by those that have a
     whole version in memory to show it, `downloads` by those that have a file to send. `keyring` has the keys,
     `webhooks` the webhooks, `page` the files of the page at /. `audit` and `archive` are None if none is kept.
@@ -47,7 +47,7 @@ class Context:
 
 
 def context_of(request: Request) -> Context:
-    """Return the context of the application that a request came to."""
+    """Return the context of the application of a request."""
     context: Context = request.app.state.context
     return context
 

@@ -1,4 +1,4 @@
-"""The description of the interface at /openapi.json."""
+"""OpenAPI description at /openapi.json."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -83,7 +83,7 @@ _IN_PATHS: dict[str, dict[str, Any]] = {
 
 
 def describe(app: FastAPI, further: Iterable[type[BaseModel]] = ()) -> dict[str, Any]:
-    """Return the OpenAPI document of an application; made once. It has `further` schemas of bodies."""
+    """Return the cached OpenAPI document of an application, with `further` schemas of bodies."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes)
         _, bodies = models_json_schema(
@@ -109,7 +109,7 @@ def _any_of(schema: Any) -> Any:
 
 
 def _drop_defaults_of_fastapi(document: dict[str, Any]) -> None:
-    """Remove FastAPI's default 422 answer, whose form is not ours, from every operation."""
+    """Remove FastAPI's default 422 response, which has another format, from every operation."""
     for operations in document["paths"].values():
         for operation in operations.values():
             answer = operation["responses"].get("422", {})
@@ -120,7 +120,7 @@ def _drop_defaults_of_fastapi(document: dict[str, Any]) -> None:
 
 
 def _describe_paths(document: dict[str, Any]) -> None:
-    """Say what fits into each path: FastAPI takes any string, and the endpoint answers 404 to what does not fit."""
+    """Describe the path parameters: FastAPI accepts any string, and the endpoint returns 404 for an invalid one."""
     for operations in document["paths"].values():
         for operation in operations.values():
             for parameter in operation.get("parameters", ()):

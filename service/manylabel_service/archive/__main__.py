@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from manylabel_service.online.history.lineage import Receipt
 
 _EPILOG = (
-    "Which store it is, the settings of a server say: --data-dir, --store, --config, or MANYLABEL_STORE and so on "
+    "Name the store by the settings of a server: --data-dir, --store, --config, or MANYLABEL_STORE and so on "
     "(manylabel serve --help). "
 )
 _DESCRIPTIONS = {
     "backup": "Write all that is new in a store to an archive: models with their logs, versions, datasets, keys and "
     "webhooks.",
-    "restore": "Make a store of an archive, as it was last or at a time.",
+    "restore": "Restore a store from an archive: the latest state, or that of a time.",
 }
 _WHEN = {
-    "backup": "A server that has a data directory must be stopped first; on Redis it may run.",
+    "backup": "Stop a server with a data directory first; a server on Redis can run.",
     "restore": "All servers and workers of the store must be stopped first.",
 }
 _LEFT = "not in an archive: stored predictions, jobs, the audit log, queues of webhooks, manual snapshots\n"
@@ -66,7 +66,7 @@ async def _backup(given: argparse.Namespace, settings: Settings) -> str:
 
     address = given.to or settings.archive
     if address is None:
-        raise ValueError("say where the archive is: --to ADDRESS, or the setting archive")
+        raise ValueError("name the archive: --to ADDRESS, or the setting archive")
     place = open_place(address)
     # To open a store would make one.
     if not is_redis(settings.store) and not (settings.data_dir / DATABASE).exists():
@@ -153,7 +153,7 @@ def _until(text: str) -> str | int:
 
 
 def parser(direction: str = "backup") -> Parser:
-    """Return the parser of the arguments, of which the direction is the first."""
+    """Return the parser of the arguments; the first is the direction."""
     epilog = _EPILOG + _WHEN.get(direction, "")
     made = Parser(f"manylabel {direction}", description=_DESCRIPTIONS.get(direction, ""), epilog=epilog)
     made.add_argument("direction", choices=_DESCRIPTIONS, help=argparse.SUPPRESS)
@@ -161,7 +161,7 @@ def parser(direction: str = "backup") -> Parser:
         made.add_argument(
             "--from", dest="archive_address", metavar="ADDRESS", required=True, help="the archive, file:///DIRECTORY"
         )
-        when = "as it was at a time (RFC 3339), or with --model at a position"
+        when = "restore the state of a time (RFC 3339), or with --model of a position"
         made.add_argument("--until", type=_until, metavar="TIME|POSITION", help=when)
         made.add_argument("--model", metavar="NAME", help="only this model, into a store that does not have it")
         without = "with --model: as if it had never seen the examples in this JSON file, refs or positions"

@@ -1,4 +1,4 @@
-"""Reads an archive: its catalogues, and one model as if it was in a store."""
+"""Reader of an archive: its catalogues, and one model through the interfaces of a store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def catalogue_keys(place: Place) -> list[str]:
 
 
 async def find_catalogue(place: Place, until_ms: int | None, model: str | None = None) -> tuple[StoreCatalogue, Origin]:
-    """Return the newest catalogue, or the newest up to a time, and the store that it is of.
+    """Return the newest catalogue, or the newest up to a time, and its store.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def present(replaced: Replacements, store: str, model: ArchivedModel) -> tuple[s
 
 
 class ArchivedLog:
-    """The log and the states of a model in an archive, for those who read a store.
+    """Log and states of a model in an archive, with the interface of a store.
 
     It has the parts of a `Store` that `PastStates` and `HistoryReader` read: a log that was trimmed through the
     beginning of the timeline, and a snapshot for each state.
@@ -108,7 +108,7 @@ class ArchivedLog:
         self._decoded: tuple[LogPart, list[Entry]] | None = None
 
     async def open(self) -> None:
-        """Find what there is; raise PlaceUnavailable."""
+        """List the objects; raises PlaceUnavailable."""
         keys = await self._place.keys(self._prefix)
         parts = layout.log_parts(keys)
         self._parts = layout.chain(parts, self._model.begin)
@@ -122,7 +122,7 @@ class ArchivedLog:
 
     @property
     def as_store(self) -> Store:
-        """This, as those who read a store know it."""
+        """This object, with the interface of a store."""
         return cast(Store, self)
 
     @property
@@ -137,7 +137,7 @@ class ArchivedLog:
 
     @property
     def documents(self) -> _NoDocuments:
-        """None: there is no history beside the log."""
+        """None: an archive has no history besides the log."""
         return _NoDocuments()
 
     blobs = None

@@ -1,4 +1,4 @@
-"""The objects of an archive: their keys, what is in them, and how they are checked.
+"""Objects of an archive: their keys, contents and checksums.
 
 ::
 
@@ -39,7 +39,7 @@ MAX_CATALOGUE_BYTES = 1 << 28
 
 
 class NoCatalogue(ArchiveError):
-    """There is nothing in the archive to restore."""
+    """The archive has nothing to restore."""
 
 
 class Origin(BaseModel):
@@ -251,7 +251,7 @@ def state_positions(keys: Collection[str]) -> list[str]:
 
 
 def chain(parts: Sequence[LogPart], begin: str) -> list[LogPart]:
-    """Return the parts that lead from a position as far as possible without a gap.
+    """Return the parts that continue a position without a gap.
 
     Parts may overlap: two servers may have written the same entries, and short parts are joined to long ones. All have
     the same entries at the same positions.

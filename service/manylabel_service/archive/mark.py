@@ -1,4 +1,4 @@
-"""The mark of a store into which a restore has not come to its end."""
+"""Marker of a store with an incomplete restore."""
 
 from manylabel_service.errors import StoreUnusable
 from manylabel_service.storage import Store
@@ -10,4 +10,4 @@ RESTORE = "restore"
 async def check_complete(store: Store) -> None:
     """Raise StoreUnusable for a store that is not complete."""
     if await store.documents.revisions(RESTORE):
-        raise StoreUnusable("a restore into this store has not come to its end: run manylabel restore again")
+        raise StoreUnusable("a restore into this store is incomplete: run manylabel restore again")

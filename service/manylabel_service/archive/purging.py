@@ -1,6 +1,6 @@
 """Removes from an archive what models have forgotten.
 
-A model that has forgotten examples is another incarnation, with a timeline of its own. Once that one is archived, and a
+A model that has forgotten examples is another incarnation, with a separate timeline. Once that one is archived, and a
 catalogue names it, the objects of the former incarnations are deleted. Before that, an object is written for each that
 leads readers of older catalogues to the present timeline: it has the same positions and times.
 """
@@ -57,7 +57,7 @@ class Purger:
                 prefix = layout.model_prefix(store, incarnation)
                 await self._replace(store, incarnation, model, [key for key in keys if key.startswith(prefix)])
         if stores >= {store for store, _ in lineage.origins}:  # else an archive elsewhere has the rest
-            await self._lineages.change(model.name, lambda found: found.purged(done))
+            await self._lineages.update(model.name, lambda found: found.purged(done))
         self._purged |= done
 
     async def _replace(self, store: str, incarnation: int, model: ArchivedModel, keys: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Makes a store of what an archive has.
+"""Restoration of a store from an archive.
 
 A document marks the store for as long as it is not complete. No server starts on a store with this mark; a second
 restore removes what the first has left.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -48,7 +48,7 @@ from manylabel_service.online.history.lineage import KIND as LINEAGES
 from manylabel_service.online.history.lineage import Lineage, LineageStore, Receipt, read_lineage
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.size_limits import check_arrays, check_size
-from manylabel_service.online.spec.follow import follow_of, moved
+from manylabel_service.online.spec.follow import as_of, follow_of, moved
 from manylabel_service.online.spec.release import LOWEST
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import is_trained, read_spec
@@ -66,7 +66,7 @@ OF_MODELS = (VERSIONS, LINEAGES)
 
 
 class RestoreRefused(ArchiveError):
-    """The store, or the selection, does not allow it; nothing was changed."""
+    """The store or the selection does not allow the restore; nothing was changed."""
 
 
 class Restored(NamedTuple):
@@ -126,7 +126,7 @@ async def restore(
 
 
 class _Restoring:
-    """Restores from one catalogue."""
+    """Restorer of one catalogue."""
 
     def __init__(
         self, place: Place, store: Store, settings: Settings, catalogue: StoreCatalogue, replaced: Replacements
@@ -141,14 +141,14 @@ class _Restoring:
     # -- before and after ---------------------------------------------------------------------------
 
     async def check(self, name: str | None) -> None:
-        """Raise RestoreRefused unless the store can take what is to be restored; remove what a dead restore left."""
+        """Raise RestoreRefused unless the store can receive the restore; remove remnants of an interrupted restore."""
         await self._check_idle()
         document = next(iter(await self._store.documents.all(RESTORE)), None)
         if document is not None:
             left = None if document.damaged else json.loads(document.value)["model"]
             if left != name:
                 what = "all of the archive" if left is None else f"--model {left}"
-                raise RestoreRefused(f"a restore of {what} into this store has not come to its end: run that one again")
+                raise RestoreRefused(f"a restore of {what} into this store is incomplete: repeat it")
             await self.wipe(name)
         if name is None:
             await self._check_empty()
@@ -160,7 +160,7 @@ class _Restoring:
                 "manylabel keys init"
             )
         if name is None and self._catalogue.closed and not self._of_kind(KEYS):
-            raise RestoreRefused("the archive is of a store with keys, of which none could be archived")
+            raise RestoreRefused("the store of this archive has keys, but none could be archived")
 
     async def _check_idle(self) -> None:
         """Raise RestoreRefused while a server uses the store."""
@@ -187,12 +187,12 @@ class _Restoring:
         return await self._store.documents.put(RESTORE, RESTORE, value, revision=revision)
 
     async def undo(self, name: str | None, mark: int) -> None:
-        """Remove what this restore has made, and the mark."""
+        """Remove the results of this restore, and its marker."""
         await self.wipe(name)
         await self._store.documents.delete(RESTORE, RESTORE, revision=mark)
 
     async def wipe(self, name: str | None) -> None:
-        """Remove what a restore has made."""
+        """Remove the results of a restore."""
         store = self._store
         await asyncio.to_thread(remove_stale, self._scratch)
         for record in await store.models.all():
@@ -233,7 +233,7 @@ class _Restoring:
             if model not in followers:
                 models[model.name] = await self._model(model, until)
         for model in followers:
-            await self._follower(model)
+            await self._follower(model, models)
         return self._restored(models, len(self._of_kind(DATASETS)), len(self._of_kind(KEYS)))
 
     async def one(self, name: str, until: str | int | None, without: Without | None) -> Restored:
@@ -243,11 +243,11 @@ class _Restoring:
         if found is None:
             raise RestoreRefused(f"the archive has no model {name!r}")
         if (follow := follow_of(found.spec)) is not None:
-            raise RestoreRefused(f"model {name!r} has no log of its own: it follows {follow.model!r}; restore that one")
+            raise RestoreRefused(f"model {name!r} has no separate log: it follows {follow.model!r}; restore that one")
         if without is not None and is_trained(found.spec):
-            raise RestoreRefused(f"model {name!r} is trained by jobs, and has no examples of its own")
+            raise RestoreRefused(f"model {name!r} is trained by jobs, and has no logged examples")
         restored = self._restored({name: await self._model(found, until, without)}, 0, 0)
-        lineage = (await LineageStore(self._store).find(name)).lineage
+        lineage = await LineageStore(self._store).find(name)
         return restored if without is None else restored._replace(receipt=lineage.receipts[-1])
 
     def _restored(self, models: dict[str, tuple[str, str]], datasets: int, keys: int) -> Restored:
@@ -305,7 +305,7 @@ class _Restoring:
         before = Lineage() if document is None else read_lineage(document.value)
         former = [(self._catalogue.store, each) for each in (*before.incarnations, model.incarnation)]
         lineage = before.restored((*former, read), record.incarnation)
-        await LineageStore(self._store).change(record.name, lambda _: lineage)
+        await LineageStore(self._store).update(record.name, lambda _: lineage)
         return lineage
 
     async def _forget(self, record: ModelMeta, without: Without, lineage: Lineage) -> None:
@@ -335,10 +335,10 @@ class _Restoring:
             incarnations = (*incarnations, successor.incarnation)
         receipt = receipt.model_copy(update={"ended": rfc3339(now_ms())})
         ended = lineage.with_change(receipt).model_copy(update={"incarnations": incarnations})
-        await LineageStore(store).change(record.name, lambda _: ended)
+        await LineageStore(store).update(record.name, lambda _: ended)
 
-    async def _follower(self, model: ArchivedModel) -> None:
-        """Restore a follower as it began; it learns from the log of its leader, which is restored, again."""
+    async def _follower(self, model: ArchivedModel, models: Mapping[str, tuple[str, str]]) -> None:
+        """Restore a follower as it began; it learns from the log of its leader again, one of the restored models."""
         follow = follow_of(model.spec)
         leader = None if follow is None else await self._store.models.find(follow.model)
         if leader is None:
@@ -350,7 +350,8 @@ class _Restoring:
             await asyncio.to_thread(
                 OnlineModel.from_bytes, bytes(state), lambda arrays: check_arrays(arrays, self._settings)
             )
-        await self._store.models.create(model.name, moved(model.spec, leader.incarnation), state)
+        spec = as_of(moved(model.spec, leader.incarnation), models[leader.name][0])
+        await self._store.models.create(model.name, spec, state)
 
     async def _position(self, archived: ArchivedLog, until: str | int | None, is_of_then: bool) -> str:
         """Return the position to restore.
@@ -373,7 +374,7 @@ class _Restoring:
         return position
 
     async def _state(self, archived: ArchivedLog, position: str) -> OnlineModel | None:
-        """Return the state at a position, checked as an upload is; None if nothing was learnt yet."""
+        """Return the state at a position, validated like an upload; None if nothing was learnt."""
         if position == START:
             return None
         past = PastStates(archived.record, archived.as_store)
@@ -391,11 +392,12 @@ class _Restoring:
         durability = read_spec(record.spec).durability
         if durability is not None and durability not in self._store.logs.durabilities:
             raise DurabilityUnavailable(durability, self._store.logs.durabilities)
+        spec = as_of(record.spec, position)
         if state is None:
-            return await self._store.models.create(record.name, record.spec)
+            return await self._store.models.create(record.name, spec)
         state.position = at
         data = await asyncio.to_thread(state.to_buffer)
-        return await self._store.models.create(record.name, record.spec, data, at)
+        return await self._store.models.create(record.name, spec, data, at)
 
     async def _restore_versions(self, model: ArchivedModel, record: ModelMeta) -> None:
         prefix, own = (f"{VERSION_BLOBS}{each.incarnation}/" for each in (model, record))

@@ -1,4 +1,4 @@
-"""Archives the store of a server, again and again, while the server runs."""
+"""Continuous archiving of the store of a running server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ArchiveStatus(NamedTuple):
 
 
 class ArchiveService:
-    """Archives the store while this server leads those that share it.
+    """Archiver of the store, active while this server is the leader.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class ArchiveService:
 
     @property
     def status(self) -> ArchiveStatus:
-        """The progress so far."""
+        """Current progress."""
         lag = None if self._shipper is None else time.monotonic() - self._reached
         return ArchiveStatus(lag, self._objects, self._size_bytes, self._error)
 
@@ -70,7 +70,7 @@ class ArchiveService:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Archive what is left, once requests have ended and while the store is open, then no more."""
+        """Archive the remaining data after the last request, then stop."""
         if self._task is None:
             return
         self._task.cancel()
@@ -108,6 +108,6 @@ class ArchiveService:
 
     def _note(self, error: str, gone: bool) -> None:
         if error != self._error and not gone:  # the store itself is told of elsewhere
-            action = "nothing is archived until it responds; updates go on"
+            action = "nothing is archived until it responds; updates continue"
             log.error("archive_unavailable", error=error, action=action)
         self._error = error

@@ -1,4 +1,4 @@
-"""Ships what is new in a store to an archive.
+"""Shipping of new data of a store to an archive.
 
 A pass writes blobs first, then entries and states of models, and last the catalogue that names them, if anything in it
 has changed. Every object is read back. A process may die between any two objects: what it wrote is met by the next
@@ -95,12 +95,12 @@ class OtherStore(ArchiveError):
 
 
 class _NoState(Exception):
-    """No state of a model is stored from which its log could be replayed."""
+    """The store has no state of a model from which its log can be replayed."""
 
 
 @dataclass
 class _Cursor:
-    """How far the log of a model is archived."""
+    """Progress of archiving the log of a model."""
 
     prefix: str
     timeline: int
@@ -115,7 +115,7 @@ class _Cursor:
 
 
 class Shipper:
-    """Ships a store to a place, one pass after the other.
+    """Shipper of a store to an archive, in consecutive passes.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ class Shipper:
         if others := stores - {origin.id, *origin.restored_from}:
             raise OtherStore(
                 f"the archive has the store {min(others)}, which is not this one ({origin.id}): give each store an "
-                "address of its own, and stop this server if the other store was restored from it"
+                "separate address, and stop this server if the other store was restored from it"
             )
         await self._writer.put(layout.store_key(origin.id), origin.model_dump_json().encode())
         catalogues = sorted(await self._place.keys(layout.catalogue_prefix(origin.id)))
@@ -225,11 +225,11 @@ class Shipper:
             if (blob := self._blobs.get(key) or await self._ship_blob(key)) is not None:
                 blobs[key] = self._blobs[key] = blob
         self._blobs = blobs
-        self._lineages = await LineageStore(self._store).all() if revisions[LINEAGES] else {}
+        self._lineages = await LineageStore(self._store).intact() if revisions[LINEAGES] else {}
         self._documents, self._closed, self._revisions = tuple(found), closed, revisions
 
     async def _ship_blob(self, key: str) -> ArchivedBlob | None:
-        """Ship a blob; return None for one that was removed meanwhile, or is damaged."""
+        """Ship a blob; return None if it was removed or is damaged."""
         with self._scratch() as directory:
             path = directory / "blob"
             try:
@@ -242,7 +242,7 @@ class Shipper:
         return ArchivedBlob(key=key, size_bytes=size_bytes, sha256=digest)
 
     def _known(self, record: ModelMeta) -> ArchivedModel | None:
-        """Return the model as it was archived last; a damaged one may not know its number."""
+        """Return the latest archived version of the model; a damaged one may not know its incarnation."""
         if record.damaged:
             return next((model for model in self._models.values() if model.name == record.name), None)
         return self._models.get(record.incarnation)
@@ -250,7 +250,7 @@ class Shipper:
     # -- models -------------------------------------------------------------------------------------
 
     async def _ship_model(self, record: ModelMeta) -> ArchivedModel | None:
-        """Ship what is new of a model; return None if it cannot be shipped now."""
+        """Ship the new data of a model; return None if it cannot be shipped now."""
         name, floor = record.name, START
         try:
             cursor = self._cursors.get(record.incarnation)
@@ -294,7 +294,7 @@ class Shipper:
         return await self._continued(record, timeline, known.begin)
 
     async def _new_timeline(self, record: ModelMeta, timeline: int, floor: str) -> _Cursor:
-        """Begin a timeline with the state that the history of the model begins with, at or after a position."""
+        """Begin a timeline with the first state of the model's history at or after a position."""
         prefix = layout.timeline_prefix(self._id, record.incarnation, timeline)
         if (follow := follow_of(record.spec)) is not None:  # its own log is empty
             begin = SEED if follow.has_seed else START
@@ -325,7 +325,7 @@ class Shipper:
         return cursor
 
     async def _compare(self, record: ModelMeta, after: str, archived: Sequence[Entry]) -> None:
-        """Raise LogLost unless the log of the store has the last of these entries, as far as it still can tell."""
+        """Raise LogLost if the log of the store lacks the last of these entries."""
         last = archived[-1]
         reader = HistoryReader(record, self._store)
         try:
@@ -446,7 +446,7 @@ class Shipper:
 
 
 async def origin_of(store: Store) -> Origin:
-    """Return which store this is, and decide it if it was never asked; raises StorageError."""
+    """Return the id of this store, creating it if necessary; raises StorageError."""
     while True:
         document = await store.documents.get(ARCHIVE, ARCHIVE)
         if document is not None:

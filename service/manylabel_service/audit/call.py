@@ -27,7 +27,7 @@ _TARGET = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 
 
 class Call(NamedTuple):
-    """Completed call, without its body and, of its address, with nothing but names."""
+    """Completed call without its body; of its path only the names."""
 
     unix_seconds: float
     key_id: str | None
@@ -120,7 +120,7 @@ def note(
 
 
 def call_of(scope: Scope, method: str, status: int, created: str | None) -> Call | None:
-    """Return the line about a request that is over; None if it stands in no audit.
+    """Return the audit line of a completed request; None if the request is not audited.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def read_cursor(text: str) -> Cursor:
 class Page(NamedTuple):
     """Page of lines with the cursors of the adjacent pages.
 
-    `before` leads to older lines, None if there are none; `after` to lines written after all that were read.
+    `before` leads to older lines, or None; `after` to lines written after all that were read.
     """
 
     lines: list[dict[str, Any]]
@@ -68,7 +68,7 @@ class AuditFiles:
         self._kept = kept
 
     def append(self, text: bytes) -> None:
-        """Add whole lines: all of them, or none where it raises OSError."""
+        """Append lines, all or none; raises OSError."""
         with self._locked(fcntl.LOCK_EX):
             if (size := _size(self.path)) and size + len(text) > self._max_bytes:
                 self._rotate()
@@ -184,7 +184,7 @@ def _write_all(descriptor: int, text: bytes) -> None:
 
 
 def _back(descriptor: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines before an offset, the last first, each with where it begins."""
+    """Yield the lines before an offset with their offsets, last first."""
     rest, at = b"", end
     while at > 0:
         size = min(BLOCK_BYTES, at)
@@ -210,7 +210,7 @@ def _on(descriptor: int, start: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _parsed(raw: bytes) -> dict[str, Any] | None:
-    """Return a line as a value; None if it is not JSON, because another program wrote into the file."""
+    """Return a parsed line; None if it is not JSON, for example from another program."""
     try:
         line = json.loads(raw)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The audit of one process: calls are gathered on the event loop, and written in a thread, many at a time."""
+"""Audit log of one process: calls are collected on the event loop and written in batches by a thread."""
 
 import asyncio
 import os
@@ -70,11 +70,11 @@ class AuditLog:
 
     @property
     def files(self) -> AuditFiles | None:
-        """The files that calls can be read from; None if they are written elsewhere."""
+        """Readable audit files; None if calls are written elsewhere."""
         return self._place if isinstance(self._place, AuditFiles) else None
 
     async def check(self) -> None:
-        """Raise OSError if the place cannot be written to."""
+        """Raise OSError if the file is not writable."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._place.append, b"")
 
     async def flush(self) -> None:
@@ -125,7 +125,7 @@ class AuditLog:
         except Exception as error:
             if not self._failing:
                 unexpected = not isinstance(error, OSError)
-                action = "requests go on; trying again until the calls are written"
+                action = "requests continue; retried until the calls are written"
                 log.error("audit_failed", error=str(error), action=action, exc_info=unexpected)
             self._failing = True
             return False

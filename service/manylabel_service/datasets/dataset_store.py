@@ -6,7 +6,6 @@ The next upload removes the blobs of uploads whose process died in between.
 
 import asyncio
 import json
-import secrets
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -35,6 +34,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Collection, Store, blob_bytes, blob_to_file, open_in_thread, pieces_of
+from manylabel_service.storage.publishing import is_old
 
 KIND = "datasets"
 PIECE_BYTES = 2**22
@@ -45,8 +45,6 @@ UPLOADS = 4
 COPIES = 6
 """Number of copies of a dataset in the memory of its reader: as parsed, sorted, and serialised."""
 
-ORPHANED_SECONDS = 7_200.0
-"""Age in seconds from which a blob without a dataset is removed: its upload was cut off, or its dataset deleted."""
 
 log = structlog.get_logger()
 
@@ -64,7 +62,7 @@ class DatasetStore:
 
     Attributes
     ----------
-    uploads : those under way, which take room on the disk; snapshots that are uploaded are among them.
+    uploads : those in progress, which take room on the disk; snapshots that are uploaded are among them.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -97,14 +95,14 @@ class DatasetStore:
         options: Mapping[str, Any] | None = None,
         parts: Mapping[str, IO[bytes]] = MappingProxyType({}),
     ) -> DatasetMeta:
-        """Read a file and keep it as a dataset. Raises InvalidDataset, DatasetExists, LimitExceeded or StorageFull.
+        """Parse a file and store it as a dataset. Raises InvalidDataset, DatasetExists, LimitExceeded or StorageFull.
 
         Parameters
         ----------
         name : of the dataset; the caller has checked it.
         upload : the file, of `scratch_file`.
         format : one of `manylabel_core.datasets.FORMATS`.
-        options : of the reader; and ``train_rows``, how many rows, the first, are the split "train" ("test" the
+        options : of the reader; and ``train_rows``, the number of first rows that form the split "train" ("test": the
             others).
         parts : further files: "labels", the Mulan XML of an ARFF file; "label_details", titles, descriptions and URIs
             of labels as JSON.
@@ -114,7 +112,7 @@ class DatasetStore:
             report = await self._read(upload, result, format, options or {}, parts)
             now_ms = time.time_ns() // 1_000_000
             record = DatasetMeta(name=name, format=format, created=rfc3339(now_ms), **report["record"])
-            id = ulid.make(now_ms, secrets.token_bytes(ulid.N_RANDOM_BYTES))
+            id = ulid.new()
             await self._keep(DatasetDocument(id=id, record=record), _pieces(result), report["details"])
         log.info("dataset_added", dataset=name, rows=record.rows, bytes=record.bytes)
         with suppress(StorageError):
@@ -122,10 +120,10 @@ class DatasetStore:
         return record
 
     async def restore(self, record: DatasetMeta, data: bytes, details: Details) -> None:
-        """Store a dataset exactly as another store had it; the caller has checked it. Raises DatasetExists,
+        """Store an unchanged dataset of another store, which the caller has validated. Raises DatasetExists,
         LimitExceeded or StorageFull."""
         await self.check_free(record.name)
-        id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
+        id = ulid.new()
         await self._keep(DatasetDocument(id=id, record=record), pieces_of(data), details)
         log.info("dataset_restored", dataset=record.name, rows=record.rows, bytes=record.bytes)
 
@@ -163,7 +161,7 @@ class DatasetStore:
             )
 
     async def _keep(self, stored: DatasetDocument, rows: AsyncIterable[bytes], details: Details) -> None:
-        """Store the blobs first, then the document; a failure leaves neither, or what `_collect_garbage` removes."""
+        """Store the blobs first, then the document; `_collect_garbage` removes the remains of a failure."""
         name = stored.record.name
         try:
             await self._store.blobs.put(stored.data_key, rows)
@@ -184,7 +182,7 @@ class DatasetStore:
         return (await self._find(name)).record
 
     async def details(self, name: str) -> Details:
-        """Return the names of its labels, how many rows have each, and how many have none known."""
+        """Return the label names, the number of rows of each, and the number of unlabelled rows."""
         stored = await self._find(name)
         try:
             details: Details = json.loads(await blob_bytes(self._store.blobs, stored.details_key))
@@ -258,7 +256,6 @@ class DatasetStore:
 
     async def _collect_garbage(self) -> None:
         """Remove old blobs that no document names."""
-        oldest_ms = time.time_ns() // 1_000_000 - int(ORPHANED_SECONDS * 1_000)
         keys = await self._store.blobs.keys(PREFIX)
         if not keys:
             return
@@ -268,7 +265,7 @@ class DatasetStore:
         ids = {stored.id for stored in known if stored is not None}
         for key in keys:
             id = id_of(key)
-            if id not in ids and ulid.valid(id) and ulid.timestamp_of(id) < oldest_ms:
+            if id not in ids and ulid.valid(id) and is_old(id):
                 await self._store.blobs.delete(key)
 
 

@@ -1,4 +1,4 @@
-"""The child process that folds a log into rows.
+"""Child process that replays a log to extract its rows.
 
 Files: the frames of the log, and the dataset to be written.
 """
@@ -76,13 +76,13 @@ def _no_rows(n_learnt: int) -> str:
     if not n_learnt:
         return "the log has no examples: send updates to the model first"
     return (
-        f"the log has no example of which all labels are known: the {n_learnt:,} learnt have partial labels; send "
+        f"the log has no example with complete labels: the {n_learnt:,} learnt have partial labels; send "
         "examples with all their labels (y as a list), or train from a dataset"
     )
 
 
 class _Log:
-    """The frames of a log, and the model that they begin with.
+    """Frames of a log, and the model at its start.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class _Recorder(NothingLearnt):
         self._is_forgotten = False
 
     def put_into(self, model: OnlineModel) -> OnlineModel:
-        """Put this in the place of the model's learner and measures; return the model."""
+        """Replace the learner and the metrics of the model by this recorder; return the model."""
         model.learner, model.prequential = self, _Unmeasured()
         return model
 

@@ -1,4 +1,4 @@
-"""A dataset made of what an online model has learnt last.
+"""Dataset of the latest examples of an online model.
 
 Only the log knows the examples; which of them were learnt, and in which columns, follows from folding it: entries that
 are refused, repeated or rolled back leave none. So the log is replayed from a state that the history of the model has,
@@ -37,7 +37,7 @@ ATTEMPTS = 3
 """Maximum attempts if the log is trimmed while it is read."""
 
 BYTES_PER_ROW_BYTE = 4
-"""Bytes of the log that are read at most for each byte that a data set may have."""
+"""Bytes of the log that are read at most for each byte that a dataset may have."""
 
 
 class StreamCounts(NamedTuple):
@@ -49,8 +49,8 @@ class StreamCounts(NamedTuple):
     rows : in the dataset; fewer than asked for if the log no longer has, or never had, that number.
     learnt : examples that the model has learnt, and not forgotten by a rollback.
     available : rows that there would be if the log still had all of these.
-    partial : examples left out, among the latest, because some of their labels are not known.
-    rolled_back : examples left out because the model has forgotten them by a rollback since.
+    partial : examples omitted, among the latest, because some of their labels are not known.
+    rolled_back : examples omitted because the model has forgotten them by a rollback since.
     position : of the last log entry that was looked at.
     all_of_log : whether the log has all that was ever in it: the model was made with what older examples had taught.
     """
@@ -68,7 +68,7 @@ class StreamCounts(NamedTuple):
         """Return the description of the rows for people."""
         older = "were learnt before this log began" if self.all_of_log else "are no longer in the log"
         gone = f", older ones {older}" if self.rows < self.available else ""
-        left = f"; {self.partial:,} left out, of which a label is not known" if self.partial else ""
+        left = f"; {self.partial:,} skipped because a label is unknown" if self.partial else ""
         return f"{self.rows:,} of {self.asked:,} asked; {self.learnt:,} were learnt{gone}{left}"
 
 
@@ -106,7 +106,7 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
         raise ModelFollows(model, follow.model)
     limits = read_spec(record.spec).limits
     if limits is not None and limits.hashes:
-        raise InvalidDataset(f"model {model!r} hashes its features, so that what they are called is not known")
+        raise InvalidDataset(f"model {model!r} hashes its features, so their names are unknown")
     failure: Exception | None = None
     for _ in range(ATTEMPTS):
         first, earlier, later = await _beginnings(store, settings, record, last)
@@ -121,11 +121,11 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
                 return counts._replace(all_of_log=begin == _Begin(SEED, 0, 0))
         if not isinstance(failure, LogTrimmed):
             break
-    raise failure or InvalidDataset(f"no snapshot of model {model!r} is intact, so that its log cannot be read")
+    raise failure or InvalidDataset(f"no snapshot of model {model!r} is intact, so its log cannot be read")
 
 
 class _Begin(NamedTuple):
-    """A state that the log can be read from: its position, and the examples and bytes of the log before it."""
+    """State from which the log can be replayed: its position, and the examples and bytes of the log before it."""
 
     position: str
     examples: int
@@ -133,9 +133,9 @@ class _Begin(NamedTuple):
 
 
 async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last: int) -> tuple[list[_Begin], ...]:
-    """Return where the log can be read from: the latest before enough examples, those before, and those after it.
+    """Return the states to replay the log from: the latest with enough examples after it, earlier ones, later ones.
 
-    No more of the log is read than the rows of the largest data set may come from.
+    No more of the log is read than the rows of the largest dataset may come from.
     """
     reader = HistoryReader(record, store)
     begin = await reader.begin()
@@ -160,7 +160,7 @@ async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last:
 async def _folded(
     store: Store, settings: Settings, record: ModelMeta, base: str, last: int, to: Path
 ) -> StreamCounts | None:
-    """Return the rows from one beginning on; None if a snapshot is damaged that is needed for it."""
+    """Return the rows from one start on; None if a required snapshot is damaged."""
     most = settings.max_dataset_bytes
     with (
         await open_in_thread(partial(scratch_file, settings.data_dir)) as log,

@@ -50,7 +50,7 @@ class LastRows:
 
     @property
     def n_skipped(self) -> int:
-        """Number of rows without labels after the first kept row, or of all if none was dropped."""
+        """Number of rows without labels after the first retained row, or in total if none was dropped."""
         return self._skipped - (self._skipped_before[0] if self.n_rows == self._last else 0)
 
     @property
@@ -68,7 +68,7 @@ class LastRows:
     ) -> None:
         """Add a row: its features, its relevant labels (None if some are unknown), and its weight. Raises BadDataset.
 
-        `n_known` labels are known of it, the first ones: where there are more in the end, it is left out after all.
+        `n_known` labels are known of it, the first ones: where there are more in the end, it is omitted after all.
         """
         if relevant is None:
             self._skipped += 1
@@ -84,7 +84,7 @@ class LastRows:
         if len(self._ends) > 2 * self._last + SPARE_ROWS or self._nbytes > 2 * self._most_bytes:
             self._drop()
             if self._nbytes > self._most_bytes:
-                raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: take fewer of them")
+                raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: use fewer rows")
 
     @property
     def _nbytes(self) -> int:
@@ -109,14 +109,14 @@ class LastRows:
         indices: NDArray[np.int32] | None = None,
         vectors: Sequence[tuple[str, int]] = (),
     ) -> Dataset:
-        """Return the last rows of which all labels are known, with the given columns; raise BadDataset as `add`.
+        """Return the last rows with complete labels, with the given columns; raises BadDataset like `add`.
 
         `indices` are the columns there that the columns of the rows added become; None: they stay. `vectors` are the
         fields that are vectors, with their length: each becomes a view, which rows may lack.
         """
         self._drop()
         if self._nbytes > self._most_bytes:
-            raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: take fewer of them")
+            raise BadDataset(f"the rows take more than {self._most_bytes:,} bytes, the limit: use fewer rows")
         relevant = _array(self._relevant, np.int32)
         Y = _csr(np.ones(len(relevant), dtype=np.int8), relevant, self._label_ends, len(labels))
         values, columns = _array(self._values, np.float32), _array(self._columns, np.int32)
@@ -137,7 +137,7 @@ class LastRows:
 
 
 def _with_vectors(data: Dataset, rows: sp.csr_array, vectors: Sequence[tuple[str, int]]) -> Dataset:
-    """Return a data set with a view for each field of vectors, of rows that have them in the columns of `rows`."""
+    """Return a dataset with a view for each field of vectors, of rows that have them in the columns of `rows`."""
     first, views, names, missing = VECTOR_COLUMNS, dict(data.views), dict(data.feature_names), {}
     for field, length in vectors:
         own = sp.csr_array(rows[:, first : first + length])

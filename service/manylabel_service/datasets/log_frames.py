@@ -1,4 +1,4 @@
-"""Snapshots and log entries one after the other in a file."""
+"""Snapshots and log entries in turn in a file."""
 
 import struct
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Facts about a dataset that are known without reading it."""
+"""Metadata of a dataset."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from manylabel_service.storage import StoredModel
 
 
 class DatasetMeta(Documented):
-    """A record describes a dataset."""
+    """Description of a dataset."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -56,13 +56,13 @@ class DatasetDocument(StoredModel):
     def to_bytes(self) -> bytes:
         """Return the value of the document.
 
-        Weights are omitted if there are none, so an older release that shares the store can read the document.
+        Missing weights are omitted, so an older release that shares the store can read the document.
         """
         return self.model_dump_json(exclude=None if self.record.weighted else {"record": {"weighted"}}).encode()
 
     @property
     def data_key(self) -> str:
-        """Return the key of the blob with the dataset as `Dataset.to_bytes` gives it."""
+        """Return the key of the blob with the output of `Dataset.to_bytes`."""
         return data_key(self.id)
 
     @property

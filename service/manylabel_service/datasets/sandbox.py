@@ -71,7 +71,7 @@ async def run(
         async with asyncio.timeout(WORK_SECONDS):
             out, err = await child.communicate(line.encode())
     except TimeoutError:
-        raise InvalidDataset(f"reading it took longer than {WORK_SECONDS:g} s; send less, or simpler rows") from None
+        raise InvalidDataset(f"parsing took longer than {WORK_SECONDS:g} s; send fewer or simpler rows") from None
     finally:
         await child.kill()
     try:
@@ -91,7 +91,7 @@ async def run(
 def checked(report: dict[str, Any]) -> dict[str, Any]:
     """Return the report of a successful child; raise the reported failure."""
     if "full" in report:
-        raise StorageFull(f"the disk of the data directory is full ({report['full']}); make room there")
+        raise StorageFull(f"the disk of the data directory is full ({report['full']}); free space on it")
     if "bad" in report:
         raise InvalidDataset(**report["bad"])
     if "defect" in report:
@@ -102,4 +102,4 @@ def checked(report: dict[str, Any]) -> dict[str, Any]:
 def _failed(tail: str) -> ReaderFailed:
     """Return the error of a reader that failed, after a line in the log."""
     log.error("dataset_reader_failed", tail=tail[-TAIL_CHARACTERS:])
-    return ReaderFailed("the reader of the data failed; the log of the server says more")
+    return ReaderFailed("parsing failed; the log of the server has details")

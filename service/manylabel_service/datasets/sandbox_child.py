@@ -46,7 +46,7 @@ def report_of(handle: Handler, request: dict[str, Any], files: list[IO[bytes]]) 
     except BadDataset as error:
         return {"bad": {"detail": str(error), "line": error.line, "row": error.row, "member": error.member}}
     except MemoryError:
-        return {"bad": {"detail": "reading it takes more memory than a dataset may: send less"}}
+        return {"bad": {"detail": "parsing takes more memory than allowed: send less data"}}
     except OSError as error:
         if error.errno in DISK_FULL:
             return {"full": str(error)}

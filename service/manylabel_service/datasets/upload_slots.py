@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from manylabel_service.errors import NotReady
 
 MAX_UPLOADS = 32
-"""Uploads under way; each has some files open."""
+"""Uploads in progress; each has some files open."""
 PORTION_BYTES = 2**18
 """Bytes after which an upload counts as having made progress."""
 STILL_SECONDS = 2.0
@@ -15,7 +15,7 @@ STILL_SECONDS = 2.0
 
 
 class Upload:
-    """An upload under way.
+    """An upload in progress.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Upload:
 
 
 class UploadSlots:
-    """Limits on the number of uploads in progress, and on their bytes together.
+    """Limits on the number and the total bytes of running uploads.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class UploadSlots:
 
     @contextmanager
     def upload(self) -> Iterator[Upload]:
-        """Reserve capacity for an upload; raise NotReady if there is none and no other upload is idle."""
+        """Reserve capacity for an upload; raises NotReady if it is exhausted and no other upload is idle."""
         if len(self._uploads) >= MAX_UPLOADS and not self._make_room():
-            raise NotReady("as many files are being uploaded as the server takes at a time")
+            raise NotReady("the server has reached its limit of concurrent uploads")
         upload = Upload(self._clock())
         self._uploads.add(upload)
         try:
@@ -62,7 +62,7 @@ class UploadSlots:
         """Count received bytes; raises NotReady if there is no capacity and no other upload is idle."""
         while sum(one.n_bytes for one in self._uploads) + n_bytes > self._max_bytes:
             if not self._make_room(besides=upload):
-                raise NotReady("the uploads under way take all the room on the disk that there is for them")
+                raise NotReady("the running uploads take all the disk space reserved for uploads")
         if (upload.n_bytes + n_bytes) // PORTION_BYTES > upload.n_bytes // PORTION_BYTES:
             upload.moved_at = self._clock()
         upload.n_bytes += n_bytes

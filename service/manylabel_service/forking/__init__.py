@@ -1,4 +1,4 @@
-"""Child processes by way of a fork server: `client` in the process that wants a task done, `server` in the other."""
+"""Child processes started by a fork server: `client` in the requesting process, `server` in the other."""
 
 from manylabel_service.forking.client import CannotStart, Child, ForkServer, start
 

@@ -1,4 +1,4 @@
-"""Start a child process for a task by way of the fork server of this process, which is started on first use."""
+"""Child processes for tasks, started by the fork server of this process, which starts on first use."""
 
 import asyncio
 import atexit
@@ -77,7 +77,7 @@ class ForkServer:
         )
 
     def end(self, process: Process | None = None) -> None:
-        """Kill it, and with it all its children; if a process is given, only if it is that one."""
+        """Kill the fork server with its children; if a process is given, only that one."""
         with self._lock:
             if self._running is None or process not in (None, self._running[0]):
                 return
@@ -161,7 +161,7 @@ class Child:
         return out, err
 
     async def wait(self) -> int:
-        """Return the exit status of a child whose output has ended, or which was killed."""
+        """Return the exit status of a child after its output ended or it was killed."""
         if self.returncode is None:
             facts: dict[str, Any] = {}
             for _ in range(2):

@@ -5,7 +5,7 @@ for a task has them at once. The socket FD brings requests: one line of JSON eac
 the child's standard input, output and error, and the socket for reports; the others belong to the task. A report is a
 line of JSON too: the process id, then the exit status.
 
-`multiprocessing` has a fork server as well. Its client waits without a limit for the answer, so one that hangs would
+`multiprocessing` has a fork server as well. Its client waits without a limit for the response, so one that hangs would
 stop the event loop; it reads requests with pickle; and it hands over neither standard streams nor an exit status
 without a process that waits for it.
 """

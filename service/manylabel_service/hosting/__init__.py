@@ -1,1 +1,1 @@
-"""Hosting of models: code shared by online and trained models, independent of both."""
+"""Code shared by online and trained models, independent of both."""

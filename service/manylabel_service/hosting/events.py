@@ -51,7 +51,7 @@ class Event:
 
 
 class Watched(Protocol):
-    """The state of a model, as far as events are about it."""
+    """Part of the state of a model that events report."""
 
     @property
     def position(self) -> str:
@@ -63,10 +63,6 @@ class Watched(Protocol):
 
 class Events:
     """The events of one model in this process. Nothing is recorded before the first subscription.
-
-    Parameters
-    ----------
-    model : gives its present state.
 
     Attributes
     ----------
@@ -113,7 +109,7 @@ class Events:
         return subscription
 
     def record(self, event: Event) -> None:
-        """Add an event; `notify` lets the subscribers know."""
+        """Add an event; `notify` wakes the subscribers."""
         if self.tap is not None:
             self.tap(event)
         if self._complete_from is None:
@@ -161,7 +157,7 @@ class Events:
         return self._model().position
 
     def measured(self) -> Event | None:
-        """Return the latest measures, made once for all subscribers; None of a model that has none."""
+        """Return the latest metrics, computed once for all subscribers; None without metrics."""
         model = self._model()
         if self._measured is None or self._measured.position != model.position:
             measures = model.measures()
@@ -213,13 +209,13 @@ class Subscription(AsyncIterator[Event]):
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Take no more; a waiting `__anext__` ends."""
+        """Stop the iterator; a waiting `__anext__` ends."""
         self._closed = True
         self._events.leave(self)
         self._wake.set()
 
     def wake(self) -> None:
-        """Go on if there is something to hand out, or to wait for, that this subscriber does not know of yet."""
+        """Continue if there is a new event to return or to wait for."""
         if self._events.closed or self._missed or not self._timed or self._look() is not None:
             self._wake.set()
 

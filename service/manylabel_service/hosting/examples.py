@@ -35,7 +35,7 @@ class Features:
 
     @property
     def n_values(self) -> int:
-        """The number of values, those of vectors included."""
+        """Number of values, including those of vectors."""
         return len(self.values) + (sum(map(len, self.vectors.values())) if self.vectors else 0)
 
     def with_numbers_of_vectors(self) -> "Features":

@@ -1,4 +1,4 @@
-"""Why labels were predicted: explanations of both kinds of models, by the names that features have."""
+"""Explanations of predictions of both kinds of models, by feature names."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -45,7 +45,7 @@ class Explainer:
     Parameters
     ----------
     k : how many features are listed for a label, and how many against it, at most.
-    most_parts : contributions in the answer.
+    most_parts : contributions in the response.
     """
 
     def __init__(self, k: int, most_parts: int) -> None:
@@ -70,12 +70,14 @@ class Explainer:
         try:
             found = find(self._k)
         except NotLinear as error:
-            raise InvalidField(("explain",), f"must be 0 or left out: {NOT_LINEAR}") from error
+            raise InvalidField(("explain",), f"must be 0 or omitted: {NOT_LINEAR}") from error
         except ValueError as error:
             raise InvalidField(("explain",), f"cannot be done: {error}") from error
         self._left -= sum(len(each.features) for each in found)
         if self._left < 0:
-            detail = f"must be smaller, or for fewer examples: an answer has at most {self._most_parts:,} contributions"
+            detail = (
+                f"must be smaller, or send fewer examples: a response has at most {self._most_parts:,} contributions"
+            )
             raise InvalidField(("explain",), detail)
         value_of = _values(x)
         return {

@@ -1,4 +1,4 @@
-"""The life of a model in this process, whatever kind it is: one that learns online, or a trained one."""
+"""Lifecycle of a model in this process, online or trained."""
 
 import time
 from abc import ABC, abstractmethod
@@ -40,12 +40,12 @@ class ModelEvicted(NotReady):
 class ModelLifecycle(Enum):
     """Lifecycle state of a hosted model, which responds to requests in SERVING and STOPPING."""
 
-    RESTORING = "it reads its state from the store"
-    SERVING = "it answers and takes changes"
-    STOPPING = "it answers, but takes no more changes"
-    EVICTED = "it has left the memory; the store has all of it"
+    RESTORING = "it loads its state from the store"
+    SERVING = "it predicts and learns"
+    STOPPING = "it predicts, but accepts no more changes"
+    EVICTED = "evicted from memory; the store has its state"
     DELETED = "the model is deleted, here or elsewhere"
-    FAILED = "its state cannot be restored, or not be trusted"
+    FAILED = "its state cannot be restored, or is damaged"
 
 
 class HostedModel(ABC):
@@ -95,7 +95,7 @@ class HostedModel(ABC):
     @property
     @abstractmethod
     def position(self) -> str:
-        """The position of the last entry of its log that is known here."""
+        """Position of the last log entry known to this process."""
 
     @property
     def log_position(self) -> str:
@@ -109,7 +109,7 @@ class HostedModel(ABC):
 
     @property
     def leads(self) -> bool:
-        """True if it has a log of its own."""
+        """True if it has a separate log."""
         return self.log_record == self.record
 
     @property
@@ -169,7 +169,7 @@ class HostedModel(ABC):
 
     @abstractmethod
     def measures(self) -> dict[str, Any] | None:
-        """Return the prequential metrics; None if there are none now; raise as `status`."""
+        """Return the prequential metrics; None if missing now; raise as `status`."""
 
     @abstractmethod
     async def predict(
@@ -180,7 +180,7 @@ class HostedModel(ABC):
         probabilities: bool = False,
         explainer: Explainer | None = None,
     ) -> PredictResult:
-        """Predict examples in the form of its kind; raise NoProbabilities if it has none.
+        """Predict examples of the model's kind; raises NoProbabilities.
 
         An `explainer` explains the predicted labels, and may raise InvalidField.
         """
@@ -240,12 +240,12 @@ class HostedModel(ABC):
 
     @property
     def failed(self) -> bool:
-        """True if its state cannot be trusted, or had."""
+        """True if the state is damaged or unavailable."""
         return self.state is ModelLifecycle.FAILED
 
     @property
     def incompatible(self) -> str | None:
-        """The code of the error for which another release has to serve it; None if this one can."""
+        """The code of the error for which another release must serve it; None if this one can."""
         return self._incompatible
 
     @property
@@ -259,21 +259,21 @@ class HostedModel(ABC):
         return self.state is ModelLifecycle.SERVING and not (self.waited_for or self.events.subscribers)
 
     def evict(self) -> None:
-        """Leave the memory; requests that have it in hand get ModelEvicted from now on."""
+        """Evict the model; requests that hold it get ModelEvicted."""
         self.end(ModelLifecycle.EVICTED, lambda: ModelEvicted(f"model {self.name!r} is being loaded"))
 
     def fail(self, refusal: ErrorFactory) -> None:
-        """Answer every request with such an error from now on, because the state cannot be trusted."""
+        """Reject all requests with such an error, because the state is damaged."""
         self.end(ModelLifecycle.FAILED, refusal)
 
     def withhold(self, error: IncompatibleRelease) -> None:
-        """Answer every request with such an error from now on: another release has to serve the model."""
+        """Reject all requests with such an error: another release must serve the model."""
         log.error("model_withheld", model=self.name, position=self.position, code=error.code, error=str(error))
         self._incompatible = error.code
         self.fail(lambda: type(error)(error.detail))
 
     def stop_changes(self) -> None:
-        """Take no more changes."""
+        """Reject further changes."""
         if self.state is ModelLifecycle.SERVING:
             self.state = ModelLifecycle.STOPPING
 
@@ -307,7 +307,7 @@ class HostedModel(ABC):
         seconds = self._settings.limits.position_wait_seconds
         if not await self.reach(position, seconds):
             self.check_serving()
-            raise NotReady(f"position {position} of model {self.name!r} was not reached in {seconds:g} s")
+            raise NotReady(f"model {self.name!r} did not reach position {position} within {seconds:g} s")
 
     def handle_error(self, error: Exception) -> ServiceError:
         """Handle an error, and return the error for the waiting requests."""

@@ -7,12 +7,7 @@ from manylabel_service.storage import position_key
 
 
 class PositionWaiters:
-    """Position waiters wait for positions of one model.
-
-    Parameters
-    ----------
-    position : gives where the model is.
-    """
+    """Waiters for positions of one model."""
 
     def __init__(self, position: Callable[[], str]) -> None:
         self._position = position
@@ -43,7 +38,7 @@ class PositionWaiters:
             self._release(lambda key: key <= here)
 
     def give_up(self) -> None:
-        """Let all of them know that the model will not move any more."""
+        """Wake all waiters because the model has stopped."""
         self._release(lambda _: True)
 
     def _release(self, due: Callable[[tuple[int, ...]], bool]) -> None:

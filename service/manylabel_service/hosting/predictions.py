@@ -17,7 +17,7 @@ class Prediction:
 
     `scores` holds, for every label the model knew, its score minus the threshold; a label is in
     `labels` when that is above 0. `probabilities`, of the same labels, and `explanations`, of the labels predicted,
-    only if they were asked for. Where precision is promised, `auto` has the labels that may be applied unseen, `review`
+    only if they were requested. Where precision is promised, `auto` has the labels that may be applied unseen, `review`
     says whether the example needs review, and `decision` has what is needed to count this later.
     """
 

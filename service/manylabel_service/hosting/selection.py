@@ -44,8 +44,8 @@ class Selection:
     ----------
     most : number of labels that `scores` names at most, the best ones.
     always_ranked : whether the best label is always named first; otherwise labels keep their order if all are named.
-    only, unwanted : labels to select from, None for all; labels to leave out.
-    learning : what tells which of the labels named are still being learnt; None if the answer does not tell.
+    only, unwanted : labels to select from, None for all; labels to omit.
+    learning : what returns which of the named labels are still being learnt; None to omit this.
     """
 
     most: int
@@ -56,7 +56,7 @@ class Selection:
     _known: dict[str, bool] = field(default_factory=dict)
 
     def __call__(self, prediction: Prediction) -> tuple[Prediction, int | None]:
-        """Return what is shown of a prediction, and of how many labels `scores` names the best if it names not all."""
+        """Return the selected part of a prediction, and the number of labels if `scores` lists only the best."""
         if self.only is not None or self.unwanted is not None:
             prediction = self._named(prediction)
         n_labels = len(prediction.scores)
@@ -91,7 +91,7 @@ class Selection:
 
 
 def _best(prediction: Prediction, most: int) -> list[int]:
-    """Return the places of the labels with the highest scores, the best first; labels that tie keep their order."""
+    """Return the columns of the labels with the highest scores, best first; ties keep their order."""
     margins = prediction.margins
     places = np.arange(len(margins))
     if len(margins) > most:

@@ -21,7 +21,7 @@ class StoreHealth:
         return silence if self._lost or silence > SILENCE_SECONDS else None
 
     def heard(self) -> bool:
-        """Note a response of the store; return whether it had been unavailable, so that missed changes must be read."""
+        """Note a response of the store; return whether it was unavailable, so that changes may be missing."""
         was_lost = self.stale_seconds is not None
         self._heard_at, self._lost = time.monotonic(), False
         return was_lost

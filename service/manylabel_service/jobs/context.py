@@ -24,7 +24,7 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """Dependencies of everything that works at jobs in one process.
+    """Dependencies of the job components of one process.
 
     `published` is called in this process with the name of a model that has a new version.
     """

@@ -46,7 +46,7 @@ class LeaseLost(Exception):
 
 
 class NotClaimable(Exception):
-    """The task is not queued, or no longer."""
+    """The task is not queued."""
 
 
 class Unchanged(Exception):
@@ -104,7 +104,7 @@ class Line(_Part):
 
 
 class JobDocument(StoredModel):
-    """A record holds one job with all its tasks.
+    """Record of a job with all its tasks.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ class JobDocument(StoredModel):
         """Return the task of this lease; raises LeaseLost."""
         task = self.tasks[number]
         if self.has_ended or task.lease != token:
-            raise LeaseLost(f"task {number} of job {self.id} was taken away")
+            raise LeaseLost(f"task {number} of job {self.id} was reassigned")
         return task
 
     def release(self, number: int, token: str) -> None:
@@ -251,7 +251,7 @@ class JobDocument(StoredModel):
         return [_trial(task) for task in self.tasks if task.stage == "trial" and task.outcome is not None]
 
     def best(self) -> Best | None:
-        """Return the best trial so far, with complete params; of several the first."""
+        """Return the first best trial so far, with complete params."""
         best: Best | None = None
         for task in self.tasks:
             if self.spec.search is None or task.stage != "trial" or task.outcome is None:

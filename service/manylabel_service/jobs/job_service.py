@@ -1,4 +1,4 @@
-"""Jobs are submitted, listed, watched, cancelled and retried."""
+"""Operations on jobs: submit, list, watch, cancel, retry."""
 
 import asyncio
 import secrets
@@ -39,7 +39,7 @@ class JobService:
         self._monitoring: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Look after jobs from now on; the store is open."""
+        """Start monitoring jobs; the store is open."""
         self._monitoring = asyncio.create_task(self._monitor.run(), name="monitor of jobs")
 
     async def stop(self) -> None:
@@ -50,7 +50,7 @@ class JobService:
         await self._runner.stop()
 
     async def submit(self, spec: JobSpec, key: IdempotencyKey | None) -> tuple[Job, bool]:
-        """Queue a job; return it, and whether an earlier request with the same key made it. Raises InvalidJob,
+        """Queue a job; return it, and whether an earlier request with the same key created it. Raises InvalidJob,
         DatasetNotFound, ModelNotFound, ModelIsOnline, LimitExceeded, JobsFull or KeyReused."""
         id = _id_of(key) if key else ulid.make(_now_ms(), secrets.token_bytes(10)).lower()
         if key and (earlier := await self._earlier(id, key)):
@@ -69,7 +69,7 @@ class JobService:
         return record.to_job(), False
 
     async def _earlier(self, id: str, key: IdempotencyKey) -> Job | None:
-        """Return the job that the key has made; raises KeyReused if that was another request."""
+        """Return the job created with the key; raises KeyReused if the request differs."""
         record = await self._job_store.find(id)
         if record is None:
             return None
@@ -78,7 +78,7 @@ class JobService:
         return record.to_job()
 
     async def _made(self, id: str, spec: JobSpec, key: IdempotencyKey | None) -> JobDocument:
-        """Return the document of a valid job, as far as the request can be checked."""
+        """Validate a request, and return the document of the job."""
         await self._limit.check()
         spec = await with_split(self._context, spec)
         checksums = await check(self._context, spec)
@@ -238,6 +238,6 @@ def _now_ms() -> int:
 
 
 def _id_of(key: IdempotencyKey) -> str:
-    """Return the id that an idempotency key gives to a job, so the store itself prevents duplicates."""
+    """Return the job id derived from an idempotency key, so that the store prevents duplicates."""
     digest = blake2b(key.key.encode(), digest_size=16, person=b"jobs").digest()
     return ulid.make(int.from_bytes(digest[:6]), digest[6:]).lower()

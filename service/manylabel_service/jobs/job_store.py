@@ -43,7 +43,7 @@ class JobStore:
     Attributes
     ----------
     jobs : by id. Only `refresh` changes it.
-    damaged : ids of jobs that cannot be read, likewise.
+    damaged : ids of jobs that cannot be read.
     """
 
     def __init__(self, store: Store) -> None:
@@ -130,5 +130,5 @@ class JobStore:
 def _fitting(record: JobDocument) -> JobDocument:
     """Return the job; one that has grown too large fails with a reason."""
     if len(record.to_bytes()) > MAX_DOCUMENT_BYTES:
-        record.give_up("too_large", f"what is to be remembered of the job exceeds {MAX_DOCUMENT_BYTES:,} bytes", now())
+        record.give_up("too_large", f"the stored record of the job exceeds {MAX_DOCUMENT_BYTES:,} bytes", now())
     return record

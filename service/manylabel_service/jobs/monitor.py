@@ -126,7 +126,7 @@ class JobMonitor:
 
 
 class _Heartbeat(NamedTuple):
-    """The last heartbeat of a lease, and for how many seconds there was no other."""
+    """Last heartbeat of a lease, and the seconds since it."""
 
     lease: str | None
     number: int

@@ -100,15 +100,17 @@ def _check_number(spec: JobSpec, n_rows: int, n_labels: int) -> None:
     if isinstance(spec.holdout, float):
         n_held = round(spec.holdout * n_rows)
         if not 0 < n_held < n_rows:
-            raise InvalidJob(("holdout",), f"must leave rows on both sides; of {n_rows} it holds out {n_held}")
+            raise InvalidJob(
+                ("holdout",), f"must leave rows for training and evaluation; it holds out {n_held} of {n_rows}"
+            )
         n_rows -= n_held
         if n_rows < n_labels:
-            detail = f"must leave as many rows to learn from as there are labels, {n_labels:,}; it leaves {n_rows:,}"
+            detail = f"must leave at least as many training rows as labels, {n_labels:,}; it leaves {n_rows:,}"
             raise InvalidJob(("holdout",), detail)
     if spec.search is not None and spec.search.folds > n_rows:
         raise InvalidJob(("search", "folds"), f"must be at most the number of rows, {n_rows}")
     if spec.search is not None and (n_learnt := n_rows - math.ceil(n_rows / spec.search.folds)) < n_labels:
-        detail = f"must leave as many rows to learn from as there are labels, {n_labels:,}; a fold leaves {n_learnt:,}"
+        detail = f"must leave at least as many training rows as labels, {n_labels:,}; a fold leaves {n_learnt:,}"
         raise InvalidJob(("search", "folds"), detail)
 
 
@@ -133,7 +135,7 @@ async def _check_stream(context: JobContext, spec: JobSpec, data: DataOfStream) 
         raise InvalidJob(("data", "stream"), f"must be a model that learns online; {data.stream} is trained by jobs")
     limits = read_spec(record.spec).limits
     if limits is not None and limits.hashes:
-        raise InvalidJob(("data", "stream"), f"must be a model that hashes no features; {data.stream} does")
+        raise InvalidJob(("data", "stream"), f"must be a model without hashed features; {data.stream} does")
 
 
 def plan(spec: JobSpec) -> list[Task]:

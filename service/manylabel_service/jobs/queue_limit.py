@@ -1,4 +1,4 @@
-"""Limit of queued and running jobs, which holds however many servers accept jobs at once."""
+"""Limit of queued and running jobs, enforced over all servers."""
 
 import asyncio
 import time
@@ -40,11 +40,6 @@ class QueueLimit:
     """Admission control for jobs, which counts those that other servers are about to admit.
 
     A server first claims capacity in a document with optimistic concurrency. A claim counts until its job is visible.
-
-    Parameters
-    ----------
-    store, job_store : where the claims and the jobs are.
-    most : jobs that may wait or run.
     """
 
     def __init__(self, store: Store, job_store: JobStore, most: int) -> None:
@@ -58,7 +53,7 @@ class QueueLimit:
 
     @asynccontextmanager
     async def room_for(self, id: str, revision: int = 0) -> AsyncIterator[None]:
-        """Hold room for a job, which is to be added, or changed from this revision, inside; raise `JobsFull`."""
+        """Reserve a slot for a job that is added, or changed from this revision, in this context; raises `JobsFull`."""
         async with self._turn:
             while True:
                 claims = await self._read(id)

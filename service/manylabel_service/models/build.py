@@ -1,4 +1,4 @@
-"""Names the build of this process: two processes of one build learn the same bits.
+"""Identifier of the build of this process: processes of one build compute identical states.
 
 The parts of the host that learning can depend on are in the digest:
 

@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 class Eviction:
-    """Decides which replicas leave the memory.
+    """Selects the replicas to evict.
 
     Nothing is lost by it: the state is in the log, and a last snapshot makes the way back short.
 

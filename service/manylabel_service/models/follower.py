@@ -28,14 +28,7 @@ log = structlog.get_logger()
 
 
 class Follower:
-    """Watcher that wakes the models whose log has grown.
-
-    Parameters
-    ----------
-    store : to wait in.
-    store_health : told whether the store answers.
-    replicas : gives those to follow.
-    """
+    """Watcher that wakes the models whose log has grown."""
 
     def __init__(self, store: Store, store_health: StoreHealth, replicas: Callable[[], Iterable[HostedModel]]) -> None:
         self._store = store
@@ -53,7 +46,7 @@ class Follower:
             except StorageUnavailable as error:
                 self._store_health.lost()
                 if not self._told:
-                    log.warning("store_unavailable", error=str(error), action="predictions go on; trying again")
+                    log.warning("store_unavailable", error=str(error), action="predictions continue; retrying")
                 self._told = True
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, BACKOFF_SECONDS[1])

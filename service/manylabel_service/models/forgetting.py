@@ -1,7 +1,6 @@
 """Forgetting of examples: a successor of the model that never saw them takes its place; receipts say what was done."""
 
 import asyncio
-import secrets
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms, rfc3339
@@ -69,7 +68,7 @@ async def ended_receipt(
 
 
 class Forgetter:
-    """Forgets examples of the models of one store, and keeps the receipts.
+    """Forgets examples of the models of one store, and stores the receipts.
 
     Parameters
     ----------
@@ -95,7 +94,7 @@ class Forgetter:
         """
         name, record = replica.name, replica.record
         await self._check_alone(record)
-        id = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES))
+        id = ulid.new()
         receipt = Receipt(id=id, created=rfc3339(now_ms()), key_id=key_id)
         await self._successions.begin(record, receipt, lambda id: ForgetRunning(name, id))
         self._successions.work(name, receipt, self._forget(replica, selection, receipt))
@@ -103,7 +102,7 @@ class Forgetter:
 
     async def receipts(self, name: str) -> tuple[Receipt, ...]:
         """Return the receipts of a model, the latest last; raise StorageUnavailable, DocumentDamaged."""
-        return (await self._successions.lineages.find(name)).lineage.receipts
+        return (await self._successions.lineages.find(name)).receipts
 
     async def receipt(self, name: str, id: str) -> Receipt:
         """Return a receipt; raise ReceiptNotFound, or as `receipts`."""

@@ -1,4 +1,4 @@
-"""An online model that begins as a version predicts, and learns from there."""
+"""Online model initialised from a version of a trained model."""
 
 from typing import Any
 
@@ -7,7 +7,6 @@ from manylabel_core.index_columns import IndexColumns
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import CannotInitialise, VersionDamaged
 from manylabel_service.online.spec.limits import UNLIMITED, ModelLimits
-from manylabel_service.online.spec.params import FaltParams
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.label_details import DetailsOfLabels
 from manylabel_service.online.state.model import OnlineModel
@@ -52,7 +51,7 @@ def warm_start(
         if leaves_text:
             spec = ModelSpec.model_validate({**spec.model_dump(), "text": contents.text.to_json()})
         elif spec.text is None or spec.text.settings() != contents.text:
-            raise CannotInitialise(("text",), "must be left out, or as in the trained model")
+            raise CannotInitialise(("text",), "must be omitted or equal to that of the trained model")
     _check_kind(spec, estimator, contents)
     (features,) = contents.features.values()
     _check_columns(spec, features, contents.labels)
@@ -61,7 +60,7 @@ def warm_start(
     try:
         learner = FALT.from_linear(estimator, **spec.params.model_dump(), scaling=spec.scaling, missing=spec.missing)
     except ValueError as error:
-        raise CannotInitialise(("init_from",), f"cannot be gone on from: {error}") from error
+        raise CannotInitialise(("init_from",), f"cannot be continued: {error}") from error
     model = OnlineModel(spec)
     model.learner.restore(learner.state())
     model.scaled_before = 0 if estimator.scaling_ is None else int(estimator.scaling_.arrays()["scaling.count"][0])
@@ -73,7 +72,7 @@ def warm_start(
 
 
 def _check_kind(spec: ModelSpec, estimator: Any, contents: ModelArtifact) -> None:
-    if not isinstance(spec.params, FaltParams):
+    if spec.algorithm != "falt":
         raise CannotInitialise(("algorithm",), f"must be falt to go on from a trained model, not {spec.algorithm}")
     if takes_views(estimator):
         raise CannotInitialise(
@@ -91,7 +90,7 @@ def _check_kind(spec: ModelSpec, estimator: Any, contents: ModelArtifact) -> Non
         allowed = "auto, as in the trained model" if name == "auto" else "none or unit: the trained model has none"
         raise CannotInitialise(("scaling",), f"must be {allowed}")
     intercept = getattr(estimator, "intercept_", None)
-    if not spec.params.fit_intercept and intercept is not None and intercept.any():
+    if not spec.params.model_dump()["fit_intercept"] and intercept is not None and intercept.any():
         raise CannotInitialise(("params", "fit_intercept"), "must be true: the trained model has intercepts")
 
 
@@ -103,15 +102,15 @@ def _scaling_of(estimator: Any) -> str:
 def _check_columns(spec: ModelSpec, features: tuple[str, ...] | int, labels: tuple[str, ...]) -> None:
     if spec.features is not None and spec.features != (features if isinstance(features, int) else list(features)):
         due = f"the number of columns, {features}" if isinstance(features, int) else "its names in their order"
-        raise CannotInitialise(("features",), f"must be null or as in the trained model: {due}")
+        raise CannotInitialise(("features",), f"must be null or those of the trained model: {due}")
     if spec.labels is not None and tuple(spec.labels) != labels:
-        raise CannotInitialise(("labels",), "must be null or as in the trained model: its names in their order")
+        raise CannotInitialise(("labels",), "must be null or those of the trained model, in their order")
 
 
 def _check_limits(limits: ModelLimits, n_features: int, n_labels: int) -> None:
     if limits.hashes:
         path = ("limits", "features", "policy")
-        raise CannotInitialise(path, "must be reject or ignore: the trained model knows its features one by one")
+        raise CannotInitialise(path, "must be reject or ignore: the features of the trained model have names")
     for kind, limit, n_columns in (("features", limits.features, n_features), ("labels", limits.labels, n_labels)):
         if limit is not None and limit.most < n_columns:
             raise CannotInitialise(
@@ -120,7 +119,7 @@ def _check_limits(limits: ModelLimits, n_features: int, n_labels: int) -> None:
 
 
 def _name_columns(model: OnlineModel, features: tuple[str, ...] | int) -> None:
-    """Set the input kind and columns of examples as if they had been learnt; more columns may follow."""
+    """Set the input kind and the first columns as if examples had been learnt."""
     arrays, layout = model.features.state()
     if isinstance(features, int):
         layout = {**layout, "kind": "numbered", "size": features}

@@ -31,19 +31,18 @@ class Listing:
         self._settings = settings
         self._resident = resident
 
-    async def statuses(self, of_interest: Callable[[str], bool]) -> tuple[list[dict[str, Any]], list[str]]:
+    async def statuses(
+        self, of_interest: Callable[[str], bool], leader: str | None = None
+    ) -> tuple[list[dict[str, Any]], list[str]]:
         """List the selected models by name with their status; for models not in memory, with their spec.
 
-        Returns the names of damaged ones too.
-
-        Raises
-        ------
-        StorageUnavailable
+        With a `leader`, only that model and its followers. Returns the names of damaged ones too. Raises
+        StorageUnavailable.
         """
         statuses, damaged = [], []
         async for record in in_slices(sorted(await self._store.models.all(), key=lambda record: record.name)):
             hosted = self._resident.get(record.name)
-            if not of_interest(record.name):
+            if not of_interest(record.name) or (leader not in (None, record.name, _leader_of(record))):
                 continue
             if hosted is not None and hosted.record == record and hosted.serving:
                 statuses.append({**hosted.status(), "loaded": True})
@@ -94,7 +93,7 @@ class Listing:
         return {name for name, hosted in self._resident.items() if hosted.serving}
 
     def described(self, record: ModelMeta) -> dict[str, Any]:
-        """Return what the list shows of a model that is not in memory; raise as `read_spec`."""
+        """Return the list entry of a model that is not in memory; raises like `read_spec`."""
         spec, follow = read_spec(record.spec), follow_of(record.spec)
         if isinstance(spec, TrainedSpec):
             return {"name": spec.name, "algorithm": spec.algorithm, "loaded": False}
@@ -104,3 +103,9 @@ class Listing:
             "durability": spec.durability or self._settings.durability,
             "loaded": False,
         }
+
+
+def _leader_of(record: ModelMeta) -> str | None:
+    """Return the name of the model that a model follows."""
+    follow = None if record.damaged else follow_of(record.spec)
+    return None if follow is None else follow.model

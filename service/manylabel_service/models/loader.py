@@ -56,7 +56,6 @@ class ModelLoader:
 
 
 def _look_at(task: asyncio.Task[HostedModel]) -> None:
-    """Mark the error of a load as retrieved: waiting requests have seen it, and after all of them left it is not
-    needed."""
+    """Mark the error of a load as retrieved, in case all waiting requests were cancelled."""
     if not task.cancelled():
         task.exception()

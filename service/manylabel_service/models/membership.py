@@ -1,6 +1,6 @@
 """Processes that share a store, their releases, and the resulting cluster version.
 
-Each replica describes itself in a document of its own, and writes it again every `HEARTBEAT_SECONDS`. One that was not
+Each replica describes itself in a separate document, and writes it again every `HEARTBEAT_SECONDS`. One that was not
 written for `EXPIRY_SECONDS` is removed: its process has died, or hangs. Clocks of other machines are not asked, and the
 time does not count during which the store was gone.
 
@@ -64,7 +64,7 @@ class Member(StoredModel):
     models: dict[str, str] = Field(default_factory=dict)
     """The models in memory, and the positions of their logs that they are at."""
     withheld: dict[str, str] = Field(default_factory=dict)
-    """Models that another release has to serve, with the error code."""
+    """Models that another release must serve, with the error code."""
     asks: dict[str, int] = Field(default_factory=dict)
     """The models, and their incarnations, of which it needs a snapshot to compare with."""
 
@@ -142,7 +142,7 @@ class Membership:
 
     @property
     def leads(self) -> bool:
-        """True for the server that has been ready longest, which does what one server has to do for all.
+        """True for the server that has been ready longest, which does what one server must do for all.
 
         Two servers may both lead for some seconds, if one of them has hung.
         """
@@ -167,7 +167,7 @@ class Membership:
             raise
 
     async def leave(self) -> None:
-        """Take part no longer."""
+        """Leave the group."""
         if self._own.revision:
             self._own.at(0)
             with suppress(StorageError):  # it is removed when it expires
@@ -178,7 +178,7 @@ class Membership:
         self._wake.set()
 
     async def run(self) -> None:
-        """Send heartbeats and look after the versions in use, until cancelled."""
+        """Send heartbeats and update the versions in use, until cancelled."""
         while self._shared and self.refusal is None:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HEARTBEAT_SECONDS):

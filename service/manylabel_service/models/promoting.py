@@ -40,7 +40,7 @@ class Promoter:
         """
         if key is None:
             return None
-        for promotion in (await self._successions.lineages.find(leader)).lineage.promotions:
+        for promotion in (await self._successions.lineages.find(leader)).promotions:
             if promotion.key == key.key and promotion.status != "failed":
                 if (promotion.follower, promotion.digest) != (follower, key.digest.hex()):
                     raise KeyReused(key.key)
@@ -80,7 +80,7 @@ class Promoter:
             if not task.cancelled():
                 raise
             raise NotReady("the server is stopping") from None
-        ended = (await self._successions.lineages.find(leader.name)).lineage.promotions
+        ended = (await self._successions.lineages.find(leader.name)).promotions
         if done := next((each for each in ended if each.id == promotion.id and each.status == "done"), None):
             return done
         if isinstance(error, ReplayDiffers):

@@ -141,7 +141,7 @@ class Registry:
         except StorageUnavailable as error:
             await self._store.models.find(record.name)  # if that fails too, it is not for this model
             log.warning(
-                "model_restore_failed", model=record.name, error=str(error), action="trying again when asked for"
+                "model_restore_failed", model=record.name, error=str(error), action="retried on the next request"
             )
 
     async def _restored(self, record: ModelMeta) -> HostedModel:
@@ -179,7 +179,7 @@ class Registry:
             membership.ask_no_more(record)
 
     async def stop(self) -> None:
-        """Finish pending requests, then take last snapshots one after the other, each as large as its model."""
+        """Finish pending requests, then take the last snapshots one at a time."""
         self.ready = False
         for replica in self.resident():
             replica.stop_changes()
@@ -307,21 +307,20 @@ class Registry:
             self._forget(replica)
         return record == replica.record
 
-    async def list(self, of_interest: Callable[[str], bool] = lambda _: True) -> tuple[list[dict[str, Any]], list[str]]:
+    async def list(
+        self, of_interest: Callable[[str], bool] = lambda _: True, leader: str | None = None
+    ) -> tuple[list[dict[str, Any]], list[str]]:
         """List models by name with their status; for models not in memory, with their spec.
 
-        Returns the names of damaged ones too.
+        Returns the names of damaged ones too. Raises NotReady or StorageUnavailable.
 
         Parameters
         ----------
         of_interest : returns whether a model of this name is listed.
-
-        Raises
-        ------
-        NotReady, StorageUnavailable
+        leader : the model of this name and its followers are listed only; None: all models.
         """
         self.require_ready()
-        return await self._listing.statuses(of_interest)
+        return await self._listing.statuses(of_interest, leader)
 
     async def existing(self, names: Set[str]) -> set[str]:
         """Return the names that belong to existing models; all names if the store does not respond soon."""
@@ -339,13 +338,10 @@ class Registry:
     async def create(
         self, spec: ModelSpec, state: OnlineModel | None = None, follow: Follow | None = None
     ) -> HostedModel:
-        """Create a model, ready to learn; a given state is consumed and continued.
+        """Create a model that is ready to learn, continuing a given state.
 
-        A model that follows another may still be catching up when it is returned.
-
-        Raises
-        ------
-        NotReady, ModelExists, LimitExceeded, DurabilityUnavailable, StorageError
+        A model that follows another may still be catching up when it is returned. Raises NotReady, ModelExists,
+        LimitExceeded, DurabilityUnavailable or StorageError.
         """
         self.require_ready()
         durability = spec.durability or self._settings.durability
@@ -411,23 +407,19 @@ class Registry:
         return stored_spec(spec, self.in_use.versions.replay_version)
 
     def described(self, replica: HostedModel) -> dict[str, Any]:
-        """Return what the list shows of a model that does not serve yet."""
+        """Return the list entry of a model that does not serve yet."""
         return self._listing.described(replica.record)
 
     async def followers(self, name: str) -> Sequence[str]:
-        """Return the names of the models that follow a model, in the order of their creation.
-
-        Raises
-        ------
-        ModelNotFound, StorageError
-        """
+        """Return the names of the models that follow a model, in the order of their creation. Raises ModelNotFound or
+        StorageError."""
         record = await self._store.models.find(name)
         if record is None:
             raise ModelNotFound(name)
         return [each.name for each in followers_of(record, await self._store.models.all())]
 
     async def promote(self, name: str, key: IdempotencyKey | None, key_id: str | None) -> tuple[Promotion, bool]:
-        """Have a follower take the place of its leader; return also whether a request with the key has done it before.
+        """Replace a leader by its follower; return also whether an earlier request with the key did it.
 
         Raises
         ------
@@ -437,7 +429,7 @@ class Registry:
             The follower has not caught up yet.
         ModelNotFound, ModelIsOnline, KeyInFlight, KeyReused, StorageError
         """
-        follower = await self.get(name)
+        follower = await self._current(name)
         follow = follower.follow if isinstance(follower, Replica) else None
         if not isinstance(follower, Replica) or follow is None:
             raise ModelIsOnline(name)
@@ -450,12 +442,20 @@ class Registry:
         if follow.until is not None or follow.until_ms is not None:
             raise NotPromotable(name, f"it learns the log of {follow.model!r} up to a position or time only")
         try:
-            leader = await self.get(follow.model)
+            leader = await self._current(follow.model)
         except ModelNotFound as error:
             raise NotPromotable(name, f"model {follow.model!r} was deleted") from error
         if not isinstance(leader, Replica) or leader.record.incarnation != follow.incarnation:
             raise NotPromotable(name, f"model {follow.model!r} was deleted, and another has its name")
         return await self._promoter.promote(leader, follower, key, key_id), False
+
+    async def _current(self, name: str) -> HostedModel:
+        """Return a model as the store has it: another process may have replaced it just now."""
+        model = await self.get(name)
+        if await self._store.models.find(name) == model.record:
+            return model
+        model.handle_error(ModelGone(name, model.record.incarnation))
+        return await self.get(name)
 
     async def delete(self, name: str, with_followers: bool = False) -> None:
         """Delete a model with its log and its snapshots, and the models that follow it.
@@ -573,7 +573,7 @@ class Registry:
         replica.evict()
 
     def _replaced(self, record: ModelMeta) -> None:
-        """Let a model go that another has taken the place of; requests that wait are answered by the other."""
+        """Release a replaced model; waiting requests use its successor."""
         replica = self._replicas.get(record.name)
         if replica is not None and replica.record.incarnation == record.incarnation:
             replica.handle_error(ModelGone(record.name, record.incarnation))

@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import ModelGone, ServiceError, StorageUnavailable
+from manylabel_service.errors import ModelGone, RevisionConflict, ServiceError, StorageUnavailable
 from manylabel_service.models.membership import Membership
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import (
@@ -69,7 +69,7 @@ class Successions:
 
     async def is_same(self, name: str, one: int, other: int) -> bool:
         """Return whether two incarnations are of one model, which was replaced in between."""
-        return {one, other} <= {*(await self.lineages.find(name)).lineage.incarnations}
+        return {one, other} <= {*(await self.lineages.find(name)).incarnations}
 
     async def delete(self, name: str) -> None:
         """Remove the lineage of a model that was deleted."""
@@ -82,19 +82,20 @@ class Successions:
 
         Parameters
         ----------
-        busy : makes the error that is raised if another change, with an id, is under way.
+        busy : makes the error that is raised if another change, with an id, is running.
         """
         while True:
             found = await self.lineages.find(record.name)
-            if (running := found.lineage.running) is not None:
-                if self._is_owned(found.lineage):
+            if (running := found.running) is not None:
+                if self._is_owned(found):
                     raise busy(running.id)
                 await self.recover(record.name)
                 continue
             owned = {"owner": self._membership.id, "incarnation": record.incarnation, "successions": ()}
-            incarnations = found.lineage.incarnations or (record.incarnation,)
-            lineage = found.lineage.with_change(change).model_copy(update={**owned, "incarnations": incarnations})
-            if await self.lineages.put(record.name, found, lineage):
+            incarnations = found.incarnations or (record.incarnation,)
+            lineage = found.with_change(change).model_copy(update={**owned, "incarnations": incarnations})
+            with suppress(RevisionConflict):
+                await self.lineages.put(record.name, lineage, urgent=True)
                 return
 
     def work(self, name: str, change: Change, working: Coroutine[Any, Any, None]) -> _Work:
@@ -137,7 +138,7 @@ class Successions:
             fields = {"successions": noted, "incarnations": incarnations}
             return lineage.with_change(change).model_copy(update=fields)
 
-        await self.lineages.change(name, noting)
+        await self.lineages.update(name, noting)
 
     async def check_state(self, replica: Replica, position: str, checksum: str, format_version: int) -> None:
         """Raise ReplayDiffers unless a model that serves has the state that its history gives."""
@@ -188,21 +189,21 @@ class Successions:
             rest = {"owner": None, "incarnation": None, "successions": ()}
             return lineage.with_change(ended).model_copy(update=rest)
 
-        await self.lineages.change(name, ending)
+        await self.lineages.update(name, ending)
         log.info("replacement_ended", model=name, change=change.id, status=status)
 
     # -- when something is wrong ------------------------------------------------------------------
 
     async def run(self) -> None:
-        """End what owners that are gone have left, until cancelled."""
+        """Complete the requests of dead owners, until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(POLL_SECONDS)
 
     async def look(self) -> None:
-        """End once what owners that are gone have left."""
+        """Complete the requests of dead owners once."""
         with suppress(StorageUnavailable):
-            for name, lineage in (await self.lineages.all()).items():
+            for name, lineage in (await self.lineages.intact()).items():
                 if lineage.running is not None and not self._is_owned(lineage):
                     try:
                         await self.recover(name)
@@ -212,7 +213,7 @@ class Successions:
                         log.exception("recovery_failed", model=name)
 
     async def stop(self) -> None:
-        """Give up what is under way here."""
+        """Abort the changes running here."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -222,7 +223,7 @@ class Successions:
         return lineage.owner in {member.id for member in self._membership.members}
 
     async def _recovered(self, name: str, reason: str) -> None:
-        """End what is under way as soon as the store can be reached."""
+        """Complete the running request as soon as the store is reachable."""
         pause = 0.1
         while True:
             try:
@@ -234,13 +235,13 @@ class Successions:
                 return
 
     async def recover(self, name: str, reason: str = "the server that worked on it has ended") -> None:
-        """End what is under way: if the successor has the name, what is left to do; else it has failed.
+        """Complete the running change if the successor has the name; else mark it as failed.
 
         Raises
         ------
         StorageUnavailable, DocumentDamaged
         """
-        lineage = (await self.lineages.find(name)).lineage
+        lineage = await self.lineages.find(name)
         if (change := lineage.running) is None or lineage.incarnation is None:
             return
         staged = [ModelMeta(each.name, each.successor, b"") for each in lineage.successions]

@@ -1,4 +1,4 @@
-"""Kept predictions without labels: whose truth would teach the model most.
+"""Selection of the stored predictions whose labels would teach the model most.
 
 Uncertain is an example with a label whose log-odds are close to its cut: `uncertainty` is 1 where the model may as well
 say the opposite of that label, and falls to 0 the surer it is of each. Labels that it has hardly seen do not count:
@@ -54,7 +54,7 @@ class RankedPredictions:
 
 
 def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how uncertain a model is of examples, 0 to 1; 1 for all while it knows no label.
+    """Return the uncertainty of examples, 0 to 1; 1 if the model has no label.
 
     Parameters
     ----------

@@ -56,13 +56,13 @@ SEALED_POLL_SECONDS = 0.05
 """Seconds for which a log that is being replaced is waited for, and between two looks."""
 
 PAGE = 500
-"""Kept predictions that are read at a time, where many are looked through."""
+"""Stored predictions that are read at a time, where many are looked through."""
 
 NO_FEATURES = Features(None, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
 
 
 class PredictionStore:
-    """The predictions of one model that wait for their labels.
+    """Stored predictions of one model that wait for their labels.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class PredictionStore:
     async def newest(
         self, wanted: Callable[[str], bool], most: int, since_ms: int = -1, until_ms: int = MAX_MS
     ) -> AsyncIterator[list[tuple[str, StoredPrediction]]]:
-        """Yield the kept predictions whose ids are wanted, `most` at most, the newest first, some at a time. Raises
+        """Yield the requested stored predictions, at most `most`, newest first, in batches. Raises
         StorageUnavailable or ModelGone.
 
         Those alone that were made after `since_ms` and not after `until_ms`, in milliseconds of Unix time.
@@ -183,7 +183,7 @@ def _in_columns(
 
 
 def encode_kept(kept: StoredPrediction) -> bytes:
-    """Return a kept prediction as bytes."""
+    """Return a stored prediction as bytes."""
     x, scores, answered, record, decision = kept
     indices = None if x.indices is None else x.indices.astype("<i4", copy=False).tobytes()
     values = x.values.astype("<f4", copy=False).tobytes()
@@ -206,4 +206,4 @@ def decode_kept(packed: bytes) -> StoredPrediction:
         by = None if answered is None else ServedBy(int(answered[0]), tuple(answered[1]))
         return StoredPrediction(x, np.frombuffer(scores, dtype="<f8"), by, record, read_decision(decision))
     except (TypeError, msgpack.UnpackException) as error:
-        raise ValueError(f"the kept prediction is damaged: {error}") from error
+        raise ValueError(f"the stored prediction is damaged: {error}") from error

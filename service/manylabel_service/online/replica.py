@@ -95,7 +95,7 @@ from manylabel_service.storage import (
 T = TypeVar("T")
 
 ALIKE_AMONG = 20
-"""Times as many candidates as are wanted are looked at for what is alike."""
+"""Times as many candidates as are wanted are examined for what is alike."""
 
 
 class Replica(HostedModel):
@@ -111,7 +111,7 @@ class Replica(HostedModel):
 
     Attributes
     ----------
-    follow : the log of another model that it learns from; None: it has a log of its own.
+    follow : the log of another model that it learns from; None: it has a separate log.
     """
 
     _answered = (DurabilityUnavailable, LogTrimmed, LogLost)
@@ -172,7 +172,7 @@ class Replica(HostedModel):
 
     @property
     def weighed_at(self) -> str:
-        """Position at which `nbytes` holds: the current one."""
+        """Current position, at which `nbytes` was computed."""
         return self._applier.model.position
 
     @property
@@ -272,7 +272,7 @@ class Replica(HostedModel):
         if self.follow is None:
             super().start()
         else:
-            self._refusal = lambda: NotReady(f"model {self.name!r} has caught up to position {self.position} only")
+            self._refusal = lambda: NotReady(f"model {self.name!r} has only reached position {self.position}")
         self._applier.start()
 
     @property
@@ -318,12 +318,7 @@ class Replica(HostedModel):
         return await self._applier.reach(position, seconds)
 
     async def cover(self) -> bool:
-        """Ensure that a snapshot is up to date; return whether one is.
-
-        Raises
-        ------
-        NotReady, StorageError, ModelGone
-        """
+        """Ensure that a snapshot is up to date; return whether one is. Raises NotReady, StorageError or ModelGone."""
         if not await self.snapshotter.covers(self.model.position):
             await self.take_snapshot()
         return self.model.position == self.snapshotter.covered
@@ -365,18 +360,15 @@ class Replica(HostedModel):
         probabilities: bool = False,
         explainer: Explainer | None = None,
     ) -> PredictResult:
-        """Predict without learning; a long batch yields to other requests between slices.
+        """Predict without learning; a long batch yields to other requests between slices. Raises NotReady,
+        InvalidExample, NoProbabilities or InvalidField.
 
         Parameters
         ----------
         xs : examples.
-        at_least : a position that the answer must not be older than; waited for, within limits.
+        at_least : a position that the response must not be older than; waited for, within limits.
         probabilities : whether to answer them too.
         explainer : says why the labels were predicted.
-
-        Raises
-        ------
-        NotReady, InvalidExample, NoProbabilities, InvalidField
         """
         self.check_serving()
         if probabilities:
@@ -442,7 +434,7 @@ class Replica(HostedModel):
         if version is not None:
             await self._prediction_store.put_answers(ids, predictions, version)
             return
-        # Predictions that leave out hidden labels are kept with the columns of the labels they have.
+        # Predictions that omit hidden labels are kept with the columns of the labels they have.
         columns_of = self.model.labels.lookup if self.model.hidden else None
         await self._prediction_store.put(ids, xs, predictions, columns_of, records)
 
@@ -458,7 +450,7 @@ class Replica(HostedModel):
         return await self._prediction_store.get(ids)
 
     async def label_next(self, limit: int, order: str) -> RankedPredictions:
-        """Return stored predictions without labels.
+        """Return stored predictions without labels. Raises NotReady, StorageUnavailable or ModelGone.
 
         Parameters
         ----------
@@ -467,10 +459,6 @@ class Replica(HostedModel):
             need review by the decision that was served, the most uncertain first.
 
         Compared are the newest, `max_ranked_predictions` at most.
-
-        Raises
-        ------
-        NotReady, StorageUnavailable, ModelGone
         """
         self.check_serving()
         by_uncertainty = order != "newest"
@@ -492,16 +480,13 @@ class Replica(HostedModel):
         """Return unlabelled stored predictions that need review, most uncertain first, with ids.
 
         If the model promises a precision, a prediction needs review by the decision that was served, as in the order
-        "review" of `label_next`. Compared are the newest of a time, `max_ranked_predictions` at most.
+        "review" of `label_next`. Compared are the newest of a time, `max_ranked_predictions` at most. Raises NotReady,
+        StorageUnavailable or ModelGone.
 
         Parameters
         ----------
         since_ms, until_ms : of their time, in milliseconds of Unix time; without the first, with the second.
         least : uncertainty, 0 to 1, from which a prediction needs review if the model promises no precision.
-
-        Raises
-        ------
-        NotReady, StorageUnavailable, ModelGone
         """
         self.check_serving()
         found: list[tuple[float, str]] = []
@@ -567,12 +552,12 @@ class Replica(HostedModel):
         key : of the request; a retry is answered as the first was.
         want_predictions : whether to answer what was predicted for each example just before it was learnt.
         want_probabilities : whether to answer, with them, the probabilities just before.
-        prediction_ids : of the kept predictions that the examples are the truth of; none is told a label twice.
+        prediction_ids : of the stored predictions that the examples are the truth of; none is told a label twice.
         served : the scores that were answered then, of each, as `StoredPrediction` has them.
         answered : by which version of a trained model, of each.
         decisions : that were served then, of each, where precision was promised.
         stream : where the examples stand in a stream; lines learnt before are skipped.
-        refuse_each : whether examples are refused one by one, and the others learnt; the answer has the errors then.
+        refuse_each : whether examples are refused one by one, and the others learnt; the response has the errors then.
         deadline : time.monotonic() at which the update is refused if those before it are not done; without one it
             waits for as long as it takes.
 
@@ -629,7 +614,7 @@ class Replica(HostedModel):
         with self._keys.hold(key):
             rollback = Rollback(await self._kept_state(to), self.durability, key)
             self.check_changeable()
-            outcome = await self.queue.put(rollback, self._encoded(rollback), None)
+            outcome = await self._appended(rollback)
         self.snapshot_soon()
         return self._answer(outcome)
 
@@ -657,73 +642,51 @@ class Replica(HostedModel):
     ) -> UpdateResult:
         """Rename a label to `to`, merge it into that (`merges`), or retire it (`to` is None), as an entry of the log.
 
-        With `paused`, pause the label (True) or resume it (False).
-
-        Raises
-        ------
-        LabelNotFound, LabelExists, LabelsDeclared, LimitExceeded
-        NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable, ModelGone
+        With `paused`, pause the label (True) or resume it (False). Raises LabelNotFound, LabelExists, LabelsDeclared,
+        LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone.
         """
-        self.check_changeable()
-        if (earlier := await self.replayed(key)) is not None:
-            return earlier
-        with self._keys.hold(key):
-            relabel = Relabel(label, to, self.durability, key, merges, paused)
-            return self._answer(await self.queue.put(relabel, self._encoded(relabel), None))
+        return await self._change(key, lambda: Relabel(label, to, self.durability, key, merges, paused))
 
     async def describe(self, edits: Mapping[str, Edit], key: IdempotencyKey | None = None) -> UpdateResult:
-        """Change titles, descriptions and URIs of labels, and declare new labels, as an entry of the log.
+        """Change titles, descriptions and URIs of labels, and declare new labels, as an entry of the log. Raises
+        LabelNotFound, LabelExists, InvalidField, LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull,
+        StorageUnavailable or ModelGone."""
 
-        Raises
-        ------
-        LabelNotFound, LabelExists, InvalidField, LimitExceeded
-        NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable, ModelGone
-        """
-        self.check_changeable()
-        if (earlier := await self.replayed(key)) is not None:
-            return earlier
-        with self._keys.hold(key):
+        def checked() -> Describe:
             self._admission.check_described(self.model, edits)
-            describe = Describe(edits, self.durability, key)
-            return self._answer(await self.queue.put(describe, self._encoded(describe), None))
+            return Describe(edits, self.durability, key)
+
+        return await self._change(key, checked)
 
     async def regroup(
         self, groups: Sequence[Group], parents: Mapping[str, str], key: IdempotencyKey | None = None
     ) -> UpdateResult:
-        """Replace the groups and parents of labels, and declare new labels, as an entry of the log.
+        """Replace the groups and parents of labels, and declare new labels, as an entry of the log. Raises
+        InvalidField, LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone."""
 
-        Raises
-        ------
-        InvalidField, LimitExceeded
-        NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable, ModelGone
-        """
-        self.check_changeable()
-        if (earlier := await self.replayed(key)) is not None:
-            return earlier
-        label_groups.check_written(groups, parents)
-        with self._keys.hold(key):
+        def checked() -> Regroup:
+            label_groups.check_written(groups, parents)
             names = dict.fromkeys(label for label, _ in label_groups.places(groups, parents))
             self._admission.check_declared(self.model, names, label_groups.nbytes_of(len(names)))
-            regroup = Regroup(tuple(groups), parents, self.durability, key)
-            return self._answer(await self.queue.put(regroup, self._encoded(regroup), None))
+            return Regroup(tuple(groups), parents, self.durability, key)
+
+        return await self._change(key, checked)
 
     async def set_promise(self, target: Target | None, key: IdempotencyKey | None = None) -> UpdateResult:
-        """Promise a precision from this entry of the log on; None ends the promise.
+        """Promise a precision from this entry of the log on; None ends the promise. Raises InvalidField, NotReady,
+        KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone."""
+        return await self._change(key, lambda: SetPromise(target, self.durability, key))
 
-        Raises
-        ------
-        InvalidField
-        NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable, ModelGone
-        """
+    async def _change(self, key: IdempotencyKey | None, checked: Callable[[], Control]) -> UpdateResult:
+        """Append a control entry, unless an earlier request had the key; `checked` makes it, or raises an error."""
         self.check_changeable()
         if (earlier := await self.replayed(key)) is not None:
             return earlier
         with self._keys.hold(key):
-            promise = SetPromise(target, self.durability, key)
-            return self._answer(await self.queue.put(promise, self._encoded(promise), None))
+            return self._answer(await self._appended(checked()))
 
-    def _encoded(self, change: Control) -> bytes:
-        return encode(change, self._in_use.versions.format)
+    async def _appended(self, change: Control) -> ApplyResult:
+        return await self.queue.put(change, encode(change, self._in_use.versions.format), None)
 
     def measured(self, version: int) -> VersionMeasures:
         """Return the metrics of a version of the trained model; raise like `status`."""
@@ -749,12 +712,8 @@ class Replica(HostedModel):
         return key.key in self._keys or key.key in self.model.keys
 
     async def replayed(self, key: IdempotencyKey | None) -> UpdateResult | None:
-        """Return the result of an earlier request with this key; None if this is the first.
-
-        Raises
-        ------
-        NotReady, KeyInFlight, KeyReused, StorageUnavailable, ModelGone
-        """
+        """Return the result of an earlier request with this key; None if this is the first. Raises NotReady,
+        KeyInFlight, KeyReused, StorageUnavailable or ModelGone."""
         earlier = await self._stored_answer(key)
         return None if earlier is None else self._updated(earlier, replayed=True)
 
@@ -834,15 +793,12 @@ class Replica(HostedModel):
     # -- history ----------------------------------------------------------------------------------
 
     async def state_at(self, at: str | int) -> OnlineModel:
-        """Return the state after the entry at a position, or after the last entry up to a time.
+        """Return the state after the entry at a position, or after the last entry up to a time. Raises
+        PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError or ModelGone.
 
         Parameters
         ----------
         at : a position, or milliseconds of Unix time.
-
-        Raises
-        ------
-        PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
         """
         self.check_serving()
         try:
@@ -854,29 +810,21 @@ class Replica(HostedModel):
             raise NotReady(f"the history of model {self.record.name!r} is being cut: {error}") from error
 
     async def find_entry(self, position: str) -> str:
-        """Return a position of the history as the log has it.
-
-        Raises
-        ------
-        PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
-        """
+        """Return a position of the history as the log has it. Raises PositionNotFound, BeforeHistory, HistoryDamaged,
+        NotReady, StorageError or ModelGone."""
         self.check_serving()
         return await HistoryReader(self.record, self._store).find(position)
 
     async def verify(self) -> Verified:
-        """Compare the states that are stored, the present one last, with what the history gives.
-
-        Raises
-        ------
-        BeforeHistory, HistoryDamaged, NotReady, LimitExceeded, StorageError, ModelGone
-        """
+        """Compare the stored states, the present one last, with the replayed history. Raises BeforeHistory,
+        HistoryDamaged, NotReady, LimitExceeded, StorageError or ModelGone."""
         await self.take_snapshot()
         return await PastStates(self.record, self._store).verify(self._in_use.versions.format)
 
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int
     ) -> list[Entry]:
-        """Return entries of the log, earliest first: at most `limit`, and about as many bytes as given.
+        """Return entries of the log, earliest first: at most `limit` entries and about the given bytes.
 
         Parameters
         ----------
@@ -886,7 +834,7 @@ class Replica(HostedModel):
         Raises
         ------
         ModelFollows
-            It has no log of its own.
+            It follows another model.
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
         """
         self.check_serving()
@@ -916,7 +864,7 @@ class Replica(HostedModel):
     async def begin_follower(
         self, spec: ModelSpec, *, from_start: bool, until: str | int | None
     ) -> tuple[ModelSpec, OnlineModel | None, Follow]:
-        """Return the spec of a follower, the state that it begins with (None: an empty one), and what it learns.
+        """Return the spec of a follower, its initial state (None: empty), and the log that it learns.
 
         Parameters
         ----------
@@ -931,7 +879,7 @@ class Replica(HostedModel):
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
         """
         if self.follow is not None:
-            raise InvalidField(("follow", "model"), f"must have a log of its own: it follows {self.follow.model!r}")
+            raise InvalidField(("follow", "model"), f"must have a separate log: it follows {self.follow.model!r}")
         await self.sync()
         self.check_serving()
         spec = spec_of_follower(spec, self.model.online_spec)
@@ -946,7 +894,7 @@ class Replica(HostedModel):
         elif until is not None:
             end = until = await reader.find(until)
         if isinstance(end, str) and position_key(end) < position_key(begin):
-            raise InvalidField(("follow", "until"), f"must not be before the beginning, position {begin}")
+            raise InvalidField(("follow", "until"), f"must not be before the start, position {begin}")
         follow = Follow(
             model=self.name,
             incarnation=self.record.incarnation,
@@ -960,12 +908,8 @@ class Replica(HostedModel):
     # -- snapshots --------------------------------------------------------------------------------
 
     async def take_snapshot(self) -> SnapshotMeta:
-        """Take a snapshot of everything learnt so far; return when it is stored.
-
-        Raises
-        ------
-        NotReady, LimitExceeded, StorageUnavailable, ModelGone
-        """
+        """Take a snapshot of everything learnt so far; return when it is stored. Raises NotReady, LimitExceeded,
+        StorageUnavailable or ModelGone."""
         super().check_changeable()
         return await self._applier.snapshot()
 

@@ -1,15 +1,45 @@
 """Limits on the size of a new model. `Admission` checks later additions to it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from manylabel_service.hosting.size_limits import check_limit
-from manylabel_service.online.spec.bounds import max_features, max_labels, max_learner_bytes
+from manylabel_service.online.spec.limits import UNLIMITED, FeatureLimit, LabelLimit
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
+
+_MANY_EXAMPLES = 2**53
+"""More examples than any stream has."""
+
+
+def max_learner_bytes(spec: ModelSpec) -> int:
+    """Return the maximum memory of the learner that follows from a spec; dimensions without a limit are not counted."""
+    n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
+    learner = spec.learner()
+    nbytes = learner.nbytes_after(n_features, n_labels, _MANY_EXAMPLES, _MANY_EXAMPLES * n_features)
+    if nbytes < _MANY_EXAMPLES:
+        return nbytes
+    return learner.nbytes_after(n_features, n_labels, 0, 0)  # its memory grows with each example, without a bound
+
+
+def max_features(spec: ModelSpec) -> int | None:
+    """Return the most features that a model can have, or None."""
+    return _most(spec.features, (spec.limits or UNLIMITED).features)
+
+
+def max_labels(spec: ModelSpec) -> int | None:
+    """Return the most labels that a model can have, or None."""
+    return _most(spec.labels, (spec.limits or UNLIMITED).labels)
+
+
+def _most(declared: Sequence[str] | int | None, limit: FeatureLimit | LabelLimit | None) -> int | None:
+    if declared is not None:
+        return declared if isinstance(declared, int) else len(declared)
+    return None if limit is None else limit.most
+
 
 NAME_BYTES = 200
 """Memory of a name in a vocabulary beside its own bytes: its string, its column, and their places in a table."""
@@ -36,7 +66,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None
 def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -> None:
     """Check the initial columns and bytes of a model, from its spec or its initial state.
 
-    A model that is given limits has to be able to reach them: it counts as if it had.
+    A model that is given limits must be able to reach them: it counts as if it had.
     """
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     nbytes = spec.learner().nbytes_after(n_features, n_labels, 0, 0)

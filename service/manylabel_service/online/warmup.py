@@ -23,7 +23,7 @@ _ID = prediction_ids.make(0, bytes(prediction_ids.N_RANDOM_BYTES))
 
 @functools.cache  # once per process; a fork inherits the loaded functions
 def warm_up() -> None:
-    """Let small models learn and predict so that, together, they call every kernel with every type of argument.
+    """Run small models that together call every kernel with every argument type.
 
     A test holds them against all specs: no request compiles anything then.
     """

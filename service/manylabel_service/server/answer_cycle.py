@@ -1,7 +1,7 @@
 """Response cycle that writes headers and body at once if they arrive at once.
 
 uvicorn's cycle searches every name and every value for characters that are not allowed in a head, and writes head and
-body by themselves. Most headers are the same in every answer: those are checked once, for all answers.
+body by themselves. Most headers are the same in every response: those are checked once, for all responses.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ class ResponseCycle(RequestResponseCycle):
     """Head that is to be written before the body."""
 
     async def send(self, message: Any) -> None:
-        """Take the next message of the application."""
+        """Process the next message of the application."""
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.response_started:

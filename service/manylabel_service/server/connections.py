@@ -36,11 +36,6 @@ class Connection(Protocol):
 class ConnectionLimits:
     """Limits over all connections of one process; each connection enforces its own limits.
 
-    Parameters
-    ----------
-    settings : of the server.
-    telemetry : counts what is refused, and shows how many connections there are.
-
     Attributes
     ----------
     now : seconds in which the process has looked at its connections. Time that it spent on something else does not
@@ -66,12 +61,12 @@ class ConnectionLimits:
         telemetry.watch_connections(lambda: len(self._connections), lambda: self._unsent_bytes)
 
     def start(self, connections: Set[Any]) -> None:
-        """Look after the connections in a set from now on, on the running event loop; uvicorn keeps the set."""
+        """Start monitoring the connections in a set of uvicorn on the running event loop."""
         self._connections = connections
         self._schedule()
 
     def stop(self) -> None:
-        """Look after them no more."""
+        """Stop monitoring the connections."""
         if self._timer is not None:
             self._timer.cancel()
 

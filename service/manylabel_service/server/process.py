@@ -1,4 +1,4 @@
-"""A process that serves the application on a socket: how it starts and ends."""
+"""Server process: startup and shutdown of the application on a socket."""
 
 import asyncio
 import gc
@@ -111,6 +111,8 @@ def run(
     tracing.start(settings.otel_endpoint)
     try:
         app = create_app(settings, open_store(settings), workers=workers, on_ready=ready, on_failure=fail)
+        gc.freeze()
+        gc.enable()
         limits = ConnectionLimits(settings, app.state.context.telemetry)
         if certificate is not None:
             app.state.context.telemetry.watch_certificate(lambda: certificate.expires_at - time.time())
@@ -139,7 +141,7 @@ def _config(settings: Settings, app: FastAPI, limits: ConnectionLimits) -> uvico
 
 
 class _Server(uvicorn.Server):
-    """A server of uvicorn's that tells the application when it stops, and can be held until the application is ready.
+    """Uvicorn server that notifies the application when it stops, and can wait until the application is ready.
 
     Parameters
     ----------
@@ -147,7 +149,7 @@ class _Server(uvicorn.Server):
     app : the same application; its state has the functions `drain` and `is_ready`.
     place : as of `run`.
     limits : of the connections.
-    certificate : shown to clients, which then have to speak TLS; None if they are not to.
+    certificate : shown to clients, which then must speak TLS; None if they are not to.
     """
 
     def __init__(

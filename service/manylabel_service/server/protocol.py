@@ -2,7 +2,7 @@
 
 uvicorn's protocol parses and answers. It accepts heads, trailers and pipelined requests of any size, and waits for a
 head or a body without a timeout. This protocol limits the bytes and the time of a head, the time of a body, the number
-of pipelined requests, and the time for which an answer may stay unread. A client that exceeds a limit gets a problem
+of pipelined requests, and the time for which a response may stay unread. A client that exceeds a limit gets a problem
 document, and the connection ends.
 """
 
@@ -21,7 +21,7 @@ from manylabel_service.server.answer_cycle import ResponseCycle
 from manylabel_service.server.connections import ConnectionLimits
 
 MAX_HEAD_BYTES = 2**16
-"""Largest request line with its headers; also the most between two portions of a body that is none of it."""
+"""Largest request line with its headers; also the maximum between two chunks of a body."""
 MAX_PIPELINED = 16
 """Maximum number of pipelined requests; a connection with more ends after them."""
 LINGER_SECONDS = 2.0
@@ -35,7 +35,7 @@ _BETWEEN, _HEAD, _BODY, _REFUSED = range(4)
 
 
 def protocol_for(limits: ConnectionLimits) -> Callable[..., "BoundedProtocol"]:
-    """Return what makes the protocol of each connection of a server, for uvicorn's configuration."""
+    """Return the protocol factory of a server for uvicorn's configuration."""
 
     def make(**parameters: Any) -> BoundedProtocol:
         return BoundedProtocol(limits, **parameters)
@@ -79,13 +79,13 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         if not self._limits.admits(len(self.connections)):
             if self._limits.may_linger(len(self.connections)):
-                detail = f"the server has {self._limits.max_connections:,} connections, the limit; retry in a moment"
+                detail = f"the server has {self._limits.max_connections:,} connections, the limit; retry soon"
                 self._refuse("connections", Problem("server_busy", detail, headers={"Retry-After": "1"}))
             else:
                 transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Let the application know, which has an earlier request of a chain than the one that uvicorn tells."""
+        """Notify the application of a disconnect, also for an earlier pipelined request."""
         super().connection_lost(exc)
         self.pipeline.clear()
         if (cycle := self._answering) is not None and not cycle.response_complete:
@@ -114,7 +114,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._discard(len(data) - begin)
                 return
             if not self._room:
-                detail = f"the request line and the headers may have {MAX_HEAD_BYTES:,} bytes"
+                detail = f"the request line and headers may have at most {MAX_HEAD_BYTES:,} bytes"
                 self._refuse("headers", Problem("headers_too_large", detail))
                 continue
             portion = data[begin : begin + self._room]
@@ -135,7 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._count(len(data), stood, cycle)
 
     def _count(self, n_bytes: int, stood: int, cycle: object) -> None:
-        """Take bytes off the room, unless they belong to an earlier request too, or brought a portion of the body."""
+        """Count bytes, unless they belong to an earlier request or carried a part of the body."""
         if self._stands == _HEAD:
             if stood != _BODY and self.cycle is cycle:
                 self._room = max(0, self._room - n_bytes)
@@ -160,7 +160,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Start the response, unless the headers exceed a limit."""
         if len(self.pipeline) >= MAX_PIPELINED:
-            detail = f"at most {MAX_PIPELINED} requests may wait for an earlier answer"
+            detail = f"at most {MAX_PIPELINED} requests may wait for an earlier response"
             self._refusal = Problem("malformed_request", detail)
             raise self._refusal
         self._stands, self._room, self._received = _BODY, MAX_HEAD_BYTES, 0
@@ -203,7 +203,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def on_body(self, body: bytes) -> None:
-        """Hand on a portion of the body."""
+        """Pass on a chunk of the body."""
         self._went_on = True
         HttpToolsProtocol.on_body(self, body)
 

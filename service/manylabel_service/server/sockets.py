@@ -15,8 +15,8 @@ log = structlog.get_logger()
 def warn_if_open(settings: Settings) -> None:
     """Log a warning if the server accepts requests from other hosts without keys."""
     if settings.insecure and not settings.is_local:
-        action = "make a key, or let a firewall keep others out; 127.0.0.1 is this machine alone"
-        log.warning("open_to_others", host=settings.host, reason="it is insecure: it needs no key", action=action)
+        action = "create a key, or restrict access by a firewall; 127.0.0.1 is this machine only"
+        log.warning("open_to_others", host=settings.host, reason="insecure: no key is required", action=action)
 
 
 def listen(settings: Settings) -> socket.socket:

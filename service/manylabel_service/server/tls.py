@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 
 class Certificate:
-    """The certificate that a server shows, with its chain and its key. Raises OSError or ValueError.
+    """Certificate of a server, with its chain and its key. Raises OSError or ValueError.
 
     Connections that are there keep the one that they began with.
 
@@ -62,7 +62,7 @@ class Certificate:
         try:
             self._current = self._read()
         except (OSError, ValueError) as error:
-            action = "the one before is shown until these files can be used"
+            action = "the previous certificate stays in use until these files are valid"
             log.error("tls_certificate_unusable", error=str(error), file=str(self._cert_file), action=action)
         else:
             expires = datetime.fromtimestamp(self.expires_at, UTC).isoformat()
@@ -81,7 +81,7 @@ class Certificate:
         connection.context = self._current
 
     def _stamps(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return a fingerprint that changes when the files change, or a symbolic link on the way."""
+        """Return a fingerprint that changes with the files or symbolic links on their path."""
         return tuple(_stamp(path) for path in (self._cert_file, self._key_file))
 
 
@@ -101,7 +101,7 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def _refuse_encrypted() -> NoReturn:
-    raise ValueError("the key is encrypted: give one that is not, in a file that only the server can read")
+    raise ValueError("the key is encrypted: use an unencrypted key in a file that only the server can read")
 
 
 def expiry(pem: str) -> float:
@@ -110,7 +110,7 @@ def expiry(pem: str) -> float:
     first = _PEM.search(pem)
     found = None if first is None else _VALIDITY.search(ssl.PEM_cert_to_DER_cert(first[0]))
     if found is None:
-        raise ValueError("there is no certificate in it")
+        raise ValueError("it has no certificate")
     short, long = (None if each is None else each.decode() for each in found.groups())
     text = long or f"{'19' if short >= '50' else '20'}{short}"  # type: ignore[operator]  # one of them is there
     return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()

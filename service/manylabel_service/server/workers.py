@@ -9,6 +9,7 @@ before its models are restored. Restarts have a backoff. The exit status reports
 when the parent is killed, and keeps its number, which labels its metrics.
 """
 
+import gc
 import multiprocessing
 import signal
 import sys
@@ -62,13 +63,13 @@ def supervise(settings: Settings) -> int:
 
 
 class Supervisor:
-    """The parent process starts the workers, restarts those that die, and stops them all.
+    """Parent process that starts, restarts and stops the workers.
 
     Parameters
     ----------
     settings : of the server; the port is reserved and not 0.
-    url : where the server is reached.
-    directory : where the workers' own sockets are put.
+    url : address of the server.
+    directory : of the workers' private sockets.
     """
 
     def __init__(self, settings: Settings, url: str, directory: Path) -> None:
@@ -82,7 +83,7 @@ class Supervisor:
         """Time at which the remaining processes are killed; None until the server stops."""
 
     def run(self) -> int:
-        """Start the workers and look after them until all have ended; the exit status."""
+        """Start and supervise the workers until all have ended; return the exit status."""
         log.info("starting", url=self._url, workers=len(self._workers))
         warn_if_open(self._settings)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -154,7 +155,7 @@ class Supervisor:
 
 
 class _Worker:
-    """The parent's view of a worker number, over all processes that have it one after the other."""
+    """Worker slot in the parent process, over successive processes."""
 
     def __init__(self, number: int, settings: Settings, directory: Path) -> None:
         self.number = number
@@ -221,7 +222,7 @@ class _Worker:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Keep children made inside from being interrupted: Ctrl+C reaches all, but it is the parent that stops them."""
+    """Protect children created in this context from Ctrl+C, which reaches all processes; the parent stops them."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -231,6 +232,7 @@ def _without_interrupts() -> Iterator[None]:
 
 def _work(settings: Settings, place: WorkerSlot, ready: Connection) -> None:
     """Run in the worker's process."""
+    gc.disable()  # as in `manylabel_service.__main__`
     configure_logging(settings, worker=place.number)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     from manylabel_service.server.process import run  # takes seconds, and the parent does not need it
@@ -239,7 +241,7 @@ def _work(settings: Settings, place: WorkerSlot, ready: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """Shut down gracefully when the parent was killed: an orphan would hold the port against the next server."""
+    """Shut down gracefully when the parent was killed, because an orphan would block the port."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()

@@ -1,10 +1,10 @@
-"""Storage: one protocol for all that a server keeps, and two stores that implement it."""
+"""Storage: one protocol for the data of a server, and two stores that implement it."""
 
 from manylabel_service.storage.address import Address
+from manylabel_service.storage.background import open_in_thread
 from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, file_to_blob, pieces_of
 from manylabel_service.storage.collection import Collection, StoredModel
 from manylabel_service.storage.document_follower import DocumentFollower
-from manylabel_service.storage.opened_files import open_in_thread
 from manylabel_service.storage.opening import open_store, store_address
 from manylabel_service.storage.protocol import (
     MAX_DOCUMENT_BYTES,

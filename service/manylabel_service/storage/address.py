@@ -27,7 +27,7 @@ def is_redis(store: str) -> bool:
 
 
 def check_archive(address: str) -> None:
-    """Raise ValueError for what is no address of an archive."""
+    """Raise ValueError for an invalid address of an archive."""
     parts = urlsplit(address)
     is_file = parts.scheme == "file" and parts.netloc in ("", "localhost") and len(parts.path) > 1
     is_bucket = parts.scheme == "s3" and bool(_BUCKET.fullmatch(parts.netloc))
@@ -43,9 +43,9 @@ class Address:
     ----------
     host, port, database : of the server.
     tls : whether the connection is encrypted, and the server's certificate checked.
-    username, password : None where there is none.
+    username, password : None if missing.
     ca_file : certificates of the authorities to be trusted, instead of those of the system.
-    cert_file, key_file : what is shown to a server that asks for a certificate; None where there is none.
+    cert_file, key_file : what is shown to a server that asks for a certificate; None if missing.
     """
 
     host: str
@@ -67,7 +67,7 @@ class Address:
         cert_file: Path | None = None,
         key_file: Path | None = None,
     ) -> Address:
-        """Parse a URL; a password in it goes before the other.
+        """Parse a URL; its password takes precedence.
 
         Raises
         ------

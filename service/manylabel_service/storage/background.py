@@ -1,10 +1,8 @@
 """Tasks of a store that run to completion even if their callers are cancelled."""
 
-from __future__ import annotations
-
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import IO, Any, TypeVar
 
 T = TypeVar("T")
 
@@ -37,3 +35,24 @@ class BackgroundTasks:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # retrieved, even if the caller is gone
+
+
+async def open_in_thread(open_file: Callable[[], IO[bytes]]) -> IO[bytes]:
+    """Open a file in a thread; close it again if the caller is cancelled.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened.
+    """
+    opening = asyncio.ensure_future(asyncio.to_thread(open_file))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close)
+        raise
+
+
+def _close(opening: asyncio.Future[IO[bytes]]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

@@ -1,6 +1,4 @@
-"""Pieces of large bytes, which are never written, read or compared as a whole."""
-
-from __future__ import annotations
+"""Chunks of large values, which are never written, read or compared as a whole."""
 
 import asyncio
 import hashlib
@@ -14,7 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from manylabel_service.errors import BlobDamaged
-from manylabel_service.storage.opened_files import open_in_thread
+from manylabel_service.storage.background import open_in_thread
 from manylabel_service.storage.protocol import Bytes
 
 PIECE_BYTES = 4 << 20
@@ -35,7 +33,7 @@ class BlobManifest:
     _hash: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=8))
 
     def text(self) -> str:
-        """Return the head as a store keeps it."""
+        """Return the manifest as stored."""
         return f"{self.token} {self.pieces} {self.size_bytes} {self.checksum}"
 
     @property
@@ -44,7 +42,7 @@ class BlobManifest:
         return str(self._hash.hexdigest())
 
     async def count(self, piece: bytes) -> None:
-        """Count a piece that was written, or read."""
+        """Count a chunk that was written or read."""
         if len(piece) <= HASHED_AT_ONCE:
             self._hash.update(piece)
         else:
@@ -72,7 +70,7 @@ class StoredManifest:
             raise BlobDamaged(key) from None
 
     async def checked(self, key: str, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-        """Pass on the pieces of the blob; raise `BlobDamaged` before the last piece if the checksum differs."""
+        """Yield the chunks of the blob; raises `BlobDamaged` before the last chunk if the checksum differs."""
         found = BlobManifest()
         async with aclosing(pieces):
             async for piece in pieces:
@@ -113,7 +111,7 @@ async def pieces_of_file(path: Path) -> AsyncGenerator[bytes, None]:
 
 
 async def file_to_blob(blobs: _Writable, path: Path, key: str) -> int:
-    """Store a file, which is closed however this ends, as a blob, and return its size in bytes; raises as `put`."""
+    """Store a file as a blob, close it in any case, and return its size in bytes; raises like `put`."""
     async with aclosing(pieces_of_file(path)) as pieces:
         return await blobs.put(key, pieces)
 
@@ -124,7 +122,7 @@ async def blob_to_file(blobs: _Readable, key: str, path: Path) -> int:
     Raises
     ------
     BlobNotFound
-        There is none, or (`BlobGone`) it is no longer there.
+        It is missing, or (`BlobGone`) was removed.
     OSError
         The file cannot be written.
     """
@@ -146,7 +144,7 @@ async def blob_bytes(blobs: _Readable, key: str) -> bytes:
 
 
 def same_bytes(one: Bytes, other: Bytes) -> bool:
-    """Compare by NumPy, which lets other threads run meanwhile."""
+    """Compare by NumPy, which releases the GIL."""
     return np.array_equal(np.frombuffer(one, dtype=np.uint8), np.frombuffer(other, dtype=np.uint8))
 
 

@@ -4,11 +4,9 @@ An entry of a log has a link, which follows from the link before it, its positio
 link of a log follows from the incarnation. So an entry that was changed, lost, repeated, or put elsewhere does not fit
 in. The links are made where the order is decided (SQLite's writer, a script in Redis); readers check them.
 
-Separate values (records, documents, kept predictions) are sealed: a checksum precedes the value. Blobs have
+Separate values (records, documents, stored predictions) are sealed: a checksum precedes the value. Blobs have
 one over all of their bytes, and snapshots an additional one inside.
 """
-
-from __future__ import annotations
 
 import hashlib
 from zlib import crc32
@@ -62,7 +60,7 @@ def unseal(sealed: object, *context: object) -> bytes | None:
 
 
 def unsealed_prediction(record: ModelMeta, id: str, sealed: object) -> bytes | None:
-    """Return a kept prediction; None where there is none, or, with a line in the log, a damaged one."""
+    """Return a stored prediction; None if missing, or, with a line in the log, a damaged one."""
     if sealed is None:
         return None
     payload = unseal(sealed, record.incarnation, id)

@@ -1,6 +1,4 @@
-"""A cursor over the documents of one kind, for processes that follow what other processes change."""
-
-from __future__ import annotations
+"""Cursor over the documents of one kind, to follow the changes of other processes."""
 
 import time
 from typing import NamedTuple
@@ -34,13 +32,6 @@ class DocumentFollower:
 
     A deletion has no revision, and a store may come back with older data. So the first poll, each poll after one that
     failed, and one poll in each `WHOLE_SECONDS` compare the revisions of all documents.
-
-    Parameters
-    ----------
-    documents : Documents
-        Documents of the store.
-    kind : str
-        The kind of the documents.
     """
 
     def __init__(self, documents: Documents, kind: str) -> None:
@@ -51,16 +42,12 @@ class DocumentFollower:
         self._whole_at: float | None = None
 
     def restart(self) -> None:
-        """Have the next poll return all documents, after those of the last one could not be taken in."""
+        """Make the next poll return all documents, because those of the last one were not processed."""
         self._revisions, self._seen, self._whole_at = {}, 0, None
 
     async def poll(self, whole: bool = False) -> Poll:
-        """Return the documents that changed since the last poll; also all names, if `whole` is set or due.
-
-        Raises
-        ------
-        StorageError
-        """
+        """Return the documents that changed since the last poll; also all names, if `whole` is set or due. Raises
+        StorageError."""
         now = time.monotonic()
         whole = whole or self._whole_at is None or now - self._whole_at >= WHOLE_SECONDS
         before, self._whole_at = self._whole_at, None  # stays None if a call below fails

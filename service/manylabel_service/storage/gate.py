@@ -1,7 +1,5 @@
 """Gate that admits calls while a store is open, and lets closing wait for calls in progress."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import wraps
@@ -23,7 +21,7 @@ class Gate:
         self._closing = asyncio.Event()
 
     def open(self) -> None:
-        """Let calls in."""
+        """Open the gate."""
         self.is_open = True
         self._closing.clear()
 
@@ -42,7 +40,7 @@ class Gate:
             raise _not_open()
 
     async def until_closed(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do what only waits: the closing does not wait for it, but ends it with `StorageUnavailable`."""
+        """Run a call that only waits; closing ends it with `StorageUnavailable`."""
         try:
             self.check()
         except StorageUnavailable:
@@ -83,7 +81,7 @@ G = TypeVar("G", bound=Gated)
 
 
 def gated(method: Callable[Concatenate[G, P], Awaitable[T]]) -> Callable[Concatenate[G, P], Coroutine[Any, Any, T]]:
-    """Let each call of a method pass the gate of its store, which waits for the call before it closes."""
+    """Guard a method by the gate of its store, which waits for running calls before it closes."""
 
     @wraps(method)
     async def call(self: G, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,6 +1,4 @@
-"""The store that the settings name."""
-
-from __future__ import annotations
+"""Opening of the store named by the settings."""
 
 from pathlib import Path
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Access to the data directory for the user of the process alone."""
 
-from __future__ import annotations
-
 import os
 import stat
 from contextlib import suppress
@@ -21,7 +19,7 @@ def private_directory(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Take the access of other users to a directory or a file away, and log it.
+    """Remove the access of other users to a directory or a file, and log it.
 
     A path of another user is left as it is, such as the root of a Kubernetes volume; so is one on a file system
     without modes. The log then warns of it.

@@ -47,8 +47,6 @@ loop, and none blocks that loop. Calls on different models do not wait for long 
 (a snapshot, a trim, a delete).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -120,7 +118,7 @@ class Entry(NamedTuple):
 
 
 class LogExtent(NamedTuple):
-    """Size of the log before a position, as computed by the replica that puts the snapshot; a store only keeps it."""
+    """Size of the log before a position, computed by the replica that puts the snapshot; the store only keeps it."""
 
     examples: int
     """Examples that the model had learnt."""
@@ -181,7 +179,7 @@ class Models(Protocol):
         ...
 
     async def find(self, name: str) -> ModelMeta | None:
-        """Return the current model of this name; None if there is none."""
+        """Return the current model of this name; None if missing."""
         ...
 
     async def all(self) -> list[ModelMeta]:
@@ -192,7 +190,7 @@ class Models(Protocol):
         """Remove the model with its log and its snapshots.
 
         When this returns, the name is free and every call with this record raises `ModelGone`, one
-        that is under way either ends as if it came before or raises too. The space may be given
+        that is in progress either ends as if it came before or raises too. The space may be given
         back later, bit by bit.
         """
         ...
@@ -217,7 +215,7 @@ class Models(Protocol):
         ...
 
     async def discard(self, successor: ModelMeta) -> None:
-        """Remove a successor that has not taken the place of its model; afterwards it never will."""
+        """Remove a successor that has not replaced its model; it no longer can."""
         ...
 
 
@@ -226,7 +224,7 @@ class Logs(Protocol):
 
     Attributes
     ----------
-    durabilities : what an append can be asked for; known once the store is open.
+    durabilities : what an append can be requested; known once the store is open.
     """
 
     durabilities: frozenset[Durability]
@@ -238,7 +236,7 @@ class Logs(Protocol):
 
         Returns every entry after the position `after`, in log order: first those that others added
         since, last the new ones, one per payload in the order given and with nothing between them.
-        The caller who applies the answer in order, and passes the last position of it as the next
+        The caller who applies the response in order, and passes the last position of it as the next
         `after`, has seen the whole log.
 
         Parameters
@@ -255,7 +253,7 @@ class Logs(Protocol):
             If entries after `after` have been trimmed; nothing was added.
         LogLost
             If the entry at `after` is not in the log and was not trimmed either: the store lost it.
-            Nothing was added; the caller's state holds what the log does not, and has to be restored.
+            Nothing was added; the caller's state holds what the log does not, and must be restored.
         DurabilityUnavailable
             If it is not among `durabilities`; nothing was added.
         ValueError
@@ -266,12 +264,12 @@ class Logs(Protocol):
     async def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
         """Return the next entries after a position, in log order.
 
-        At least one and at most `limit` of them, empty only at the end of the log. An answer
+        At least one and at most `limit` of them, empty only at the end of the log. A response
         shorter than `limit` is not the end: a store may stop earlier to keep answers with large
         entries small.
 
         Raises `ModelGone`, `ModelDamaged`, `LogTrimmed` if entries after `after` have been trimmed, `LogLost` as
-        `append`, and ValueError for a limit below 1 or a string that is no position.
+        `append`, and ValueError for a limit below 1 or a string that is not a position.
         """
         ...
 
@@ -287,14 +285,14 @@ class Logs(Protocol):
     async def entries_after(self, positions: Mapping[ModelMeta, str], most: int) -> dict[ModelMeta, int]:
         """Return how many entries each of these logs has after a position, about `most` where there are more.
 
-        Models that are gone or damaged are left out.
+        Models that are gone or damaged are omitted.
         """
         ...
 
     async def trim(self, record: ModelMeta, through: str) -> None:
         """Remove the entries at or before a position; one beyond the end counts as the end.
 
-        From the first moment on, reading from before `through` raises `LogTrimmed`. Positions go on
+        From the first moment on, reading from before `through` raises `LogTrimmed`. Positions continue
         from where they were. The caller keeps a snapshot at or after `through`. Raises `ModelGone`.
         """
         ...
@@ -304,8 +302,8 @@ class Logs(Protocol):
         ...
 
     async def seal(self, record: ModelMeta, sealed: bool) -> None:
-        """Have a log take no more entries, or take them again; while it is sealed, `append` raises `LogSealed`, and so
-        does `Predictions.put`. Raises `ModelGone`.
+        """Seal or unseal a log; while it is sealed, `append` and `Predictions.put` raise `LogSealed`. Raises
+        `ModelGone`.
         """
         ...
 
@@ -352,11 +350,11 @@ class Snapshots(Protocol):
         ...
 
     async def delete(self, record: ModelMeta, position: str) -> None:
-        """Remove a snapshot; does nothing where there is none, or a pinned or kept one. Raises `ModelGone`."""
+        """Remove a snapshot, unless it is missing, pinned or manual. Raises `ModelGone`."""
         ...
 
     async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
-        """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if there is none at the position.
+        """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if it is missing.
 
         One that is kept stays so, under the name that it has; it gets what it does not have.
 
@@ -366,7 +364,7 @@ class Snapshots(Protocol):
         ...
 
     async def let_go(self, record: ModelMeta, position: str) -> bool:
-        """Keep a snapshot no longer; return False if it was not kept. Raises `ModelGone`."""
+        """Make a manual snapshot automatic; return False if it was not manual. Raises `ModelGone`."""
         ...
 
     async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:
@@ -388,7 +386,7 @@ class Predictions(Protocol):
         most: int,
         most_bytes: int = UNBOUNDED_BYTES,
     ) -> int:
-        """Keep predictions, all or none, for a number of seconds; not longer than the model lives.
+        """Store predictions, all or none, for a number of seconds, at most until the model is deleted.
 
         Returns the bytes of all that are kept for the model now, with their checksums; those of some that are over may
         be among them. Raises `ModelGone`, and `PredictionsFull` if more than `most`, or more than `most_bytes` of them,
@@ -435,7 +433,7 @@ class Documents(Protocol):
         ...
 
     async def get(self, kind: str, name: str) -> Document | None:
-        """Return the current document; None if there is none. Raises `DocumentDamaged`."""
+        """Return the current document; None if missing. Raises `DocumentDamaged`."""
         ...
 
     async def all(self, kind: str, after: int = 0) -> list[Document]:
@@ -473,7 +471,7 @@ class Blobs(Protocol):
         """Read the bytes of a blob, in order, in pieces of a few megabytes.
 
         All come from one blob: of one that is replaced or removed meanwhile the rest follows, or `BlobGone` is
-        raised. Raises `BlobNotFound` with the first piece if there is none, and `BlobDamaged` before the last piece
+        raised. Raises `BlobNotFound` with the first piece if it is missing, and `BlobDamaged` before the last piece
         of one that is damaged. `close` does not wait for it.
         """
         ...
@@ -527,5 +525,5 @@ class Store(Protocol):
         ...
 
     async def erased(self) -> None:
-        """Wait until what has been deleted so far is in no file, or no key, of the store any more."""
+        """Wait until no file or key of the store has data deleted so far."""
         ...

@@ -1,1 +1,1 @@
-"""Telemetry: the log lines and metrics that an operator sees."""
+"""Telemetry: log lines, metrics and traces for operators."""

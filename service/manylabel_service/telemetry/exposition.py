@@ -13,7 +13,7 @@ from prometheus_client.utils import floatToGoString
 from manylabel_service.slices import Pace
 
 SLICE_LINES = 64
-"""Lines that are written before the clock is looked at."""
+"""Lines that are written before the clock is examined."""
 
 
 _MODEL = re.compile(rb'^[^#].*[{,]model="([^"]*)"')
@@ -27,7 +27,7 @@ async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:
 
     Parameters
     ----------
-    families : made while they are asked for.
+    families : made while they are requested.
     labels : of every series, beside its own.
     """
     parts: list[str] = []
@@ -43,7 +43,7 @@ async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:
 
 
 def only(text: bytes, may_see: Callable[[str], bool]) -> bytes:
-    """Return the series of a text that are of no model, or of one whose name a function accepts; none of keys."""
+    """Return the series of a text without a model or of an accepted model, without those of keys."""
     lines = text.splitlines(keepends=True)
     return b"".join(
         line

@@ -54,7 +54,7 @@ def configure_logging(settings: Settings, **always: object) -> None:
 
 
 def _redacting(_: object, __: str, line: Any) -> str:
-    """Remove keys from a line: a client may have put one into an address."""
+    """Remove keys from a line, because a client may have put one into a URL."""
     return redacted(line)
 
 

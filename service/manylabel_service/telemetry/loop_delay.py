@@ -1,4 +1,4 @@
-"""The delay of the event loop: how late it wakes up who sleeps, since it was busy with something else."""
+"""Delay of the event loop: how late it wakes a sleeping task."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ SLEEP_SECONDS = 0.02
 
 
 async def measure(telemetry: Telemetry) -> NoReturn:
-    """Sleep again and again, and count how late each waking is; for a task of its own."""
+    """Sleep again and again, and count how late each waking is; for a separate task."""
     while True:
         due = time.perf_counter() + SLEEP_SECONDS
         await asyncio.sleep(SLEEP_SECONDS)

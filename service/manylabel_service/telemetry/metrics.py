@@ -35,10 +35,6 @@ DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3
 class Telemetry:
     """Telemetry holds the counters of one application.
 
-    Parameters
-    ----------
-    workers : the workers of this server, if it has several.
-
     Attributes
     ----------
     registry : all that /metrics shows; collectors may be added.
@@ -55,51 +51,49 @@ class Telemetry:
         build.labels(version("manylabel")).set(1)
         self._requests = self._counter("http_requests", "Answers.", "handler", "method", "status")
         self._request_seconds = self._histogram(
-            "http_request_duration_seconds", "From request to answer.", "handler", "method"
+            "http_request_duration_seconds", "Seconds from request to response.", "handler", "method"
         )
         self.in_progress = 0
-        self._gauge("http_requests_inprogress", "Requests being answered, streams and events among them.").set_function(
+        self._gauge("http_requests_inprogress", "Running requests, including streams and events.").set_function(
             lambda: self.in_progress
         )
         self._problems = self._counter(
-            "manylabel_rejections", "Requests answered with an error, by its code.", "reason"
+            "manylabel_rejections", "Requests rejected with an error, by its code.", "reason"
         )
-        self._audit_lost = self._counter(
-            "manylabel_audit_lost", "Calls that could not be written into the audit file, and wait no more."
-        )
+        self._audit_lost = self._counter("manylabel_audit_lost", "Audit lines lost because they could not be written.")
         self._webhook_deliveries = self._counter(
             "manylabel_webhook_deliveries", "Attempts to deliver an event to a webhook: delivered, failed.", "outcome"
         )
         self._predictions = self._counter("manylabel_predictions", "Examples predicted.", "model")
         self._updates = self._counter("manylabel_updates", "Examples learnt.", "model")
-        self._rejected = self._counter("manylabel_updates_rejected", "Requests to learn refused.", "model", "reason")
-        self._alarms = self._counter("manylabel_drift_alarms", "Detectors of drift that sounded.", "model", "detector")
+        self._rejected = self._counter("manylabel_updates_rejected", "Rejected updates.", "model", "reason")
+        self._alarms = self._counter("manylabel_drift_alarms", "Drift alarms.", "model", "detector")
         self._predict_seconds = self._histogram(
-            "manylabel_predict_duration_seconds", "From the whole body of predict to its answer."
+            "manylabel_predict_duration_seconds", "Seconds from the complete body of predict to its response."
         )
         self._update_seconds = self._histogram(
             "manylabel_update_duration_seconds",
-            "From the whole body of an update until it is logged and learnt.",
+            "Seconds from the complete body of an update until it is logged and learnt.",
         )
         self._label_delay_seconds = self._histogram(
             "manylabel_label_delay_seconds",
-            "From a kept prediction to its labels.",
+            "Seconds from a stored prediction to its labels.",
             buckets=DELAY_BUCKETS_SECONDS,
         )
         self._refusals = self._counter(
-            "manylabel_refusals", "Connections and requests ended before the application had all of them.", "reason"
+            "manylabel_refusals", "Connections and requests ended before they reached the application.", "reason"
         )
-        self._connections = self._gauge("manylabel_connections", "Connections open.")
-        self._unsent_bytes = self._gauge("manylabel_unsent_bytes", "Bytes of answers that clients have not taken.")
-        self._body_bytes = self._gauge("manylabel_body_bytes", "Bytes of request bodies that are coming, or wait.")
+        self._connections = self._gauge("manylabel_connections", "Open connections.")
+        self._unsent_bytes = self._gauge("manylabel_unsent_bytes", "Bytes of responses that clients have not read.")
+        self._body_bytes = self._gauge("manylabel_body_bytes", "Bytes of request bodies being received or waiting.")
         self._loop_delay_seconds = self._histogram(
-            "manylabel_event_loop_delay_seconds", "How late the event loop wakes up who sleeps.", buckets=WAKE_BUCKETS
+            "manylabel_event_loop_delay_seconds", "Delay of the event loop in seconds.", buckets=WAKE_BUCKETS
         )
         self._by_request: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._by_model: dict[str, tuple[Counter, Counter]] = {}
 
     def requested(self, handler: str, method: str, status: int, seconds: float) -> None:
-        """Count an answer. `handler` is the route's template, never a path."""
+        """Count a response. `handler` is the route's template, never a path."""
         children = self._by_request.get((handler, method, status))
         if children is None:
             children = (
@@ -112,11 +106,11 @@ class Telemetry:
         duration.observe(seconds)
 
     def answered_problem(self, code: str) -> None:
-        """Count an answer that is a problem document."""
+        """Count a response that is a problem document."""
         self._problems.labels(code).inc()
 
     def lost_audit(self, n_calls: int) -> None:
-        """Count calls that stand in no audit, though they should."""
+        """Count calls missing in the audit log."""
         self._audit_lost.inc(n_calls)
 
     def attempted_delivery(self, outcome: str) -> None:
@@ -139,7 +133,7 @@ class Telemetry:
             self._alarms.labels(model, "all" if label is None else "label").inc()
 
     def labelled(self, delay_seconds: float) -> None:
-        """Count a kept prediction that got its labels."""
+        """Count a stored prediction that got its labels."""
         self._label_delay_seconds.observe(delay_seconds)
 
     def rejected(self, model: str, reason: str) -> None:
@@ -148,17 +142,17 @@ class Telemetry:
         self._rejected.labels(model, reason).inc()
 
     def refused(self, reason: str) -> None:
-        """Count a connection or a request that was ended before the application had all of it."""
+        """Count a connection or request that ended before the application received all of it."""
         self._refusals.labels(reason).inc()
 
     def watch_connections(self, n_open: Callable[[], int], unsent_bytes: Callable[[], int]) -> None:
-        """Show from now on how many connections are open, and the bytes that their clients have not taken."""
+        """Export the number of open connections and the bytes that clients have not read."""
         self._connections.set_function(n_open)
         self._unsent_bytes.set_function(unsent_bytes)
 
     def watch_certificate(self, expires_in_seconds: Callable[[], float]) -> None:
         """Show from now on how long the certificate of the server is still valid."""
-        name, about = "manylabel_tls_certificate_expires_seconds", "Until the certificate of the server ends."
+        name, about = "manylabel_tls_certificate_expires_seconds", "Seconds until the server's certificate expires."
         Gauge(name, about, registry=self.registry).set_function(expires_in_seconds)
 
     def watch_bodies(self, n_bytes: Callable[[], int]) -> None:

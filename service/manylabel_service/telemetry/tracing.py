@@ -1,6 +1,6 @@
-"""Traces of requests, by OpenTelemetry: nothing of it is imported or done unless `start` was called.
+"""Traces of requests by OpenTelemetry, which is imported only if `start` is called.
 
-A request has a span of its own. An update has three below it: `queue` until its turn, `append` until it is in the log
+A request has a separate span. An update has three below it: `queue` until its turn, `append` until it is in the log
 with those that share the append, and `fold` until the model has learnt it. Spans have names of routes and models, and
 positions; nothing of what was sent.
 """
@@ -22,7 +22,7 @@ _tracer: Any = None
 
 
 class _Traced:
-    """A request that is traced has a context, the parent of further spans, and a number of updates left to trace."""
+    """Traced request: the context, which is the parent of further spans, and the number of updates left to trace."""
 
     __slots__ = ("context", "updates_left")
 
@@ -64,7 +64,7 @@ def start(endpoint: str | None) -> None:
 
 
 def stop() -> None:
-    """Send what is left, and trace no more."""
+    """Send the remaining spans, and stop tracing."""
     global _provider, _tracer
     if _provider is not None:
         _provider.shutdown()
@@ -77,12 +77,12 @@ def enabled() -> bool:
 
 
 class RequestSpan:
-    """The span of a request, from when its head was read to the end of its answer.
+    """The span of a request, from when its head was read to the end of its response.
 
     Parameters
     ----------
     method : of the request.
-    carrier : its headers `traceparent` and `tracestate`, if it has them: the span goes on with the trace they name.
+    carrier : its headers `traceparent` and `tracestate`, if it has them: the span continues with the trace they name.
     """
 
     def __init__(self, method: str, carrier: Mapping[str, str]) -> None:
@@ -100,8 +100,8 @@ class RequestSpan:
         Parameters
         ----------
         route : the template of the address; None where nothing is.
-        status, code : of the answer; the code of its error, if it has one.
-        attributes : further ones; those that are None are left out.
+        status, code : of the response; the code of its error, if it has one.
+        attributes : further ones; those that are None are omitted.
         """
         from opentelemetry.trace import StatusCode
 
@@ -117,7 +117,7 @@ class RequestSpan:
 
 
 def mark() -> Mark | None:
-    """Return where the update that begins to wait now belongs; None where it is not traced."""
+    """Return the trace position of an update that starts to wait; None if it is not traced."""
     if _tracer is None or (traced := _request.get()) is None or not traced.updates_left:
         return None
     traced.updates_left -= 1

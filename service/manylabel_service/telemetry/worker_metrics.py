@@ -1,8 +1,8 @@
-"""Metrics of all workers of a server, whichever of them is asked.
+"""Metrics of all workers of a server, whichever worker is scraped.
 
 A scrape reaches one worker and must not hide the others. Each worker writes its series, labelled with its number, to
 any process that connects to its socket in the server's private directory; the scraped worker joins all. Counters
-stay in each process: nothing on the way of a request is shared, and a restarted worker is a counter reset of its own
+stay in each process: nothing on the way of a request is shared, and a restarted worker is a separate counter reset
 series, as Prometheus expects.
 """
 
@@ -23,7 +23,7 @@ _UP = b"# HELP manylabel_worker_up Whether the worker answered to this scrape.\n
 
 
 class WorkerMetrics:
-    """One worker sees here all the workers of its server, and shows itself to them.
+    """Exchange of metrics between the workers of a server.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Trained models: versions that jobs have made, of which one is served."""
+"""Trained models: versions made by jobs, one of which is served."""

@@ -1,4 +1,4 @@
-"""The active version predicts; its successor is on the way into memory.
+"""Active version of a trained model, and the loading of its successor.
 
 One task loads the version that the catalogue says is served, in a thread, while the version before answers. Then one
 step replaces it. The position moves with that step, so that it never claims what is not answered yet.
@@ -73,7 +73,7 @@ class ActiveVersion:
         return self.serving, self.position
 
     def measures(self) -> None:
-        """Return None: a trained model is not measured while it predicts."""
+        """Return None: a trained model has no metrics while it predicts."""
         return
 
     @property
@@ -82,13 +82,13 @@ class ActiveVersion:
         return bool(self._waiters) or self._loading.locked()
 
     def heard(self, changes: Iterable[Change]) -> None:
-        """Take in that the catalogue has changed."""
+        """Process a change of the catalogue."""
         if self._events:
             self._unreported.extend(changes)
         self._due.set()
 
     def lost(self) -> None:
-        """Replace the known catalogue by an older one, after the store came back with older data."""
+        """Replace the known catalogue by an older one, after the store returned with older data."""
         self._unreported.clear()
         self._has_gap = True
         self._due.set()
@@ -106,7 +106,7 @@ class ActiveVersion:
         self._task = asyncio.create_task(self._run(), name=f"active version of {self._name}")
 
     def stop(self) -> None:
-        """Stop following, and let those go who wait."""
+        """Stop following, and release waiting callers."""
         if self._task is not None:
             self._task.cancel()
         self._waiters.give_up()
@@ -126,7 +126,7 @@ class ActiveVersion:
             return await self.read(version)
 
     async def read(self, version: Version) -> Predictor:
-        """Return a version as the store has it; raises as `load`."""
+        """Return a stored version; raises like `load`."""
         data = await self._versions.artifact(version)
         try:
             return await asyncio.to_thread(Predictor, version, data, self._limits)

@@ -1,4 +1,4 @@
-"""The artifact of a version: a fitted estimator with the names of its columns, and how its fit went."""
+"""Artifact of a version: a fitted estimator, the names of its columns, and the convergence of its fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class ModelArtifact:
     features : by view (``"x"`` where there is only one), in the order that the estimator has them: names in the
         order of the columns, or the number of columns that have no names.
     label_scores : on the rows held out, by label: ``{"f1": ..., "precision": ..., "recall": ..., "support": ...}``;
-        None if there were none.
+        None if missing.
     convergence : of the fit.
     text : how the texts of records were read in what it learnt from; None where there were only numbers.
     label_details : title, description and URI of labels, by label and field; those that are known.
@@ -76,7 +76,7 @@ class ModelArtifact:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return what `to_bytes` was called on. Raises manylabel_core.state.DamagedState."""
+        """Return the object of `to_bytes`. Raises manylabel_core.state.DamagedState."""
         arrays, header = State.from_bytes(data)
         version = header.get("contents")
         if type(version) is int and version > VERSION:

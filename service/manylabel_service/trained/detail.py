@@ -18,7 +18,7 @@ MAX_CORRELATED = 200
 
 @dataclass(frozen=True, slots=True)
 class LabelCorrelation:
-    """Correlations stand between some labels: values of shape (n_labels, n_labels), float64."""
+    """Correlations of some labels: values of shape (n_labels, n_labels), float64."""
 
     labels: list[str]
     values: NDArray[np.float64]
@@ -31,7 +31,7 @@ class Detail:
     Attributes
     ----------
     version : which one.
-    label_scores : on rows held out, by label; None if there were none.
+    label_scores : on rows held out, by label; None if missing.
     label_decisions : by label, the ``threshold`` of its scores, and the ``calibration`` of its probability, a slope and
         an intercept, or None.
     label_correlation : of learners that learn it, else None.

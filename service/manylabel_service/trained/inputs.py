@@ -48,28 +48,28 @@ _NOTHING = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns describe one view: how many there are, and their names if they have some."""
+    """Columns of one view: their number, and their names if they have some."""
 
     size: int
     names: Vocabulary | None
 
     @classmethod
     def of(cls, features: tuple[str, ...] | int) -> "Columns":
-        """Return columns known by names, or by number."""
+        """Return columns with names, or numbered ones."""
         if isinstance(features, int):
             return cls(features, None)
         return cls(len(features), Vocabulary(features))
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held."""
+        """Bytes of memory."""
         return 0 if self.names is None else self.names.nbytes
 
     def problem(self, x: Features) -> str | None:
         """Return why an example of this input kind cannot be used, or None. Unknown names are ignored."""
         if x.names is not None:
             numbered = self.names is None
-            return "features are numbered: send a list, or indices and values" if numbered else None
+            return "this model has numbered features: send a list, or indices and values" if numbered else None
         if x.indices is not None:
             highest = int(x.indices[-1]) if len(x.indices) else -1
             return f"indices must be below {self.size}" if highest >= self.size else None

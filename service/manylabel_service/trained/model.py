@@ -1,6 +1,6 @@
-"""A trained model has versions in the store, of which one is in memory and predicts.
+"""Trained model: versions in the store, one of which is in memory and predicts.
 
-While another version is loaded, in a thread, the one before answers on; then one step puts it in its place. Each
+While another version is loaded, in a thread, the one before answers on; then one step puts it instead. Each
 answer is made by one version alone, and its position says up to which change of the catalogue it goes.
 """
 
@@ -72,7 +72,7 @@ class TrainedModel(HostedModel):
     Attributes
     ----------
     answers : measures what its versions have answered, by the labels that come later. It is a replica of the model's
-        log, whose positions have nothing to do with those of the versions; if it fails, the versions go on.
+        log, whose positions have nothing to do with those of the versions; if it fails, the versions continue.
     """
 
     _answered = (ServiceError,)
@@ -171,7 +171,7 @@ class TrainedModel(HostedModel):
         return (await self._loaded(number)).signature(list(self._versions.catalogue.versions))
 
     def measures(self) -> dict[str, Any] | None:
-        """Return the measures of the version served, of the answers that it gave; None if none can be had."""
+        """Return the metrics of the served version's predictions; None if unavailable."""
         self.check_serving()
         if self._active.serving is None or not self.answers.serving:
             return None
@@ -230,7 +230,10 @@ class TrainedModel(HostedModel):
         except IncompatibleRelease as error:
             self.answers.withhold(error)
         except Exception as error:
-            detail, action = f"the labels of its answers: {error}", "delete it, or repair the store; it still predicts"
+            detail, action = (
+                f"the labels of its predictions: {error}",
+                "repair the store, or delete it; it still predicts",
+            )
             unexpected = not isinstance(error, HOPELESS)
             log.error("model_damaged", model=self.name, error=detail, action=action, exc_info=unexpected)
             self.answers.fail(lambda: ModelDamaged(self.name, detail))
@@ -245,7 +248,7 @@ class TrainedModel(HostedModel):
 
     @property
     def impaired(self) -> bool:
-        """True if it, the version that it should serve, or the measures of its answers cannot be had."""
+        """True if the model, its served version or its metrics are damaged."""
         return self.failed or self.answers.failed or self._active.load_error is not None
 
     @property
@@ -348,7 +351,7 @@ class TrainedModel(HostedModel):
         Parameters
         ----------
         xs : examples.
-        at_least : a position that the answer must not be older than; waited for, within limits.
+        at_least : a position that the response must not be older than; waited for, within limits.
         probabilities : whether the predictions have them.
         explainer : says why the labels were predicted.
         version : the number of another version, which predicts instead.

@@ -13,12 +13,7 @@ MAX_OTHER_VERSIONS = 2
 
 
 class OtherVersions:
-    """The versions that were asked by their number stay in memory for a while.
-
-    Parameters
-    ----------
-    load : reads a version from the store.
-    """
+    """Cache of the versions requested by number."""
 
     def __init__(self, load: Callable[[Version], Awaitable[Predictor]]) -> None:
         self._load = load
@@ -47,7 +42,7 @@ class OtherVersions:
         return self._loaded.get(id)
 
     async def load(self, version: Version) -> Predictor:
-        """Return a version, which is loaded if it is not in memory; one after the other. Raises VersionDamaged,
+        """Return a version, which is loaded if it is not in memory; in turn. Raises VersionDamaged,
         StorageUnavailable or ModelGone."""
         async with self._loading:
             found = self.find(version.id)

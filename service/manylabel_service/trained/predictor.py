@@ -1,4 +1,4 @@
-"""A version in memory predicts as its estimator does, to the last bit."""
+"""Version in memory, which predicts like its estimator, bit for bit."""
 
 import json
 import sys
@@ -73,7 +73,7 @@ class Predictor:
         return sum(columns.size for columns in self.views.values())
 
     def signature(self, versions: Sequence[int]) -> Signature:
-        """Return the inputs and outputs of the model, of which this is one version."""
+        """Return the inputs and outputs of the model of this version."""
         sizes = {view: columns.size for view, columns in self.views.items() if columns.names is None}
         inputs: dict[str, int | None] = {EXAMPLE: None}
         if len(sizes) == len(self.views):
@@ -151,7 +151,7 @@ class Predictor:
     def _explain(self, inputs: Features | Views, labels: Sequence[str], explainer: Explainer) -> Explanations:
         """Return why labels are predicted for an example."""
         if not self._is_linear:
-            raise InvalidField(("explain",), f"must be 0 or left out: {NOT_LINEAR}")
+            raise InvalidField(("explain",), f"must be 0 or omitted: {NOT_LINEAR}")
         x = inputs if isinstance(inputs, Features) else inputs.features[self._first]
         columns = self.views[self._first]
         matrix = as_taken(columns.matrix([x]), self.estimator.scaling)
@@ -180,13 +180,13 @@ class Predictor:
         if isinstance(inputs, Features):
             self._check_single(index, inputs)
         elif not self._takes_views:
-            raise InvalidExample(index, inputs.path, "has no place here: this model has no views, send x")
+            raise InvalidExample(index, inputs.path, "is not accepted: this model has no views, send x")
         else:
             self._check_views(index, inputs)
 
     def _check_single(self, index: int, x: Features) -> None:
         if len(self.views) > 1:
-            raise InvalidExample(index, ("x",), f"has no place here: this model has the views {self._known}")
+            raise InvalidExample(index, ("x",), f"is not accepted: this model has the views {self._known}")
         if (problem := self.views[self._first].problem(x)) is not None:
             raise InvalidExample(index, ("x",), problem)
 

@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 async def check_publishable(store: Store, settings: Settings, name: str) -> None:
-    """Check whether a job may make a version of a model of that name, as far as can be known before it is trained.
+    """Check before training whether a job can create a version of a model of that name.
     Raises ModelIsOnline, LimitExceeded or StorageUnavailable."""
     record = await store.models.find(name)
     if record is None:
@@ -41,7 +41,7 @@ async def check_publishable(store: Store, settings: Settings, name: str) -> None
 async def publish(
     store: Store, settings: Settings, name: str, artifact: bytes, meta: VersionMeta, *, promote: Promote
 ) -> int:
-    """Make a version of a model, which is created if there is none of that name; return its number. Raises
+    """Create a version of a model, and the model if necessary; return its number. Raises
     ModelIsOnline, LimitExceeded, manylabel_core.state.DamagedState, NotReady or StorageUnavailable.
 
     Parameters
@@ -51,7 +51,7 @@ async def publish(
         its version is answered, and nothing is changed.
     promote : whether the version is served from now on, in the same step in which it becomes one. "if_better" serves it
         if its fit converged, it was measured, its features and scaling are those of the version served, and it did not
-        measure lower than that on the same rows; else `not_promoted_because` of its meta data has the reasons.
+        measure lower than that on the same rows; else `not_promoted_because` of its metadata has the reasons.
     """
     check_limit(f"bytes of model {name!r}", len(artifact), settings.max_model_bytes)
     # A version that cannot be served is not listed.
@@ -68,7 +68,7 @@ async def publish(
 
 
 async def published_meta(store: Store, name: str, number: int) -> VersionMeta | None:
-    """Return the meta data of a version as it was published; None if it has been deleted."""
+    """Return the published metadata of a version; None if it was deleted."""
     record = await store.models.find(name)
     if record is None:
         return None
@@ -89,9 +89,9 @@ async def _not_promoted_because(versions: VersionStore, meta: VersionMeta) -> st
     reasons = []
     if not meta.converged:
         gap = "" if meta.gap is None else f" (gap {meta.gap:.2g})"
-        reasons.append(f"its fit has not converged{gap}")
+        reasons.append(f"its fit did not converge{gap}")
     if meta.measures is None:
-        reasons.append("it was not measured")
+        reasons.append("it was not evaluated")
     if found := await versions.differences(meta):
         reasons.append(f"it differs from version {versions.catalogue.served}: {found}")
     if worse := await versions.worse(meta):

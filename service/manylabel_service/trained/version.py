@@ -1,4 +1,4 @@
-"""Facts about a version that are known without reading it, and when a new one is served."""
+"""Metadata of a version, and the rule for serving a new one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ MEASURE = "micro_f1"
 """The measure by which versions are compared."""
 
 Promote = Literal["if_better", "always", "never"]
-"""When a new version is served: unless there is a reason against it, in any case, or only if it is promoted by hand."""
+"""When a new version is served: unless there is a reason against it, always, or only when promoted manually."""
 
 
 @dataclass(frozen=True, slots=True)
 class VersionMeta:
-    """The meta data of a version say where it comes from.
+    """Metadata of a version: its origin.
 
     Attributes
     ----------
@@ -21,14 +21,14 @@ class VersionMeta:
     trainer : name of the trainer, as ``"m3l"``.
     params : of the trainer, as it was run.
     rows : examples learnt from.
-    measures : on the rows held out; None if there were none.
+    measures : on the rows held out; None if missing.
     created_unix_ms : when it was trained.
     converged : whether the fit came to its end before it had used up its iterations.
     gap : relative distance from the optimum at the end of the fit, at most; None where that is not known.
     scaling : of its features, by name.
     features : digest of the names of its features, or of their number, by view.
     not_promoted_because : the reasons why "if_better" did not serve it; else None.
-    baseline : of predicting, for each of the rows held out, the labels frequent in those learnt; None likewise.
+    baseline : metrics of predicting the most frequent labels of the training rows; None without held-out rows.
     taken : what the job has taken from a stream, where it has; None for other data.
     data : what it was trained on, as its job has it: a dataset, or a stream.
     measured_on : digest of the rows held out; versions with the same were measured on the same ones. None: not known.
@@ -55,11 +55,11 @@ class VersionMeta:
     def differences(self, other: "VersionMeta") -> str:
         """Return how the examples of another version differ from those of this one; empty if they do not."""
         found = [f"its scaling is {self.scaling}, not {other.scaling}"] if self.scaling != other.scaling else []
-        found += ["its features are others"] if self.features != other.features else []
+        found += ["its features differ"] if self.features != other.features else []
         return " and ".join(found)
 
     def worse_than(self, other: "VersionMeta", number: int) -> str | None:
-        """Return by how much it measured lower than another version, of this number, on the same rows; else None."""
+        """Return the loss against another version of this number on the same rows, or None."""
         if self.measured_on is None or self.measured_on != other.measured_on or not (self.measures and other.measures):
             return None
         mine, its = (one.get(MEASURE) for one in (self.measures, other.measures))
@@ -85,7 +85,7 @@ class ListedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version of a trained model, as `ListedVersion`, with its meta data; it never changes."""
+    """Version of a trained model: `ListedVersion` with its metadata; immutable."""
 
     number: int
     position: str
@@ -95,5 +95,5 @@ class Version:
 
     @property
     def listed(self) -> ListedVersion:
-        """The version without its meta data."""
+        """The version without its metadata."""
         return ListedVersion(self.number, self.position, self.size_bytes, self.meta.job, self.id)

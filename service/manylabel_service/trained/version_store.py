@@ -1,15 +1,13 @@
-"""The versions of trained models, as the store keeps them.
+"""Versions of trained models in the store.
 
 Each model has one document, changed by compare-and-set, that lists its versions and says which is served. The artifact
-of a version is a blob, and so are its meta data, which may be larger than a document. Blobs are written first, under
+of a version is a blob, and so are its metadata, which may be larger than a document. Blobs are written first, under
 keys that are never used again, and a version exists from the moment the document names it. So a publisher may die at
 any moment: what it leaves is listed nowhere, and is removed later. A position of a trained model is a revision of its
 document.
 """
 
 import asyncio
-import secrets
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple, Self
@@ -39,6 +37,7 @@ from manylabel_service.storage import (
     pieces_of,
     position_key,
 )
+from manylabel_service.storage.publishing import is_old, named_models
 from manylabel_service.trained.version import ListedVersion, Version, VersionMeta
 
 log = structlog.get_logger()
@@ -47,15 +46,13 @@ KIND = "versions"
 BLOBS = "versions/"
 """Prefix of the keys of all blobs of versions."""
 META_SUFFIX = ".meta"
-"""The key of the meta data of a version is that of its artifact and this."""
+"""The key of the metadata of a version is that of its artifact and this."""
 MAX_JOBS = 1_000
 """Jobs remembered, the latest, so that none publishes twice."""
 MAX_CHANGES = 100
 """Number of latest changes that the document has, for processes that read it now and then."""
 MAX_REASON = 500
 """Maximum length in characters of the reason in a `NotPromoted`."""
-ORPHANED_SECONDS = 7_200.0
-"""Age in seconds from which a blob without a version counts as left by a dead publisher."""
 
 _META = TypeAdapter(VersionMeta)
 
@@ -148,7 +145,7 @@ class VersionCatalogue(StoredModel):
 
 
 class VersionStore:
-    """Versions of one model; calls run one after the other.
+    """Versions of one model; calls run in turn.
 
     Parameters
     ----------
@@ -230,15 +227,15 @@ class VersionStore:
             except BlobNotFound:
                 if number not in (await self.read()).versions:
                     raise VersionNotFound(name, number) from None
-                raise VersionDamaged(name, number, "its meta data are gone") from None
+                raise VersionDamaged(name, number, "its metadata are missing") from None
             except BlobDamaged as error:
-                raise VersionDamaged(name, number, "its meta data do not match their checksum") from error
+                raise VersionDamaged(name, number, "its metadata do not match their checksum") from error
             except ValidationError as error:
-                raise VersionDamaged(name, number, f"not its meta data: {error}") from error
+                raise VersionDamaged(name, number, f"invalid metadata: {error}") from error
         return Version(number, listed.position, listed.size_bytes, meta, listed.id)
 
     async def promote(self, number: int, *, force: bool = False) -> Promoted:
-        """Have a version served from one position on; nothing changes for the one that is served. Raises
+        """Serve a version from one position on; no change if it is already served. Raises
         VersionNotFound, VersionDiffers, VersionDamaged, StorageUnavailable or ModelGone.
 
         Parameters
@@ -278,7 +275,7 @@ class VersionStore:
             return ""
 
     async def worse(self, meta: VersionMeta) -> str | None:
-        """Return by how much a version measured lower than the one served, as read last, on the same rows; or None."""
+        """Return the loss of a version against the served one on the same rows, or None."""
         target = self.catalogue.target
         if target is None or meta.measured_on is None:
             return None
@@ -306,15 +303,15 @@ class VersionStore:
             return await blob_bytes(self._store.blobs, self.key(version.meta.job, version.id))
         except BlobNotFound:
             await self.read()  # the model may have been deleted
-            raise VersionDamaged(self._record.name, version.number, "its contents are gone") from None
+            raise VersionDamaged(self._record.name, version.number, "its contents are missing") from None
         except BlobDamaged as error:
             raise VersionDamaged(
                 self._record.name, version.number, "its contents do not match their checksum"
             ) from error
 
     async def put_blobs(self, meta: VersionMeta, artifact: bytes) -> str:
-        """Store an artifact and its meta data; return the id that they have among those of their job."""
-        id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
+        """Store an artifact and its metadata; return their id within the job."""
+        id = ulid.new()
         key = self.key(meta.job, id)
         await self._store.blobs.put(key, pieces_of(artifact))
         await self._store.blobs.put(key + META_SUFFIX, pieces_of(_META.dump_json(meta)))
@@ -331,11 +328,10 @@ class VersionStore:
         """
         catalogue = self.catalogue
         needed = {self.key(version.job, version.id) for version in catalogue.versions.values()}
-        oldest_ms = time.time_ns() // 1_000_000 - int(ORPHANED_SECONDS * 1_000)
         for key in await self._store.blobs.keys(self._prefix):
             artifact = key.removesuffix(META_SUFFIX)
             job, _, id = artifact.removeprefix(self._prefix).rpartition("/")
-            if artifact not in needed and (job in catalogue.jobs or ulid.timestamp_of(id) < oldest_ms):
+            if artifact not in needed and (job in catalogue.jobs or is_old(id)):
                 await self._store.blobs.delete(key)
 
     async def delete_all(self) -> None:
@@ -371,10 +367,6 @@ class VersionStore:
 
 async def collect_deleted(store: Store) -> None:
     """Remove the remaining versions of deleted models; raises StorageUnavailable."""
-    there = {int(key.removeprefix(BLOBS).partition("/")[0]) for key in await store.blobs.keys(BLOBS)}
-    if there:
-        records = await store.models.all()
-        if any(record.damaged for record in records):
-            return  # they may belong to a version whose number cannot be read
-        for incarnation in there - {record.incarnation for record in records}:
+    for incarnation, record in (await named_models(store, KIND, BLOBS)).items():
+        if record is None:
             await VersionStore(ModelMeta("", incarnation, b""), store).delete_all()

@@ -40,7 +40,7 @@ class UiFile(NamedTuple):
 
 
 class Files:
-    """The files of the page by their paths, and the version that stands in their addresses. Raises ValueError.
+    """Files of the web UI by path, and the version in their addresses. Raises ValueError.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Files:
         return cls({path: (folder / path).read_bytes() for path in sorted(_paths(folder))})
 
     def get(self, path: str) -> UiFile | None:
-        """Return the file at a path; None if there is none."""
+        """Return the file at a path; None if missing."""
         return self._files.get(path)
 
     def __iter__(self) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""Outgoing webhooks: `sources` finds events, `deliverer` queues them, `sender` posts them; `webhook` is stored."""
+"""Outgoing webhooks: `sources` finds events, `deliverer` queues them, `sender` posts them, `webhook` stores them."""

@@ -80,13 +80,8 @@ class Deliverer:
     # -- webhooks ---------------------------------------------------------------------------------
 
     async def add(self, url: str, secret: str, events: list[Kind], models: list[str]) -> Webhook:
-        """Create a webhook; events from now on are sent.
-
-        Raises
-        ------
-        WebhooksFull, StorageError
-        """
-        id = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES)).lower()
+        """Create a webhook; events from now on are sent. Raises WebhooksFull or StorageError."""
+        id = ulid.new().lower()
         webhook = Webhook(id=id, url=url, secret=secret, events=events, models=models, created_unix_ms=now_ms())
         async with self._adding:
             if len(await self._webhooks.names()) >= self._max_webhooks:
@@ -141,7 +136,7 @@ class Deliverer:
         return await self._webhooks.delete_damaged(id)
 
     async def test(self, webhook: Webhook) -> Delivery:
-        """Send a test event at once, and return how that went."""
+        """Send a test event at once, and return the result."""
         message = message_of("test", {"webhook": webhook.id}, secrets.token_hex(16))
         return (await self.sender.send(webhook, message, 1)).delivery
 
@@ -164,7 +159,7 @@ class Deliverer:
         self._task = asyncio.create_task(self._run(), name="webhooks")
 
     async def stop(self) -> None:
-        """Deliver no more, and write down what was delivered."""
+        """Stop deliveries, and store their results."""
         if self._task is None:
             return
         self._task.cancel()
@@ -237,7 +232,7 @@ class Deliverer:
         try:
             return await self._states.get(id)
         except DocumentDamaged:
-            log.error("webhook_state_damaged", webhook=id, action="events that waited are lost")
+            log.error("webhook_state_damaged", webhook=id, action="queued events are lost")
             return None
 
     async def _sweep(self, ids: set[str]) -> None:
@@ -266,7 +261,7 @@ class Deliverer:
         self._looked_at, self._swept = -LOOK_SECONDS, False
 
     async def _deliver(self, running: _Running) -> None:
-        """Send the events that wait, one after the other, until none is left or the webhook is disabled."""
+        """Send the queued events in order until the queue is empty or the webhook is disabled."""
         while (state := running.state).queue and state.reason(running.webhook) is None:
             sent = await self.sender.send(running.webhook, state.queue[0], state.failures + 1)
             error = sent.delivery.error
@@ -277,7 +272,7 @@ class Deliverer:
             failing_seconds = (now_ms() - (state.failing_since_unix_ms or 0)) / 1000
             if error in FINAL or failing_seconds >= GIVE_UP_SECONDS:
                 state.disable(Disabled(generation=running.webhook.generation, reason=error, unix_ms=now_ms()))
-                action = "correct the receiver, then enable the webhook"
+                action = "fix the receiver, then enable the webhook"
                 log.error("webhook_disabled", webhook=running.webhook.id, reason=error, action=action)
                 return
             await asyncio.sleep(max(sent.retry_after, backoff(state.failures)))
@@ -299,7 +294,7 @@ class _Running:
 
     @property
     def due(self) -> bool:
-        """True if the state has to be written."""
+        """True if the state must be written."""
         return self.state.changes != self.saved_changes or time.monotonic() - self.saved_at >= CURSOR_SECONDS
 
     @property

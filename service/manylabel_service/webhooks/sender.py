@@ -1,4 +1,4 @@
-"""One POST of an event, signed as Standard Webhooks says, to an address that the operator allows."""
+"""POST of an event, signed by Standard Webhooks, to an address that the operator allows."""
 
 import asyncio
 import time
@@ -27,11 +27,11 @@ FINAL = frozenset({GONE, NOT_ALLOWED})
 
 
 class _AddressRefused(Exception):
-    """A host that the setting names resolves to an address that it may not have."""
+    """An allowed host resolves to a forbidden address."""
 
 
 class Sent(NamedTuple):
-    """An attempt, and the seconds for which the receiver wants no other."""
+    """An attempt, and the seconds until the receiver accepts another."""
 
     delivery: Delivery
     retry_after: float
@@ -56,7 +56,7 @@ class Sender:
         return origin_of(url) in self.urls
 
     async def send(self, webhook: Webhook, message: Message, attempt: int) -> Sent:
-        """Post an event once, and return how that went."""
+        """Post an event once, and return the result."""
         started, unix_ms, status, wait = time.monotonic(), now_ms(), None, 0.0
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):

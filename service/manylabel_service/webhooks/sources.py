@@ -28,7 +28,7 @@ from manylabel_service.webhooks.webhook import MAX_NAMED, OF_LOG, DeliveryState,
 MAX_WAITING = 10_000
 """Maximum number of events of a model in memory until the next poll; older ones are read from the log again."""
 PREDICTIONS_AGE_MS = 2_000
-"""Age at which a stored prediction is looked at: by then the server that made its id has stored it."""
+"""Age at which a stored prediction is examined: by then the server that made its id has stored it."""
 REVIEW_UNCERTAINTY = 0.5
 """Uncertainty from which a stored prediction needs review if the model promises no precision; 0.5 is a probability of
 1/4 or 3/4 at a cut of 1/2."""
@@ -72,13 +72,13 @@ class _Feed:
         self.waiting = [each for each in self.waiting if position_key(each.position) > position_key(position)]
 
     def close(self) -> None:
-        """Take no more events."""
+        """Stop recording events."""
         if self.events.tap == self._take:
             self.events.tap = None
 
 
 class Sources:
-    """Finds the events that webhooks have not seen, and queues them."""
+    """Finds new events for webhooks and queues them."""
 
     def __init__(self, store: Store, registry: Registry, jobs: JobService) -> None:
         self._store, self._registry, self._jobs = store, registry, jobs
@@ -130,7 +130,7 @@ class Sources:
 
     async def _inherit(self, subscribers: Sequence[Subscriber]) -> None:
         """Go on at the position of a model in the successor that takes its place."""
-        for lineage in (await self._lineages.all()).values():
+        for lineage in (await self._lineages.intact()).values():
             *earlier, present = (str(incarnation) for incarnation in (0, *lineage.incarnations))
             for _, state in subscribers:
                 known = [state.positions[each] for each in (*earlier, present) if each in state.positions]

@@ -1,4 +1,4 @@
-"""A webhook as the store has it: the definition, which clients write, and the state, which the deliverer writes."""
+"""Stored webhook: the definition, written by clients, and the state, written by the deliverer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Part(BaseModel):
 
 
 class Webhook(StoredModel):
-    """A definition.
+    """Definition of a webhook.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Webhook(StoredModel):
 
 
 class Message(_Part):
-    """An event that waits for delivery, with the body as it is sent each time."""
+    """Event waiting for delivery, with the body that each attempt sends."""
 
     id: str
     type: str
@@ -95,7 +95,7 @@ class Delivery(_Part):
 
 
 class Disabled(_Part):
-    """The reason for which nothing is sent, as long as the definition has this generation."""
+    """Reason why a webhook is disabled, valid for one generation of its definition."""
 
     generation: int
     reason: str
@@ -103,7 +103,7 @@ class Disabled(_Part):
 
 
 class DeliveryState(StoredModel):
-    """A state: what the webhook has seen of each source, and the events that wait.
+    """State of a webhook: its cursor in each source, and the waiting events.
 
     Attributes
     ----------
@@ -130,17 +130,17 @@ class DeliveryState(StoredModel):
 
     @property
     def changes(self) -> int:
-        """The number of changes so far, without those of cursors."""
+        """Number of changes so far, without those of cursors."""
         return self._changes
 
     @classmethod
     def new(cls, webhook: Webhook, revision: int) -> DeliveryState:
-        """Return the state of a webhook whose definition was stored at a revision: it has seen all before."""
+        """Return the initial state of a webhook, which ignores events before the revision of its definition."""
         positions = dict(webhook.positions)
         return cls(positions=positions, jobs=revision, versions=revision, predictions_unix_ms=webhook.created_unix_ms)
 
     def reason(self, webhook: Webhook) -> str | None:
-        """Return the reason for which nothing is sent; None if the webhook is active."""
+        """Return why the webhook is disabled; None if it is active."""
         return self.disabled.reason if self.disabled and self.disabled.generation == webhook.generation else None
 
     def position(self, record: ModelMeta) -> str:
@@ -148,7 +148,7 @@ class DeliveryState(StoredModel):
         return self.positions.get(str(record.incarnation), START)
 
     def add(self, message: Message) -> None:
-        """Queue an event, or count it as dropped; once there is room again, the receiver is told how many were."""
+        """Queue an event, or count it as dropped; the receiver later gets the number of dropped events."""
         self._changes += 1
         if self.dropped and self._has_room(MAX_QUEUED // 2):
             dropped, self.dropped = self.dropped, 0

@@ -58,13 +58,13 @@ def test_arff_and_npz(manylabel: Command, client: Client, name: str, tmp_path: P
     )
     npz = tmp_path / "rows.npz"
     np.savez(npz, X=np.eye(2), Y=np.eye(2, dtype=np.int8), label_names=np.array(["rock", "jazz"]))
-    assert "which attributes are labels" in manylabel("feed", name, str(arff)).err
+    assert "the label attributes are unknown" in manylabel("feed", name, str(arff)).err
     for labels in ("-2", "rock,jazz"):
         assert manylabel("feed", name, str(arff), "--labels", labels).status == 0
     assert manylabel("feed", name, str(npz)).status == 0
     status = client.model(name).status()
     assert (status.updates, status.labels) == (6, 2)
-    assert "not for files of this kind" in manylabel("feed", name, str(npz), "--labels", "a").err
+    assert "does not apply to this file format" in manylabel("feed", name, str(npz), "--labels", "a").err
     assert "unknown extension" in manylabel("feed", name, str(Path(__file__))).err
 
 
@@ -95,12 +95,12 @@ def test_resume_refuses_another_file_and_another_model(
 ) -> None:
     client.create_model(name)
     file = write_rows(tmp_path / "rows.svm", 100)
-    assert "was begun here" in manylabel("feed", name, str(file), "--resume").err
+    assert "was started here" in manylabel("feed", name, str(file), "--resume").err
     assert manylabel("feed", name, str(file)).status == 0
     write_rows(file, 100, seed=1)
-    assert "not begin with the rows that were fed" in manylabel("feed", name, str(file), "--resume").err
+    assert "not begin with the rows that were learnt" in manylabel("feed", name, str(file), "--resume").err
     write_rows(file, 50)
-    assert "not begin with the rows that were fed" in manylabel("feed", name, str(file), "--resume").err
+    assert "not begin with the rows that were learnt" in manylabel("feed", name, str(file), "--resume").err
     write_rows(file, 100)
     client.model(name).delete()
     client.create_model(name)

@@ -86,6 +86,10 @@ def test_a_follower_by_the_command(manylabel: Command, client: Client, name: str
     assert (told.status, told.out) == (0, f"created {other}, which follows {name}\n")
     assert client.model(other).status().updates == 1
     assert f"{name}, from position 0" in manylabel("models", "show", other).out
+    told = manylabel("models", "promote", other)
+    assert (told.status, told.out) == (0, f"{other} leads now, as {name}, with salt: 1 examples learnt\n")
+    assert model.status().algorithm == "salt"
+    assert manylabel("models", "promote", name).status == 1
     with pytest.raises(Conflict):
         model.delete()
     assert manylabel("models", "create", f"{other}g", "--from", "now").status == 2

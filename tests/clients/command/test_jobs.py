@@ -123,7 +123,7 @@ def test_what_a_version_answered_is_measured(manylabel: Run, client: Client, son
 def test_why_a_version_is_not_served_is_told_and_that_it_can_be(manylabel: Run, songs: str) -> None:
     options = ("--dataset", songs, "--model", "cmd-held")
     out = good(manylabel("jobs", "submit", *options, "--split", "all"))
-    assert "it is not served: it was not measured; manylabel models promote cmd-held 1" in out
+    assert "it is not served: it was not evaluated; manylabel models promote cmd-held 1" in out
     assert "not measured" in good(manylabel("models", "versions", "cmd-held"))
     good(manylabel("models", "promote", "cmd-held", "1"))
     assert "not measured" in next(line for line in good(manylabel("models")).splitlines() if "cmd-held" in line)
@@ -185,7 +185,7 @@ def test_a_search_is_described_by_options(manylabel: Run, songs: str) -> None:
 def test_wrong_jobs_are_refused(manylabel: Run, songs: str) -> None:
     for options, status, message in (
         (("--dataset", songs, "--trainer", "svm"), 1, "must be one of"),
-        (("--dataset", songs, "--param", "c=1"), 1, "/params/c is not known here, only"),
+        (("--dataset", songs, "--param", "c=1"), 1, "/params/c is unknown; known are"),
         (("--dataset", songs, "--param", "c"), 2, "NAME=VALUE"),
         ((), 2, "either --dataset or --stream"),
         (("--dataset", songs, "--stream", "tags"), 2, "either --dataset or --stream"),

@@ -118,7 +118,7 @@ def test_a_key_is_shown_once_on_a_line_of_its_own(run: Run, key_file: Path, tmp_
         r"ml_\w{56}", json.loads(run("keys", "create", "j", "--scope", "read", "--json", *options).out)["key"]
     )
     taken = run("keys", "create", "x", "--scope", "read", "--file", str(key_file), *options)
-    assert "is there already" in taken.err
+    assert "exists already" in taken.err
     absent = tmp_path / "absent.key"
     assert run("keys", "create", "x", "--scope", "all", "--file", str(absent), *options).status == 1
     assert not absent.exists()

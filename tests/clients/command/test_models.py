@@ -370,7 +370,7 @@ def test_answers_are_kept_and_labelled_later(manylabel: Command, client: Client,
 
 @pytest.fixture
 def waiting(client: Client, name: str) -> str:
-    """A model with kept predictions, of which it is unsure in turn."""
+    """A model with stored predictions, of which it is unsure in turn."""
     model = client.create_model(name, algorithm="falt")
     model.update_many([({"a": 1}, ["p"]), ({"b": 1}, ["q"])] * 40)
     for x in ({"a": 1}, {"b": 1}, {"c": 1}):
@@ -398,7 +398,7 @@ def test_labels_are_typed(manylabel: Command, client: Client, waiting: str) -> N
     assert "c: 1" in done.out
     assert "predicted: p (" in done.out
     assert "new: r" in done.out
-    assert done.out.endswith("no others wait for labels\n3 labelled\n")
+    assert done.out.endswith("no other predictions wait for labels\n3 labelled\n")
     assert left(client, waiting) == []
     status = client.model(waiting).status()
     assert (status.updates, status.labels) == (83, 3)  # type: ignore[union-attr]
@@ -431,8 +431,8 @@ def test_a_person_may_skip_undo_and_quit(
 
 def test_answers_are_sent_some_at_a_time(manylabel: Command, client: Client, waiting: str) -> None:
     done = manylabel("label", waiting, "--send-every", "1", stdin="p\nu\ns\nr\n")
-    assert "those before have been sent" in done.out
-    assert done.out.endswith("no others wait for labels\n2 labelled\n")
+    assert "the earlier ones were sent" in done.out
+    assert done.out.endswith("no other predictions wait for labels\n2 labelled\n")
     assert len(left(client, waiting)) == 1
 
 

@@ -90,12 +90,12 @@ def test_a_table_that_cannot_be_learnt_is_told(manylabel: Command, client: Clien
     lines.write_text('{"x": {"tempo": 1}, "y": ["rock"]}\n')
     for command, words in (
         (("update", name, str(table)), "--labels must say which columns of a CSV file are labels"),
-        (("update", name, str(table), "--tags", "tags"), "line 3: its labels are not known"),
+        (("update", name, str(table), "--tags", "tags"), "line 3: its labels are unknown"),
         (
             ("update", name, str(table), "--labels", "tags"),
             "label 'tags' is 'rock': expected 0 or 1; if",
         ),
-        (("update", name, str(lines), "--tags", "tags"), "line 1: its labels are not known"),
+        (("update", name, str(lines), "--tags", "tags"), "line 1: its labels are unknown"),
         (("update", name, '{"x": {"tempo": 1}, "y": []}', "--tags", "tags"), "are for files that end with .csv, .tsv"),
     ):
         done = manylabel(*command)

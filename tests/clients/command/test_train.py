@@ -93,7 +93,9 @@ def test_files_of_mulan_share_the_xml_beside_them(files: dict[str, Path], comman
     for name in ("songs-train.arff", "songs-test.arff"):
         (tmp_path / name).write_bytes(files["mulan.arff"].read_bytes())
     train, test = str(tmp_path / "songs-train.arff"), str(tmp_path / "songs-test.arff")
-    assert "labels" in command("train", train, "--test", test).err, "nothing says which attributes are labels"
+    assert "the label attributes are unknown" in command("train", train, "--test", test).err, (
+        "nothing says which attributes are labels"
+    )
     (tmp_path / "songs.xml").write_bytes(files["mulan.arff"].with_suffix(".xml").read_bytes())
     assert answered(command("train", train, "--test", test, "--json"))["labels"] == 2
 
@@ -129,7 +131,7 @@ def test_weights_are_refused_where_they_cannot_be_used(command: Run, tmp_path: P
     views = {"x": {"views": {"a": [1.0, 2.0], "b": [3.0]}}, "y": ["u"]}
     path.write_text("\n".join(json.dumps({**views, "weight": 1 + row % 2}) for row in range(20)))
     assert (
-        "lsa_mml takes no weights of rows, and the file has some"
+        "lsa_mml accepts no row weights, but the file has weights"
         in command("train", str(path), "--trainer", "lsa_mml").err
     )
 
@@ -185,7 +187,7 @@ def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> 
     done = command("train", str(path), *options)
     assert done.status == 0, done.err
     data = read_dataset(path, "ndjson")
-    direct = batch.LSAMML(2, scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
+    direct = batch.LSAMML(n_components=2, scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
     learnt = batch.LSAMML.from_bytes(out.read_bytes())
     assert np.array_equal(learnt.view_shares_, direct.view_shares_)
     assert learnt.view_shares_[1] < 1
@@ -200,8 +202,8 @@ def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> 
         (["--param", 'kernel="cubic"'], "kernel must be .*cubic"),
         (["--trainer", "lsa_mml"], "lsa_mml needs a file with several views"),
         (["--labels", "2"], "labels of JSON lines are in one field: its name is needed"),
-        (["--zero-based"], "an option given is not for files of this kind"),
-        (["--test", "TEST"], "does not fit: none of the labels"),
+        (["--zero-based"], "an option does not apply to this file format"),
+        (["--test", "TEST"], "does not match: none of the labels"),
     ],
 )
 def test_what_cannot_be_done_is_said(
@@ -286,7 +288,7 @@ def test_ctrl_c_ends_the_fit_and_keeps_what_is_reached(
     before = signal.getsignal(signal.SIGINT)
     interrupt_at(monkeypatch, {2})
     done = command("train", str(files["ndjson"]), *SLOW, "--out", str(out))
-    assert (done.status, "stopped before its end" in done.err) == (130, True)
+    assert (done.status, "stopped early" in done.err) == (130, True)
     assert batch.M3L.from_bytes(out.read_bytes()).duality_gap_ > 1e-9
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -313,7 +315,7 @@ def test_a_model_never_takes_the_place_of_what_it_is_learnt_from(
     learnt = files["ndjson"] if option else copy
     refused = command("train", str(learnt), *([option, str(copy)] if option else []), "--out", str(copy))
     assert refused.status == 2
-    assert "is read from" in refused.err
+    assert "is an input file" in refused.err
     assert copy.read_bytes() == files["ndjson"].read_bytes()
 
 

@@ -205,7 +205,7 @@ def test_remote_models_have_a_key(keyed: tuple[str, str], monkeypatch: pytest.Mo
     assert pickle.loads(data).predict_one({"a": 1.0}) == {"x": True}  # noqa: S301 - our own
     with Client(url, api_key=key) as client:
         assert feed([({"a": 1.0}, ["x"])] * 3, client.model("tags")).examples == 3
-        with pytest.raises(ValueError, match="api_key is for an address"):
+        with pytest.raises(ValueError, match="api_key applies to an address"):
             RemoteModel(client, "tags", api_key=key)
 
 

@@ -108,7 +108,7 @@ def test_a_row_that_the_server_refuses_stops_after_those_before_it() -> None:
 def test_the_message_says_how_to_go_on() -> None:
     with pytest.raises(FeedInterrupted) as stopped:
         feed(rows(9), MemoryModel(["none", "before"]), batch_size=3, feed_id="f")
-    assert str(stopped.value) == "refused; to go on: feed(..., start=3, feed_id='f')"
+    assert str(stopped.value) == "refused; to continue: feed(..., start=3, feed_id='f')"
     assert isinstance(stopped.value.__cause__, ConnectionError)
 
 
@@ -119,7 +119,7 @@ def test_ctrl_c_says_how_to_go_on() -> None:
 
     with pytest.raises(KeyboardInterrupt) as stopped:
         feed(interrupted(), MemoryModel(), batch_size=3, feed_id="f")
-    assert stopped.value.__notes__ == ["to go on: feed(..., start=6, feed_id='f')"]
+    assert stopped.value.__notes__ == ["to continue: feed(..., start=6, feed_id='f')"]
 
 
 @pytest.mark.parametrize(

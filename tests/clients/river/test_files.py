@@ -227,7 +227,7 @@ def test_errors_name_the_file_and_the_place(tmp_path: Path, name: str, contents:
 
 @pytest.mark.parametrize("relation", ["songs", "songs: -C 2-weka.filters.unsupervised.attribute.Remove-R1-2"])
 def test_arff_without_a_word_on_labels(tmp_path: Path, relation: str) -> None:
-    with pytest.raises(FileFormatError, match="which attributes are labels is not known: put the Mulan XML"):
+    with pytest.raises(FileFormatError, match="the label attributes are unknown: put the Mulan XML"):
         ArffFile(write_songs(tmp_path / "a.arff", "", relation))
 
 

@@ -90,7 +90,7 @@ def test_errors_say_where(tmp_path: Path, name: str, text: str, options: dict[st
         list(open_stream(path, **options))
     views = tmp_path / "views.jsonl"
     views.write_text('{"x": {"views": {"v": [1]}}, "y": []}\n')
-    with pytest.raises(ValueError, match="its examples have views, which a stream has not"):
+    with pytest.raises(ValueError, match="its examples have views, which streams do not support"):
         open_stream(views)
 
 

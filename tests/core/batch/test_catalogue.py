@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from tests.support.sentences import is_description
 
 from manylabel_core import batch, metrics, priors
-from manylabel_core.batch.catalogue import TRAINERS, Choice, Flag, Number, arguments
+from manylabel_core.batch.catalogue import TRAINERS, arguments
 from manylabel_core.metrics.measures import MEASURES, REPORTED
+from manylabel_core.parameters import Choice, Flag, Number
 
 NOT_CHOSEN = {"warm_start", "random_state", "n_threads", "cache_mb"}
 """Parameters of the caller, and a start to which the end is the same."""

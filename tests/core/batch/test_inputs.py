@@ -115,13 +115,17 @@ BAD_PARAMETERS = [
         for name in ("C", "gamma2")
         for value in (0, -1.0, np.inf, "1")
     ],
-    *[(learner, "C", True, "C must be a finite number above 0, not True, or None") for learner in PRIVILEGED],
+    *[(learner, "C", True, "C must be a finite number above 0, not True") for learner in PRIVILEGED],
     *[(learner, "gamma2", None, "gamma2 must be a finite number above 0") for learner in PRIVILEGED],
     (PrML, "gamma1", 0.0, "gamma1 must be a finite number above 0"),
-    *[(learner, "rho", value, "rho must be a number above 0") for learner in PRIVILEGED for value in (0, np.nan, "1")],
-    *[(learner, "rho", np.ones(2), "rho must be a number above 0") for learner in PRIVILEGED],
     *[
-        (learner, "privileged", value, "privileged must be an integer from 1 to 1048576, .*, or 'all'")
+        (learner, "rho", value, "rho must be a finite number above 0")
+        for learner in PRIVILEGED
+        for value in (0, np.nan, "1")
+    ],
+    *[(learner, "rho", np.ones(2), "rho must be a finite number above 0") for learner in PRIVILEGED],
+    *[
+        (learner, "privileged", value, "privileged must be one of 'all' or an integer from 1 to 1048576, not")
         for learner in PRIVILEGED
         for value in (0, "some", 1.5, True, None, 10**5000, np.ones(2, int))
     ],

@@ -68,7 +68,9 @@ def check_trace(model: LSAMML) -> None:
 def test_a_planted_representation_is_found(gamma):
     X, Y, P = planted(400, noise=0.3)
     train, new = np.arange(400) < 300, np.arange(400) >= 300
-    model = LSAMML(3, gamma=gamma, tol=1e-6, max_iter=500).fit(rows(X, train), Y[train], np.arange(300) < 150)
+    model = LSAMML(n_components=3, gamma=gamma, tol=1e-6, max_iter=500).fit(
+        rows(X, train), Y[train], np.arange(300) < 150
+    )
     assert canonical_correlations(model.transform(rows(X, new)), P[new]).min() > 0.97
     assert quality(model, rows(X, new), Y[new]) > 0.97
     assert (model.predict(rows(X, new)) == Y[new]).mean() > 0.9
@@ -76,7 +78,7 @@ def test_a_planted_representation_is_found(gamma):
 
 def test_planted_bases_are_found():
     X, Y, P = planted(500, noise=0.05)
-    model = LSAMML(3, gamma=0, ridge=1e-3, tol=1e-7, max_iter=2000).fit(X, Y, np.arange(500) < 10)
+    model = LSAMML(n_components=3, gamma=0, ridge=1e-3, tol=1e-7, max_iter=2000).fit(X, Y, np.arange(500) < 10)
     for name, B in model.bases_.items():
         true = np.linalg.lstsq(P - P.mean(axis=0), X[name] - X[name].mean(axis=0), rcond=None)[0].T
         angles = np.linalg.svd(np.linalg.qr(B)[0].T @ np.linalg.qr(true)[0])[1]
@@ -98,7 +100,7 @@ def test_the_objective_never_rises(parameters, lacking):
 def test_the_objective_stays_where_no_step_lowers_it():
     """At the end only rounding is left; the trace has it, as it was computed."""
     X, Y, _ = planted(80, widths={"sound": 6, "text": 5})
-    model = LSAMML(3, gamma=1.0, tol=1e-15, max_iter=2000).fit(X, Y)
+    model = LSAMML(n_components=3, gamma=1.0, tol=1e-15, max_iter=2000).fit(X, Y)
     check_trace(model)
     assert np.diff(model.objective_trace_).max() > 0
 
@@ -108,7 +110,7 @@ def test_two_views_of_three_tell_more_than_one():
     for seed in range(5):
         X, Y, _ = planted(300, noise=4.0, seed=seed)
         train, new = np.arange(300) < 150, np.arange(300) >= 150
-        model = LSAMML(3).fit(rows(X, train), Y[train])
+        model = LSAMML(n_components=3).fit(rows(X, train), Y[train])
         for names in (["sound"], ["text"], ["image"], ["sound", "text"], ["sound", "image"], ["text", "image"], WIDTHS):
             seen = {name: X[name][new] for name in names}
             scores.setdefault(tuple(names), []).append(quality(model, seen, Y[new]))
@@ -123,7 +125,7 @@ def test_two_views_of_three_tell_more_than_one():
 
 def test_a_view_left_out_is_one_that_all_rows_lack():
     X, Y, _ = planted()
-    model = LSAMML(3).fit(X, Y)
+    model = LSAMML(n_components=3).fit(X, Y)
     expected = model.decision_function(X, {"text": np.ones(200, dtype=bool)})
     seen = {name: X[name] for name in ("image", "sound")}  # in another order, too
     np.testing.assert_allclose(model.decision_function(seen), expected, rtol=1e-12, atol=1e-12)
@@ -131,7 +133,7 @@ def test_a_view_left_out_is_one_that_all_rows_lack():
 
 def test_every_row_is_predicted_from_the_views_it_has():
     X, Y, _ = planted()
-    model = LSAMML(3).fit(X, Y)
+    model = LSAMML(n_components=3).fit(X, Y)
     missing = {"sound": np.arange(200) % 2 == 0, "image": np.arange(200) % 3 == 0}
     together = model.decision_function(X, missing)
     for i in range(12):
@@ -141,7 +143,7 @@ def test_every_row_is_predicted_from_the_views_it_has():
 
 def test_the_representation_is_that_of_the_attributes():
     X, Y, _ = planted()
-    model = LSAMML(3, r=3.0).fit(X, Y)
+    model = LSAMML(n_components=3, r=3.0).fit(X, Y)
     factors = (3 * model.view_weights_) ** 3.0
     normal, right = model.ridge * np.eye(3), np.zeros((200, 3))
     means = np.split(model.view_means_, np.cumsum(model.view_widths_)[:-1])
@@ -182,8 +184,8 @@ def test_views_of_some_rows_only_still_help():
         train, new = np.arange(300) < 150, np.arange(300) >= 150
         missing = {"image": np.random.default_rng(seed).random(150) < 0.5}
         without = {name: X[name][train] for name in ("sound", "text")}
-        ours = LSAMML(3).fit(rows(X, train), Y[train], missing=missing)
-        theirs = LSAMML(3).fit(without, Y[train])
+        ours = LSAMML(n_components=3).fit(rows(X, train), Y[train], missing=missing)
+        theirs = LSAMML(n_components=3).fit(without, Y[train])
         both = {name: X[name][new] for name in without}
         gains.append(quality(ours, rows(X, new), Y[new]) - quality(theirs, both, Y[new]))
     assert np.mean(gains) > 0.01
@@ -194,8 +196,8 @@ def test_unlabelled_rows_help():
     for seed in range(4):
         X, Y, _ = planted(600, noise=6.0, widths={"sound": 60, "text": 40, "image": 30}, seed=seed)
         new, few = np.arange(600) >= 400, np.arange(600) < 20
-        semi = LSAMML(3).fit(rows(X, ~new), Y[~new], few[~new])
-        alone = LSAMML(3).fit(rows(X, few), Y[few])
+        semi = LSAMML(n_components=3).fit(rows(X, ~new), Y[~new], few[~new])
+        alone = LSAMML(n_components=3).fit(rows(X, few), Y[few])
         gains.append(quality(semi, rows(X, new), Y[new]) - quality(alone, rows(X, new), Y[new]))
     assert min(gains) > 0.03
 
@@ -222,9 +224,9 @@ def test_entries_of_a_sparse_view_may_stand_in_any_order_and_twice():
     indptr = np.concatenate([[0], np.cumsum(np.bincount(where[0], minlength=200))])
     twice = sp.csr_array((halves[by_row], where[1][by_row], indptr), shape=entries.shape)
     assert twice.nnz == 2 * entries.nnz
-    expected = LSAMML(3).fit(X | {"text": sp.csr_array(X["text"])}, Y).view_scales_
+    expected = LSAMML(n_components=3).fit(X | {"text": sp.csr_array(X["text"])}, Y).view_scales_
     for view in (coo, twice):
-        np.testing.assert_allclose(LSAMML(3).fit(X | {"text": view}, Y).view_scales_, expected, rtol=1e-12)
+        np.testing.assert_allclose(LSAMML(n_components=3).fit(X | {"text": view}, Y).view_scales_, expected, rtol=1e-12)
     assert twice.nnz == 2 * entries.nnz
 
 
@@ -302,9 +304,9 @@ def test_sparse_views_stay_sparse():
 
 def test_scales_of_views_do_not_matter():
     X, Y, _ = planted()
-    model = LSAMML(4).fit(X, Y)
+    model = LSAMML(n_components=4).fit(X, Y)
     other = {"sound": X["sound"] * 1e90, "text": X["text"] * 1e-90, "image": X["image"]}
-    again = LSAMML(4).fit(other, Y)
+    again = LSAMML(n_components=4).fit(other, Y)
     np.testing.assert_allclose(again.view_weights_, model.view_weights_, rtol=1e-6)
     np.testing.assert_allclose(again.decision_function(other), model.decision_function(X), rtol=1e-5, atol=1e-7)
 
@@ -313,7 +315,7 @@ def test_thresholds_do_what_their_names_say():
     X, Y, _ = planted(noise=3.0)
     labelled = np.arange(200) < 120
     models = {
-        rule: LSAMML(3, threshold=rule, optimise="none").fit(X, Y, labelled)
+        rule: LSAMML(n_components=3, threshold=rule, optimise="none").fit(X, Y, labelled)
         for rule in ("f1", "errors", "prevalence", "half")
     }
     known, truth = rows(X, labelled), Y[labelled]
@@ -347,8 +349,8 @@ def test_a_threshold_is_midway_between_scores(rule, expected):
 def test_without_a_refit_the_weights_are_those_of_the_alternation():
     X, Y, _ = planted(noise=3.0)
     labelled = np.arange(200) < 120
-    model = LSAMML(3, warm_start=True).fit(X, Y, labelled)
-    plain = LSAMML(3, refit=False).fit(X, Y, labelled)
+    model = LSAMML(n_components=3, warm_start=True).fit(X, Y, labelled)
+    plain = LSAMML(n_components=3, refit=False).fit(X, Y, labelled)
     np.testing.assert_array_equal(plain.coef_, model.joint_coef_)
     np.testing.assert_allclose(plain.intercept_, Y[labelled].mean(axis=0))
     assert np.abs(plain.coef_ - model.coef_).max() > 1e-3
@@ -420,7 +422,7 @@ def test_a_warm_start_after_a_change_is_a_start(change):
 def test_progress_tells_every_iteration():
     X, Y, _ = planted()
     told = []
-    model = LSAMML(3, optimise="none").fit(X, Y, progress=told.append)
+    model = LSAMML(n_components=3, optimise="none").fit(X, Y, progress=told.append)
     assert [progress.iteration for progress in told] == [*range(1, model.n_iter_ + 1)]
     assert [progress.objective for progress in told] == model.objective_trace_[3::3].tolist()
     falls = -np.diff(model.objective_trace_[::3]) / np.abs(model.objective_trace_[3::3])
@@ -435,11 +437,11 @@ def test_input_is_left_as_it_was():
     text = X["text"]
     arrays = (X["sound"], text.data, text.indices, text.indptr, X["image"], Y, *missing.values())
     before, names = [array.copy() for array in arrays], list(X)
-    expected = LSAMML(3).fit(X, Y, missing=missing).predict(X, missing)
+    expected = LSAMML(n_components=3).fit(X, Y, missing=missing).predict(X, missing)
     for array, copy in zip(arrays, before, strict=True):
         np.testing.assert_array_equal(array, copy)
         array.flags.writeable = False
-    np.testing.assert_array_equal(LSAMML(3).fit(X, Y, missing=missing).predict(X, missing), expected)
+    np.testing.assert_array_equal(LSAMML(n_components=3).fit(X, Y, missing=missing).predict(X, missing), expected)
     assert list(X) == names
     assert X["text"] is text
 

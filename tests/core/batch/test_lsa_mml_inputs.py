@@ -64,8 +64,8 @@ BAD_ARGUMENTS = {
     "a view has no features": ((view("a", X["a"][:, :0]), Y), "X['a']: Found array with 0 feature(s)"),
     "a view holds text": ((view("a", np.full((N, 2), "x")), Y), "X['a']: "),
     "a view is complex": ((view("a", X["a"] + 1j), Y), "X['a']: Complex data not supported"),
-    "a view is constant": ((view("b", np.ones((N, 2))), Y), "X['b'] must hold rows that differ"),
-    "a view is 0": ((view("b", sp.csr_array((N, 2))), Y), "X['b'] must hold rows that differ"),
+    "a view is constant": ((view("b", np.ones((N, 2))), Y), "X['b'] must have rows that differ"),
+    "a view is 0": ((view("b", sp.csr_array((N, 2))), Y), "X['b'] must have rows that differ"),
     "a view overflows": ((view("b", 1e200 * X["b"]), Y), "X['b'] has values too large: their squares overflow"),
     "Y is None": ((X, None), "Y must be an indicator matrix"),
     "Y holds 2": ((X, with_value(Y, 2)), "Y must hold only 0 and 1, not 2"),
@@ -145,7 +145,7 @@ def test_the_limit_of_components():
     assert quick().fit(X, Y).n_components_ == 7
     few = {name: matrix[:2] for name, matrix in X.items()}
     with pytest.raises(ValueError, match="n_components must be at most 2, not 3: there are 2 rows"):
-        LSAMML(3).fit(few, Y[:2])
+        LSAMML(n_components=3).fit(few, Y[:2])
     assert quick().fit(few, Y[:2]).n_components_ == 2
     assert quick().fit({"a": X["a"]}, Y).n_components_ == 4
     wide = {name: np.random.default_rng(0).normal(size=(250, 150)) for name in "ab"}
@@ -155,7 +155,7 @@ def test_the_limit_of_components():
 def test_a_ridge_too_small_for_what_views_leave_open_is_named():
     missing = {"a": HALF}
     with pytest.raises(ValueError, match="ridge and label_ridge must be larger: without them a solution is not unique"):
-        LSAMML(7, ridge=1e-300, label_ridge=1e-300).fit(X, Y, ~HALF, missing)
+        LSAMML(n_components=7, ridge=1e-300, label_ridge=1e-300).fit(X, Y, ~HALF, missing)
 
 
 BAD_AT_PREDICT = {
@@ -240,8 +240,8 @@ def test_what_labelled_rows_hold_is_looked_at(empty, message):
 
 
 def test_counts_may_be_integers_of_numpy():
-    expected = LSAMML(2, n_threads=2, max_iter=50).fit(X, Y)
-    given = LSAMML(np.int64(2), n_threads=np.int64(2), max_iter=np.int32(50)).fit(X, Y)
+    expected = LSAMML(n_components=2, n_threads=2, max_iter=50).fit(X, Y)
+    given = LSAMML(n_components=np.int64(2), n_threads=np.int64(2), max_iter=np.int32(50)).fit(X, Y)
     np.testing.assert_array_equal(given.decision_function(X), expected.decision_function(X))
 
 

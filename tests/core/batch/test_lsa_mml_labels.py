@@ -144,7 +144,7 @@ def test_the_refit_does_not_depend_on_how_the_representation_is_turned_and_stret
 def test_labels_are_fitted_again_to_what_views_tell(n_labelled):
     X, Y = views()
     labelled = np.arange(240) < n_labelled
-    model = LSAMML(20, r=3.0, view_weights="equal").fit(X, Y, labelled)
+    model = LSAMML(n_components=20, r=3.0, view_weights="equal").fit(X, Y, labelled)
     P = model.transform({name: view[labelled] for name, view in X.items()})
     factors = (3 * model.view_weights_) ** 3.0
     root = gauge([*model.bases_.values()], factors)
@@ -157,7 +157,7 @@ def test_labels_are_fitted_again_to_what_views_tell(n_labelled):
 
 def test_views_that_tell_labels_weigh_more():
     X, Y = views()
-    model = LSAMML(20, view_weights="labels").fit(X, Y)
+    model = LSAMML(n_components=20, view_weights="labels").fit(X, Y)
     factors = model.view_weights_**2
     assert factors[0] >= 4 * factors[1]
     assert factors.max() <= 16.001 * factors.min()
@@ -169,8 +169,8 @@ def test_views_that_tell_labels_weigh_more():
 @pytest.mark.parametrize("r", [1.5, 2.0, 5.0])
 def test_the_weights_of_the_labels_are_what_errors_are_multiplied_with_for_every_r(r):
     X, Y = views()
-    expected = LSAMML(20, r=2.0, max_iter=1, tol=0.5).fit(X, Y).view_weights_ ** 2
-    found = LSAMML(20, r=r, max_iter=1, tol=0.5).fit(X, Y).view_weights_ ** r
+    expected = LSAMML(n_components=20, r=2.0, max_iter=1, tol=0.5).fit(X, Y).view_weights_ ** 2
+    found = LSAMML(n_components=20, r=r, max_iter=1, tol=0.5).fit(X, Y).view_weights_ ** r
     np.testing.assert_allclose(found / found[0], expected / expected[0])
 
 
@@ -188,13 +188,14 @@ def test_rows_that_lack_views_do_not_say_what_these_tell():
     X, Y = views()
     lacks = np.arange(240) % 3 == 0
     X["loud"][lacks] = np.nan
-    found = LSAMML(20).fit(X, Y, None, {"loud": lacks}).view_weights_
+    found = LSAMML(n_components=20).fit(X, Y, None, {"loud": lacks}).view_weights_
     whole = {name: view[~lacks] for name, view in X.items()}
-    expected = LSAMML(20).fit(whole, Y[~lacks]).view_weights_
+    expected = LSAMML(n_components=20).fit(whole, Y[~lacks]).view_weights_
     np.testing.assert_allclose(found / found[0], expected / expected[0])
     never = {"loud": np.arange(240) < 200}  # of the labelled rows, all but 40
     np.testing.assert_allclose(
-        LSAMML(20).fit(X | {"loud": np.zeros((240, 1)) + lacks[:, None]}, Y, None, never).view_weights_, 1 / (2 + 1 / 6)
+        LSAMML(n_components=20).fit(X | {"loud": np.zeros((240, 1)) + lacks[:, None]}, Y, None, never).view_weights_,
+        1 / (2 + 1 / 6),
     )
 
 

@@ -67,12 +67,12 @@ def test_the_maps_of_a_model_are_all_that_is_new_in_it():
     """The same model, fitted to images that were made before."""
     X, Y = rings()
     missing = {"a": np.arange(300) % 3 == 0}
-    model = LSAMML(10, kernel="rbf", n_landmarks=30).fit(X, Y, missing=missing)
+    model = LSAMML(n_components=10, kernel="rbf", n_landmarks=30).fit(X, Y, missing=missing)
     images = {
         name: rbf_kernel(X[name], Z, gamma) @ root
         for name, Z, gamma, root in zip(X, model.view_landmarks_, model.view_gammas_, model.view_roots_, strict=True)
     }
-    plain = LSAMML(10).fit(images, Y, missing=missing)
+    plain = LSAMML(n_components=10).fit(images, Y, missing=missing)
     np.testing.assert_allclose(model.label_scores(X, missing), plain.label_scores(images, missing), atol=1e-8)
     np.testing.assert_allclose(model.label_scores({"b": X["b"]}), plain.label_scores({"b": images["b"]}), atol=1e-8)
     assert [*model.view_widths_] == [2, 3]
@@ -84,8 +84,8 @@ def test_sparse_and_dense_views_are_the_same():
     X, Y = rings()
     X = {name: np.where(np.abs(view) < 0.5, 0, view) for name, view in X.items()}
     sparse = {name: sp.csr_array(view) for name, view in X.items()}
-    dense = LSAMML(10, kernel="rbf", n_landmarks=30).fit(X, Y)
-    other = LSAMML(10, kernel="rbf", n_landmarks=30).fit(sparse, Y)
+    dense = LSAMML(n_components=10, kernel="rbf", n_landmarks=30).fit(X, Y)
+    other = LSAMML(n_components=10, kernel="rbf", n_landmarks=30).fit(sparse, Y)
     assert sp.issparse(other.view_landmarks_[0])
     np.testing.assert_allclose(other.label_scores(sparse), dense.label_scores(X), atol=1e-7)
 
@@ -95,8 +95,8 @@ def test_it_stops_goes_on_and_comes_back_bit_by_bit(sparse):
     X, Y = rings()
     X = {name: sp.csr_array(view) if sparse else view for name, view in X.items()}
     parameters = {"kernel": "rbf", "n_landmarks": 20, "tol": 1e-4, "max_iter": 500, "warm_start": True}
-    whole = LSAMML(8, **parameters).fit(X, Y)
-    model = LSAMML(8, **parameters).fit(X, Y, progress=lambda progress: progress.iteration == 2)
+    whole = LSAMML(n_components=8, **parameters).fit(X, Y)
+    model = LSAMML(n_components=8, **parameters).fit(X, Y, progress=lambda progress: progress.iteration == 2)
     model = LSAMML.from_bytes(model.to_bytes())
     assert model.n_iter_ == 2 < whole.n_iter_
     assert model.fit(X, Y).to_bytes() == whole.to_bytes()

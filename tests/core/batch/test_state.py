@@ -110,7 +110,7 @@ def test_a_state_that_names_what_is_no_attribute_is_refused():
     arrays, header = State.from_bytes(M3L().fit(X, Y).to_bytes())
     for name in ("fit", "__class__", "_seed", "a b_"):
         forged = {**header, "model": {name: ["plain", 1]}}
-        with pytest.raises(DamagedState, match="no fitted attribute"):
+        with pytest.raises(DamagedState, match="unknown fitted attribute"):
             M3L.from_bytes(State(arrays, forged).to_bytes())
 
 

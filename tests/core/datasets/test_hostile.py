@@ -172,13 +172,13 @@ def test_text_that_is_not_utf8(format: str) -> None:
         (b"1 2\n", "line 1: '2' is not feature:number"),
         (b"1 :2\n", "line 1: ':2' is not feature:number"),
         (b"1 1:1e16\n", "line 1: '1:1e16' is not feature:number"),
-        (b"1 1:1\n\n1 1:1 1:2\n", "line 3: a feature comes twice"),
-        (b"1 1:1 01:2\n", "line 1: a feature comes twice"),
+        (b"1 1:1\n\n1 1:1 1:2\n", "line 3: a feature occurs twice"),
+        (b"1 1:1 01:2\n", "line 1: a feature occurs twice"),
         (b"1 4294967296:1\n", "line 1: feature '4294967296' is not a number of 0 to 50"),
         (b"1 99999999999999999999999:1\n", "line 1: feature '99999999999999999999999' is not a number"),
         (b"1 -1:1\n", "line 1: feature '-1' is not a number"),
         (b"1 \xd9\xa3:1\n", "line 1: feature '\u0663' is not a number"),
-        (b"1,1 1:1\n", "line 1: a label comes twice"),
+        (b"1,1 1:1\n", "line 1: a label occurs twice"),
         (b"1, 1:1\n", "line 1: names of labels have 1 to 256 bytes, not ''"),
         (b"x" * 257 + b" 1:1\n", "line 1: names of labels have 1 to 256 bytes"),
         (b"1:1\n2:1\n", "there are no labels: expected at least one"),
@@ -249,7 +249,7 @@ def test_arff_header_errors_say_where(header: bytes, message: str) -> None:
 
 
 def test_arff_without_a_word_on_labels() -> None:
-    with pytest.raises(BadDataset, match="which attributes are labels is not known: give its Mulan XML"):
+    with pytest.raises(BadDataset, match="the label attributes are unknown: give its Mulan XML"):
         read_arff(io.BytesIO(ARFF))
 
 
@@ -332,11 +332,11 @@ def test_csv_label_columns_that_are_not_there(columns: int | list[str], message:
         ('{"x": {"a": 1}, "y": ["a"]}', "features are named, in the rows before a list"),
         ('{"x": [1, 2], "y": "a"}', "y must be a list of labels"),
         ('{"x": [1, 2], "y": {"a": true}}', "y must be a list of labels"),
-        ('{"x": [1, 2], "y": ["a", "a"]}', "y: a label comes twice"),
+        ('{"x": [1, 2], "y": ["a", "a"]}', "y: a label occurs twice"),
         ('{"x": [1, 2], "y": [""]}', "names of labels have 1 to 256 bytes"),
         ('{"x": [1, 2], "y": ["\\ud800"]}', "a name of labels is not Unicode"),
-        ('{"x": [1, 2], "x": [1, 2], "y": []}', "'x' comes twice in an object"),
-        ('{"x": {"views": {"x": [1, 2]}}, "y": [], "y": []}', "'y' comes twice in an object"),
+        ('{"x": [1, 2], "x": [1, 2], "y": []}', "'x' occurs twice in an object"),
+        ('{"x": {"views": {"x": [1, 2]}}, "y": [], "y": []}', "'y' occurs twice in an object"),
         ('{"x": ' + "[" * 100_000 + "]" * 100_000 + ', "y": []}', "nested too deeply|is not a number"),
     ],
 )
@@ -352,8 +352,8 @@ def test_ndjson_errors_say_where(line: str, message: str) -> None:
         ({"indices": [0, 2**31], "values": [1, 1]}, "indices must be integers, at least 0 and below"),
         ({"indices": [0, -1], "values": [1, 1]}, "indices must be integers, at least 0"),
         ({"indices": [0, True], "values": [1, 1]}, "indices must be integers"),
-        ({"indices": [1, 1], "values": [1, 1]}, "indices must be as many as values, each once"),
-        ({"indices": [1], "values": [1, 1]}, "indices must be as many as values"),
+        ({"indices": [1, 1], "values": [1, 1]}, "must have as many indices as values, without duplicates"),
+        ({"indices": [1], "values": [1, 1]}, "must have as many indices as values"),
         ({"indices": [100], "values": [1]}, "101 features, allowed are 50"),
         ({"views": {}}, "must have 1 to 100 views"),
         ({"views": {"": [1]}}, "names of views have 1 to 256 bytes"),
@@ -368,8 +368,8 @@ def test_ndjson_features_that_are_none(x: Any, message: str) -> None:
 @for_each(
     ("second", "message"),
     [
-        ({"views": {}}, "views must have 1 to 100 views, all rows together"),
-        ({"views": {f"v{at}": [1] for at in range(99)}}, "views must have 1 to 100 views, all rows together"),
+        ({"views": {}}, "views must have 1 to 100 views in all rows together"),
+        ({"views": {f"v{at}": [1] for at in range(99)}}, "views must have 1 to 100 views in all rows together"),
         ({"views": {"c": 1}}, "must be a list of numbers"),
         ({"views": {"": [1]}}, "names of views have 1 to 256 bytes"),
         ({"views": {"a": {"f": 1}}}, "x.views.a: features are named, in the rows before a list"),

@@ -130,8 +130,8 @@ def test_a_weight_that_is_none_is_refused_with_its_row_and_field(kind: str, weig
         "pairs": r"line 2: (weight must be a number above 0 and at most 1000, not|Infinity is not a finite number)",
         "records": r"line 2: (w must be a number above 0 and at most 1000, not|Infinity is not a finite number)",
         "npz": r"row 1: 'weight' must be above 0 and at most 1000, not",
-        "dense arff": r"line 7: the weight behind a row must be a number above 0 and at most 1000, not",
-        "sparse arff": r"line 7: the weight behind a row must be a number above 0 and at most 1000, not",
+        "dense arff": r"line 7: the weight after a row must be a number above 0 and at most 1000, not",
+        "sparse arff": r"line 7: the weight after a row must be a number above 0 and at most 1000, not",
     }
     with pytest.raises(BadDataset, match=f"^{places[kind]}"):
         read(kind, [2.0, weight, 1.0])

@@ -13,7 +13,7 @@ from tests.support.cases import for_each
 
 from manylabel_core.metrics import Prequential
 from manylabel_core.metrics.history import MAX_ALARMS, MAX_LABEL_POINTS, MAX_POINTS, stride_of
-from manylabel_core.metrics.prequential import BASIC_NAMES
+from manylabel_core.metrics.measures import WITH_HISTORY
 from manylabel_core.rows import Targets
 from manylabel_core.state import State
 
@@ -75,7 +75,7 @@ def check_history(prequential: Prequential, shown: list[dict[str, Any]]) -> None
         assert covered == then["cumulative"]["examples"]
         for part, name in enumerate(("cumulative", "window")):
             for whose, due in enumerate((then[name], then[name]["baseline"])):
-                assert measures[whose, part].tolist() == [due[measure] or 0.0 for measure in BASIC_NAMES]
+                assert measures[whose, part].tolist() == [due[measure] or 0.0 for measure in WITH_HISTORY]
 
 
 def check_label(prequential: Prequential, label: int, counts: list[Any]) -> None:
@@ -180,7 +180,7 @@ def test_alarms_are_the_latest() -> None:
 
 def test_nothing_given() -> None:
     past = Prequential().history()
-    assert (past.stride, past.given, past.covered, past.measures.shape) == (1, [], [], (0, 2, 2, len(BASIC_NAMES)))
+    assert (past.stride, past.given, past.covered, past.measures.shape) == (1, [], [], (0, 2, 2, len(WITH_HISTORY)))
 
 
 Arrays = dict[str, Any]

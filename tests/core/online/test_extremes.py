@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.support.cases import for_each
 
-from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
+from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.updates._multipass import MAX_PASSES
 from manylabel_core.rows import MAX_MAGNITUDE, as_rows, as_targets
@@ -54,6 +55,17 @@ def test_states_under_a_budget_stay_finite(parameters: dict[str, Any]) -> None:
             stays_finite(KernelFALT(passes=passes, average=average, fit_intercept=fit_intercept, **common))
         if parameters["strategy"] in ("rff", "nystroem"):
             stays_finite(KernelSALT(delta=1e-300, **common))
+
+
+@for_each("variant", ["PA-I", "PA-II"])
+@for_each("C", [2.0**20, 1e-300, 5e-324])
+@for_each("dtype", DTYPES)
+def test_states_of_passive_aggressive_learners_stay_finite(variant: str, C: float, dtype: str) -> None:
+    common = {"C": C, "variant": variant, "dtype": dtype}
+    for scaling, fit_intercept in itertools.product(("auto", "none", "unit"), (False, True)):
+        stays_finite(PassiveAggressive(scaling=scaling, fit_intercept=fit_intercept, **common))
+    for kernel in ("rbf", "linear", "poly"):
+        stays_finite(KernelPassiveAggressive(kernel=kernel, degree=10, gamma=2.0**20, scaling="none", **common))
 
 
 @pytest.mark.parametrize(("make", "parameters"), LARGE)
@@ -157,7 +169,8 @@ def test_any_example_can_be_learnt_by_any_number_of_passes(x: list[float], passe
 
 def test_an_example_of_zeros_teaches_a_model_without_intercept_nothing() -> None:
     X, Y = np.zeros((3, 4)), np.ones((3, 2))
-    for model in (FALT(fit_intercept=False), SALT(fit_intercept=False)):
+    variants = [PassiveAggressive(variant=variant, fit_intercept=False) for variant in ("PA-I", "PA-II")]
+    for model in (FALT(fit_intercept=False), SALT(fit_intercept=False), *variants):
         assert not model.partial_fit(X, Y).state()["weights"].any()
     assert KernelFALT(kernel="linear").partial_fit(X, Y).n_support_ == 0
     assert KernelFALT(kernel="rbf").partial_fit(X, Y).n_support_ > 0, "0 is a point like others for this kernel"

@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.linear_model import SGDClassifier
 from tests.support.cases import for_each
-from tests.support.rows import csr_of_all
 
 from manylabel_core import FALT, KernelFALT, KernelPassiveAggressive, PassiveAggressive
-from manylabel_core.rows import MAX_MAGNITUDE
 
 Array = NDArray[Any]
 VARIANTS = ["PA-I", "PA-II"]
@@ -98,13 +95,6 @@ def test_a_step_does_what_the_loss_demands_and_no_more(seed: int, variant: str, 
         np.testing.assert_allclose(left[moved], tau[moved] / (2 * C), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_sparse_and_dense_are_one(variant: str) -> None:
-    dense = PassiveAggressive(variant=variant).partial_fit(X, Y)
-    sparse = PassiveAggressive(variant=variant).partial_fit(csr_of_all(X), sp.csr_array(Y))
-    assert dense.state()["weights"].tobytes() == sparse.state()["weights"].tobytes()
-
-
 def test_a_label_that_nobody_has_seen_scores_0_and_is_not_predicted() -> None:
     unknown = np.ones(Y.shape, dtype=bool)
     unknown[:, 2] = False
@@ -118,12 +108,6 @@ def test_labels_do_not_know_of_each_other() -> None:
     for label in range(Y.shape[1]):
         alone = PassiveAggressive().partial_fit(X, Y[:, [label]])
         np.testing.assert_array_equal(alone.decision_function(X)[:, 0], together.decision_function(X)[:, label])
-
-
-def test_zeros_without_intercept_teach_nothing() -> None:
-    for variant in VARIANTS:
-        model = PassiveAggressive(variant=variant, fit_intercept=False).partial_fit(np.zeros((3, 2)), np.ones((3, 2)))
-        assert not model.state()["weights"].any()
 
 
 @for_each(
@@ -145,45 +129,6 @@ def test_it_takes_no_state_with_a_threshold() -> None:
     assert state["weights"][:, 0].any()
     with pytest.raises(ValueError, match="weights with a first column of 0"):
         PassiveAggressive().restore(state)
-
-
-@for_each("variant", VARIANTS)
-@for_each("C", [2.0**20, 1e-300, 5e-324])
-@for_each("scaling", ["auto", "none", "unit"])
-@for_each("dtype", ["float32", "float64"])
-def test_states_stay_finite(variant: str, C: float, scaling: str, dtype: str) -> None:
-    rng = np.random.default_rng(0)
-    rows = np.vstack(
-        [
-            rng.choice([-MAX_MAGNITUDE, MAX_MAGNITUDE, 0.0], size=(20, 30)),
-            rng.normal(size=(5, 30)) * 10.0 ** rng.integers(-300, 15, size=(5, 30)),
-            np.full((5, 30), 1e-30),
-            np.full((5, 30), 1e-160),  # its square is no longer a normal number
-            rng.choice([-MAX_MAGNITUDE, MAX_MAGNITUDE], size=(20, 30)),
-        ]
-    )
-    truth = rng.integers(0, 2, size=(55, 4))
-    for fit_intercept in (False, True):
-        model = PassiveAggressive(C=C, variant=variant, scaling=scaling, dtype=dtype, fit_intercept=fit_intercept)
-        for _ in range(3):
-            assert np.isfinite(model.partial_fit(rows, truth).decision_function(rows)).all()
-        assert all(np.isfinite(array).all() for array in model.state().values())
-
-
-@for_each("variant", VARIANTS)
-@for_each("kernel", ["rbf", "linear", "poly"])
-@for_each("dtype", ["float32", "float64"])
-def test_states_of_kernel_models_stay_finite(variant: str, kernel: str, dtype: str) -> None:
-    """Values of the polynomial kernel saturate, and are then no inner products any more."""
-    rng = np.random.default_rng(0)
-    rows = rng.choice([-1.0, 1.0, 0.0], size=(60, 5)) * 10.0 ** rng.integers(-20, 15, size=(60, 1))
-    truth = rng.integers(0, 2, size=(60, 3))
-    model = KernelPassiveAggressive(
-        C=2.0**20, variant=variant, kernel=kernel, degree=10, gamma=2.0**20, scaling="none", dtype=dtype
-    )
-    for _ in range(4):
-        assert np.isfinite(model.partial_fit(rows, truth).decision_function(rows)).all()
-    assert all(np.isfinite(array).all() for array in model.state().values())
 
 
 @for_each("variant", VARIANTS)

@@ -180,8 +180,11 @@ def test_a_long_name_keeps_its_identity() -> None:
         ({"\ud83d": 1}, "\\ud83d must be valid Unicode"),
         ({"a.b": 1, "a": {"b": 2}}, "a.b must not have the name 'a.b', which another field has too"),
         ({"a": {"b": "x"}, "a.b": "y"}, "a.b must not have the name 'a.b', which another field has too"),
-        ({"a=x": 1, "a": "x"}, "a must not make a feature that another field makes too"),
-        ({"title": "some words", "title=words": 1}, "title=words must not make a feature that another field makes too"),
+        ({"a=x": 1, "a": "x"}, "a must not produce a feature that another field produces"),
+        (
+            {"title": "some words", "title=words": 1},
+            "title=words must not produce a feature that another field produces",
+        ),
     ],
 )
 def test_a_refusal_names_the_place_and_what_is_allowed(record: Any, message: str) -> None:

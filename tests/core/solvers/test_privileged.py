@@ -292,13 +292,18 @@ def test_a_start_is_made_feasible_and_not_changed():
     before = far.copy()
     near = solve_privileged_dual(X, Privileged(Y, C=0.1, rho=0.3, gamma=1.0), start=far, tol=TOL, max_iter=20_000)
     check(near, optimum(X, Y, 0.1, 0.3, 1.0), TOL)
+    weights = np.linspace(0.1, 2.0, N)
+    weighted = Privileged(Y, C=1.0, rho=0.5, gamma=1.0, loss="hinge", weights=weights)
+    at = solve_privileged_dual(X, weighted, start=far, max_iter=0).at
+    assert (far.alpha > 0.5 * weights).any()
+    assert (at.alpha <= 0.5 * weights).all()
     for one, other in zip(far, before, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_kinds_are_the_different_label_sets():
     Y = np.array([[1, -1, 1], [-1, -1, -1], [1, -1, 1], [-1, 1, -1]], dtype=np.int8)
-    kinds, sizes, indptr, indices = kinds_of(Y)
+    kinds, sizes, indptr, indices = kinds_of(Y, np.ones(len(Y)))
     assert kinds.tolist() == [0, 1, 0, 2]
     assert sizes.tolist() == [2, 1, 1]
     assert [indices[a:b].tolist() for a, b in pairwise(indptr)] == [[0, 2], [], [1]]

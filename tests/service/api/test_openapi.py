@@ -18,7 +18,7 @@ OPERATIONS = {
     ("get", "/v1/audit"): {404, 422},
     ("get", "/v1/replicas"): set(),
     ("post", "/v1/models"): {400, 404, 409, 410, 413, 415, 422, 503, 507},
-    ("get", "/v1/models"): {503},
+    ("get", "/v1/models"): {422, 503},
     ("get", "/v1/models/{name}"): {404, 409, 503},
     ("put", "/v1/models/{name}"): {408, 409, 413, 415, 422, 503, 507},
     ("delete", "/v1/models/{name}"): {404, 409, 422, 503},

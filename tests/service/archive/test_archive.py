@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.service.archive.origin import (
     KINDS,
@@ -22,6 +23,7 @@ from tests.service.fleet import Fleet
 from tests.service.online.forgetting.test_forgetting import forgotten
 from tests.service.online.history.test_history import entries_of
 
+from manylabel_service import ulid
 from manylabel_service.access.key import new_key
 from manylabel_service.access.key_store import KeyStore
 from manylabel_service.archive import restoring, shipping
@@ -31,6 +33,7 @@ from manylabel_service.archive.restoring import RestoreRefused, restore
 from manylabel_service.archive.shipping import OtherStore
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import ModelExists, PositionNotFound, StoreUnusable
+from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
@@ -373,6 +376,51 @@ async def test_a_log_that_lost_its_end_goes_on_in_a_timeline_of_its_own(place: F
         assert bytes(await store.snapshots.get(record, snapshot.position) or b"") == list(states.values())[-1]
         await store.close()
     await older.fleet.end()
+
+
+@pytest.mark.parametrize("begin", ["start", "now"])
+async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: FilePlace, new_store: Make) -> None:
+    """Also as of before it was promoted: what it learns from there on is measured as a leader does."""
+    origin = await begun(new_store("redis"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(6)
+    given = await (await origin.replica()).begin_follower(
+        Fleet.spec("f", algorithm="salt"), from_start=begin == "start", until=None
+    )
+    await origin.registry.create(*given)
+    await origin.learn(5)
+    early = (await origin.replica()).position
+    await origin.learn(5)
+    await origin.registry.promote("f", None, None)
+    await origin.learn(5)
+    leader, follower = await origin.replica(), await origin.replica("f")
+    await follower.reach(leader.position, 60)
+    past = await leader.state_at(early)
+    await origin.shipper.ship()
+    for until, expected in ((None, leader.model), (early, past)):
+        make = new_store("sqlite")
+        store = await opened(make)
+        await restore(place, store, Settings(), until=until)
+        await store.close()
+        other = await begun(make, place)
+        restored, led = await other.replica(), await other.replica("f")
+        assert same(restored.model, expected)
+        assert (restored.spec.algorithm, led.spec.algorithm) == ("salt", "falt")
+        await led.reach(restored.position, 60)
+        if until is None:
+            assert same(led.model, follower.model)
+        id, x = ulid.make(now_ms(), bytes(ulid.N_RANDOM_BYTES)), Fleet.example(1).x
+        await restored.keep([id], [x], (await restored.predict([x])).predictions)
+        await restored.update([Example(x, Labels.all_of(["late"]))], prediction_ids=[id], served=[np.full(1, 3.0)])
+        await other.learn(3)
+        assert await led.reach(restored.position, 60)
+        state = restored.model.to_bytes()
+        await other.fleet.end()
+        other = await begun(make, place)  # from what is stored
+        assert (await other.replica()).model.to_bytes() == state
+        assert same((await (await other.replica()).state_at(restored.position)), restored.model)
+        await other.fleet.end()
+    await origin.fleet.end()
 
 
 @pytest.mark.parametrize("begin", ["start", "now"])

@@ -212,7 +212,7 @@ async def test_partial_labels_are_left_out_and_counted(sqlite_stream: Stream) ->
         assert counts.partial == n_partial, "those before the first row do not count"
         assert told(dataset) == [({"a": 2}, {"x"}), ({"a": 3}, {"x"}), ({"a": 4}, {"y"})][-n:]
         assert counts.available == counts.rows, "none is missing for want of the log"
-    assert counts.to_text() == "3 of 5 asked; 5 were learnt; 2 left out, of which a label is not known"
+    assert counts.to_text() == "3 of 5 asked; 5 were learnt; 2 skipped because a label is unknown"
 
 
 async def test_late_labels_in_parts_and_changes_of_labels_are_read_over(stream: Stream) -> None:

@@ -127,7 +127,7 @@ def test_errors_have_the_status_and_the_form_that_annif_has(annif: Any, project:
         annif.get_project("nothing")
     with pytest.raises(ValueError, match="there is no model named 'nothing'"):
         annif.suggest("nothing", "text")
-    with pytest.raises(ValueError, match="nothing at this address"):
+    with pytest.raises(ValueError, match="this path does not exist"):
         annif.detect_language("text", ["en"])
     plain = {"name": "scores", "algorithm": "falt", "params": {"calibrate": False, "optimise": "none"}}
     http.post("/v1/models", json=plain).raise_for_status()

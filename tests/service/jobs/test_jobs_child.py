@@ -120,7 +120,7 @@ async def test_the_first_fit_of_a_trainer_says_that_it_compiles(place, tmp_path,
         told = await run_child(place, trainer="prbr", params=complete("prbr", {"max_iter": 2}), segment_work=1e9)
         texts.append([line["text"] for line in told if line["event"] == "log" and "compiling" in line["text"]])
         assert told[-1]["event"] == "result", told
-    assert texts == [["compiling the functions of prbr, once on this machine: that takes up to a minute"], []]
+    assert texts == [["compiling the functions of prbr, once on this machine, which takes up to a minute"], []]
 
 
 @pytest.mark.long

@@ -106,7 +106,7 @@ def test_a_fold_that_cannot_be_learnt_leaves_the_model_without_thresholds(place)
     params = {"n_components": 100, "max_iter": 2}
     told = work(place, trainer="lsa_mml", params=params, rows=ALL)
     texts = [said["text"] for event, said in told if event == "log"]
-    assert any(text.startswith("neither thresholds nor probabilities: a fold cannot be learnt") for text in texts)
+    assert any(text.startswith("no thresholds or probabilities: a fold cannot be learnt") for text in texts)
     assert LSAMML.from_bytes(estimator(place)).curves_ is None
 
 
@@ -366,5 +366,5 @@ def test_unlabelled_rows_have_no_weights(weighted):
 def test_weights_are_refused_where_they_cannot_be_used(weighted):
     views = {"text": DATA.X[:, :3], "sound": DATA.X[:, 3:]}
     (weighted / "data").write_bytes(Dataset(views, DATA.Y, DATA.label_names, weights=WEIGHTS).to_bytes())
-    with pytest.raises(ValueError, match="lsa_mml takes no weights of rows, and the data have some"):
+    with pytest.raises(ValueError, match="lsa_mml accepts no row weights, but the data have weights"):
         work(weighted, trainer="lsa_mml", rows=ALL)

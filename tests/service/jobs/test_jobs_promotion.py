@@ -37,8 +37,8 @@ async def test_train_is_learnt_and_test_measured_where_nothing_else_is_said(done
 async def test_all_rows_are_learnt_if_that_is_said_and_then_the_result_is_not_served(done: Any) -> None:
     job, lines = await done(data={"dataset": "songs", "split": "all"})
     assert (job.result.rows, job.result.held_out) == (songs().n_rows, None)
-    assert (job.result.promoted, job.result.not_promoted_because) == (False, "it was not measured")
-    assert lines[-1] == "version 1 is not served: it was not measured"
+    assert (job.result.promoted, job.result.not_promoted_because) == (False, "it was not evaluated")
+    assert lines[-1] == "version 1 is not served: it was not evaluated"
     job, _ = await done(data={"dataset": "songs", "split": "all"}, promote="always")
     assert (job.result.promoted, job.result.not_promoted_because) == (True, None)
 
@@ -46,7 +46,7 @@ async def test_all_rows_are_learnt_if_that_is_said_and_then_the_result_is_not_se
 async def test_a_fit_that_has_not_converged_is_not_served(done: Any) -> None:
     job, lines = await done(params={"max_iter": 1, "tol": 1e-9})
     assert (job.result.converged, job.result.promoted) == (False, False)
-    assert job.result.not_promoted_because == f"its fit has not converged (gap {job.result.gap:.2g})"
+    assert job.result.not_promoted_because == f"its fit did not converge (gap {job.result.gap:.2g})"
     assert lines[-1] == f"version 1 is not served: {job.result.not_promoted_because}"
     job, _ = await done(params={"max_iter": 1, "tol": 1e-9}, promote="always")
     assert (job.result.version, job.result.converged, job.result.promoted) == (2, False, True)

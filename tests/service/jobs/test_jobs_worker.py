@@ -90,7 +90,7 @@ async def test_a_worker_gives_back_on_sigterm_and_another_ends_it_bit_identical(
     assert (done.state, done.attempt) == ("succeeded", 1), workers.log()
     assert await estimator_of(jobs._context, "songs-long") == undisturbed
     lines = [line.text for line in await jobs.log(job.id)]
-    (back,) = [i for i, line in enumerate(lines) if "is given back: its worker stops" in line]
+    (back,) = [i for i, line in enumerate(lines) if "is released: its worker stops" in line]
     assert f"process {first.pid}" in lines[back - 1]
     assert f"process {second.pid}" in lines[back + 1]
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from tests.service.online.state.test_promises import EASY, rows
+from tests.service.online.test_followers import caught_up, follow
 
 from manylabel_core.promise import Target
 from manylabel_service import ulid as prediction_ids
@@ -66,3 +67,21 @@ async def test_the_same_bits_on_every_replica_whatever_happens(any_fleet: Any) -
     await restarted.create(seeded.online_spec, seeded)
     new = (await restarted.get("n")).model
     np.testing.assert_array_equal(new.promises.to_array(), OnlineModel.from_bytes(state).promises.to_array())
+
+
+async def test_a_follower_keeps_account_of_late_labels_by_its_own_decisions(any_fleet: Any) -> None:
+    registry = await any_fleet.start()
+    leader = await registry.create(any_fleet.spec())
+    await leader.set_promise(EASY)
+    follower = await follow(registry, leader)
+    examples = rows(80)
+    await leader.update(examples[:20])
+    ids = [prediction_ids.make(n + 1, n.to_bytes(10)) for n in range(60)]
+    predicted = await leader.predict([example.x for example in examples[20:]])
+    await leader.keep(ids, [example.x for example in examples[20:]], predicted.predictions)
+    await label(leader, ids, examples[20:])
+    await caught_up(follower, leader.position)
+    totals = [
+        model.promises.to_metrics(model.labels.names)["promise"]["total"] for model in (leader.model, follower.model)
+    ]
+    assert [total["examples"] for total in totals] == [80, 80]

@@ -158,6 +158,19 @@ async def test_nothing_acknowledged_is_lost_or_learnt_twice(any_fleet: Any) -> N
     assert (await new.verify()).equal
 
 
+async def test_two_servers_promote_in_turn(fleet: Any) -> None:
+    registries = await fleet.start_several(2, **SMALL)
+    leader = await registries[0].create(fleet.spec())
+    await follow(registries[0], leader, algorithm="salt")
+    for n in range(4):
+        registry = registries[n % 2]
+        await registry.promote("f", None, None)
+        new = await hosted(registry, "m")
+        assert new.spec.algorithm == ("salt", "falt")[n % 2]
+        await new.update([fleet.example(n)])
+        assert new.model.updates == n + 1
+
+
 async def test_a_follower_from_now_begins_the_history(any_fleet: Any) -> None:
     rng = random.Random(5)
     registry = await any_fleet.start(**SMALL)
@@ -365,11 +378,11 @@ async def test_a_kill_at_any_step_leaves_one_or_the_other(
     lineages = again.successions.lineages
 
     async def ended() -> bool:
-        return (await lineages.find("m")).lineage.running is None
+        return (await lineages.find("m")).running is None
 
     await eventually_async(ended)
     switched = step in ("replace", "purge")
-    (promotion,) = (await lineages.find("m")).lineage.promotions
+    (promotion,) = (await lineages.find("m")).promotions
     assert promotion.status == ("done" if switched else "failed")
     new = await hosted(again, "m")
     old = await caught_up(await hosted(again, "f"), new.position)

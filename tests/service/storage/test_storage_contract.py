@@ -580,7 +580,7 @@ async def test_a_snapshot_from_before_the_trimmed_start_is_refused(store: Store)
     assert [s.position for s in await store.snapshots.all(record)] == [written[1].position]
 
 
-# -- kept predictions -----------------------------------------------------------------------------
+# -- stored predictions -----------------------------------------------------------------------------
 
 
 async def test_predictions_are_kept_by_id_and_model(new_store: NewStore) -> None:
@@ -813,3 +813,31 @@ async def test_of_many_who_keep_a_snapshot_under_one_name_one_succeeds(store: St
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert sum(snapshot.kept is not None for snapshot in await store.snapshots.all(record)) == 3
     assert all(outcome is True or isinstance(outcome, SnapshotsFull) for outcome in outcomes)
+
+
+async def test_successors_take_names_together_or_not_at_all(store: Store) -> None:
+    records = [await store.models.create(name, b"old") for name in ("one", "two", "three")]
+    staged = [await store.models.stage(record, START) for record in records[:2]]
+    assert await store.models.all() == records
+    successors = [
+        *(ModelMeta(record.name, record.incarnation, b"new") for record in staged),
+        ModelMeta("three", records[2].incarnation, b"changed"),
+    ]
+    gone = ModelMeta("two", staged[1].incarnation + 1_000, b"new")
+    for second in (gone, ModelMeta("two", records[0].incarnation, b"new")):
+        with pytest.raises(ModelGone):
+            await store.models.replace([(records[0], successors[0]), (records[1], second)])
+        assert await store.models.all() == records
+    await store.logs.append(records[2], [b"kept"], START, "log")
+    await store.models.replace(list(zip(records, successors, strict=True)))
+    assert sorted(await store.models.all(), key=lambda record: record.name) == sorted(
+        successors, key=lambda record: record.name
+    )
+    for record in records[:2]:
+        with pytest.raises(ModelGone):
+            await store.logs.read(record, START, 10)
+    assert [entry.payload for entry in await read_all(store, successors[2])] == [b"kept"]
+    discarded = await store.models.stage(successors[0], START)
+    await store.models.discard(discarded)
+    with pytest.raises(ModelGone):
+        await store.models.replace([(successors[0], discarded)])

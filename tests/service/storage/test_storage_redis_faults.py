@@ -146,7 +146,7 @@ async def test_a_frozen_redis_holds_nobody_up_for_long(redis_server: Any) -> Non
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
             assert all(isinstance(o, StorageUnavailable) and o.heals for o in outcomes), outcomes
             for _ in range(100):
-                with pytest.raises(StorageUnavailable, match="did not answer in time"):
+                with pytest.raises(StorageUnavailable, match="did not respond in time"):
                     await store.models.all()
         finally:
             redis_server.resume()
@@ -414,7 +414,7 @@ async def test_a_full_redis_adds_nothing_and_goes_on_when_it_has_room(
             lambda: store.snapshots.put(record, last, b"bad"),
             lambda: store.models.create("n", b""),
         ):
-            with pytest.raises(StorageFull, match="give it more") as caught:
+            with pytest.raises(StorageFull, match="raise it") as caught:
                 await call()
             assert caught.value.heals
         assert await store.snapshots.get(record, last) == b"good", "reading goes on"
@@ -439,7 +439,7 @@ async def test_a_full_redis_takes_no_document_and_no_blob_but_removes_them(
             lambda: store.blobs.put("b", pieces_of(b"")),
             lambda: store.blobs.put("n", pieces_of(b"new")),
         ):
-            with pytest.raises(StorageFull, match="give it more"):
+            with pytest.raises(StorageFull, match="raise it"):
                 await call()
         assert await store.documents.all("jobs") == [Document("a", revision, b"old")]
         assert (await store.blobs.keys(), await blob_bytes(store.blobs, "b")) == (["b", "empty"], b"old")
@@ -481,7 +481,7 @@ async def test_a_password_that_changes_under_way_is_said(redis_server: Any, ask_
             with pytest.raises(StorageUnavailable) as caught:
                 await store.models.all()
             told = str(caught.value)
-        assert "give the user and the password" in told
+        assert "set a valid user and password" in told
         assert "secret-word" not in told
     with pytest.raises(StoreUnusable, match="password"):
         await RedisStore(Address.parse(redis_server.url)).open()

@@ -356,7 +356,7 @@ async def test_a_locked_database_heals(directory: Path, database: Path) -> None:
         record = await store.models.create("m", b"")
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(StorageUnavailable, match="end the program") as caught:
+            with pytest.raises(StorageUnavailable, match="stop the program") as caught:
                 await store.logs.append(record, [b"no"], START, "log")
             assert caught.value.heals
             with pytest.raises(StorageUnavailable):
@@ -695,7 +695,7 @@ async def test_nothing_is_acknowledged_once_a_file_is_gone(
         file.rename(aside)
         if replaced:
             file.write_bytes(aside.read_bytes())
-        with pytest.raises(StorageUnavailable, match=f"{name} was re.*put it back"):
+        with pytest.raises(StorageUnavailable, match=f"{name} was re.*restore the file"):
             await store.logs.append(record, [b"lost"], entry.position, "log")
         with pytest.raises(StorageUnavailable):
             await store.logs.changed({}, 0.01)

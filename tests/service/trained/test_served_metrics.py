@@ -269,7 +269,7 @@ async def test_a_damaged_log_stops_the_measures_and_not_the_predictions(servers:
     answered = await model.predict(xs)
     assert list(answered.predictions[0].scores.values()) == one.scores(one.X[:1])[0]
     assert registry.failed == ["m"]
-    with pytest.raises(ModelDamaged, match="labels of its answers"):
+    with pytest.raises(ModelDamaged, match="labels of its predictions"):
         await model.keep([new_id(random.Random(0))], xs, answered.predictions, answered.version)
     with pytest.raises(ModelDamaged):
         await model.measured(None)

@@ -102,7 +102,7 @@ async def test_it_may_break_off_anywhere(servers: Any, one: Any, two: Any, meta_
     assert cuts >= 6
     numbers = await listed(servers, registry)
     assert numbers == [(n + 2, f"job-{n}") for n in reversed(range(cuts + 1))] + [(1, "before")]
-    assert len(await store.blobs.keys(BLOBS)) == 2 * (cuts + 2), "an artifact and its meta data each"
+    assert len(await store.blobs.keys(BLOBS)) == 2 * (cuts + 2), "an artifact and its metadata each"
 
 
 async def test_two_that_publish_for_one_job_make_one_version(servers: Any, one: Any, meta_of: Any) -> None:
@@ -145,7 +145,7 @@ async def test_what_a_dead_publisher_left_goes_with_the_next_version(
     await servers.publish(registry, one)
     assert [job for _, job in await listed(servers, registry)] == ["job-2", "job-1"]
     assert len([key for key in await store.blobs.keys(BLOBS) if "slow" in key]) == 2
-    monkeypatch.setattr(version_store, "ORPHANED_SECONDS", -1.0)
+    monkeypatch.setattr("manylabel_service.storage.publishing.ORPHANED_SECONDS", -1.0)
     await servers.publish(registry, one)
     assert len(await store.blobs.keys(BLOBS)) == 6
     assert not any("slow" in key for key in await store.blobs.keys(BLOBS))
@@ -206,7 +206,7 @@ async def test_meta_data_that_are_gone_or_damaged(lone_server: Any, one: Any, va
     await (blobs.delete(key) if value is None else blobs.put(key, pieces_of(value)))
     await lone_server.stop(registry)
     model = await (await lone_server.start()).get("m")
-    with pytest.raises(VersionDamaged, match="meta data"):
+    with pytest.raises(VersionDamaged, match="metadata"):
         await model.promote(1)
     await model.retire(1)
     assert [version.number for version in (await model.versions())[0]] == [2]
@@ -504,11 +504,11 @@ class TestWhatIsServedWithoutBeingTold:
     async def test_one_that_has_not_converged_or_was_not_measured(self, servers: Any, one: Any, meta_of: Any) -> None:
         registry = await servers.start()
         loose = replace(meta_of("a"), converged=False, gap=0.66)
-        assert await self.publish(servers, registry, one, loose) == ("its fit has not converged (gap 0.66)", None)
+        assert await self.publish(servers, registry, one, loose) == ("its fit did not converge (gap 0.66)", None)
         blind = replace(meta_of("b"), measures=None)
-        assert await self.publish(servers, registry, one, blind) == ("it was not measured", None)
+        assert await self.publish(servers, registry, one, blind) == ("it was not evaluated", None)
         both = replace(loose, job="c", measures=None)
-        reasons = "its fit has not converged (gap 0.66); it was not measured"
+        reasons = "its fit did not converge (gap 0.66); it was not evaluated"
         assert await self.publish(servers, registry, one, both) == (reasons, None)
         assert await self.publish(servers, registry, one, both) == (reasons, None), "the same job again"
         assert await self.publish(servers, registry, one, replace(both, job="d"), promote="always") == (None, 4)
@@ -525,7 +525,7 @@ class TestWhatIsServedWithoutBeingTold:
         )
         assert await self.publish(servers, registry, turned, meta_of("b")) == (None, 2), "names in another order"
         assert await self.publish(servers, registry, wider, meta_of("c")) == (
-            "it differs from version 2: its features are others",
+            "it differs from version 2: its features differ",
             2,
         )
         assert await self.publish(servers, registry, scaled, meta_of("d")) == (
@@ -535,7 +535,7 @@ class TestWhatIsServedWithoutBeingTold:
         model = await registry.get("m")
         await model.sync()
         with pytest.raises(
-            VersionDiffers, match=r"version 3 of model 'm' differs .* its features are others; send \"force\": true"
+            VersionDiffers, match=r"version 3 of model 'm' differs .* its features differ; send \"force\": true"
         ):
             await model.promote(3)
         with pytest.raises(VersionDiffers, match="its scaling is auto, not none"):

@@ -512,7 +512,7 @@ class TestHosted:
         for events in watching:
             not_promoted_because, then = [await asyncio.wait_for(anext(events), 120) for _ in range(2)]
             assert (not_promoted_because.kind, not_promoted_because.position) == ("not_promoted", listed)
-            assert not_promoted_because.data == {"position": listed, "version": 2, "reason": "it was not measured"}
+            assert not_promoted_because.data == {"position": listed, "version": 2, "reason": "it was not evaluated"}
             assert (then.kind, then.data) == ("promoted", promoted._asdict())
 
     async def test_who_missed_too_many_changes_is_told_so(self, redis_servers: Any, one: Any, two: Any) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints of feeds: how far files have been fed, kept on this machine."""
+"""Checkpoints of feeds: the progress of files, stored on this machine."""
 
 import json
 import os
@@ -26,11 +26,11 @@ class FeedCheckpoint:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read the checkpoint at `path`; raise FileNotFoundError if there is none, and Failure if it is damaged."""
+        """Read the checkpoint at `path`; raise FileNotFoundError if it is missing, and Failure if it is damaged."""
         try:
             return cls(**json.loads(path.read_text()))
         except (ValueError, TypeError) as error:
-            raise Failure(f"{path}, the checkpoint of the feed, is damaged; leave out --resume") from error
+            raise Failure(f"{path}, the checkpoint of the feed, is damaged; omit --resume") from error
 
     def save(self, path: Path) -> None:
         """Replace the file in one step: a kill leaves the old checkpoint or the new one."""
@@ -41,7 +41,7 @@ class FeedCheckpoint:
 
 
 class DigestedRows:
-    """Stream with a digest of its rows, which checks the rows that were fed before.
+    """Stream with a digest of its rows, which verifies the rows already learnt.
 
     Iteration raises Failure before the first row after the checkpoint if the rows before it are not those that were
     fed.
@@ -55,7 +55,7 @@ class DigestedRows:
 
     @property
     def digest(self) -> str:
-        """The digest of all rows given so far."""
+        """Digest of all rows so far."""
         return self._hash.hexdigest()
 
     def __iter__(self) -> Iterator[Any]:
@@ -71,11 +71,11 @@ class DigestedRows:
 
     def _check(self) -> None:
         if self._checkpoint.offset and self.digest != self._checkpoint.digest:
-            raise Failure("the file does not begin with the rows that were fed")
+            raise Failure("the file does not begin with the rows that were learnt")
 
 
 def checkpoint_path(url: str, model: str, file: Path) -> Path:
-    """Return where the feed of this file into this model has its checkpoint."""
+    """Return the path of the checkpoint of this file and model."""
     base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     name = blake2b("\n".join((url, model, str(file.resolve()))).encode(), digest_size=16).hexdigest()
     return base / "manylabel" / "feeds" / f"{name}.json"

@@ -48,12 +48,12 @@ def feed(
         bool,
         Option(
             "--complete",
-            help="The labels of the file are all there are: those not true are false, and need not be sent.",
+            help="The file names all labels: every label that a row lacks is false, and is not sent.",
         ),
     ] = False,
     resume: Annotated[
         bool,
-        Option("--resume", help="Go on where the last feed of this file into this model stopped."),
+        Option("--resume", help="Resume where the last feed of this file into this model stopped."),
     ] = False,
     batch_size: BatchSize = BATCH_SIZE,
     as_json: AsJson = False,
@@ -63,7 +63,7 @@ def feed(
     Rows of CSV, TSV and JSON lines may be records: `manylabel feed packages packages.jsonl.gz --labels tags`. The text
     fields are those of the model.
 
-    After an interruption, --resume continues exactly: no row is left out or learnt twice. It also learns rows added to
+    After an interruption, --resume continues exactly: no row is omitted or learnt twice. It also learns rows added to
     the file since. Checkpoints are in ~/.local/state/manylabel.
     """
     path = checkpoint_path(server_url(), model, file)
@@ -114,15 +114,15 @@ def _resumed(path: Path, file: Path, model: Model) -> FeedCheckpoint:
     try:
         checkpoint = FeedCheckpoint.load(path)
     except FileNotFoundError:
-        raise Failure(f"no feed of {file} into {model.name} was begun here; leave out --resume") from None
+        raise Failure(f"no feed of {file} into {model.name} was started here; omit --resume") from None
     status = model.status()
     if isinstance(status, TrainedStatus) or status.updates < checkpoint.updates:
-        raise Failure(f"{model.name} is not the model that was fed (it has learnt less); leave out --resume")
+        raise Failure(f"{model.name} is not the model that was fed (it has learnt less); omit --resume")
     return checkpoint
 
 
 def _stopped(cause: BaseException | None, offset: int) -> Exception:
-    """Return what stopped the feed, with how to resume it."""
+    """Return the error that stopped the feed, with the command to resume it."""
     if isinstance(cause, Failure):
         return cause
     error = cause if isinstance(cause, ManyLabelError) else Failure(str(cause))

@@ -139,7 +139,7 @@ def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
         try:
             return open_stream(path, **options)
         except TypeError as error:
-            raise Failure(f"{path}: an option given is not for files of this kind ({error})") from error
+            raise Failure(f"{path}: an option does not apply to this file format ({error})") from error
 
 
 def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN) -> "Dataset":
@@ -158,7 +158,7 @@ def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
         try:
             return read_dataset(path, format, **options)
         except TypeError as error:
-            raise Failure(f"{path}: an option given is not for files of this kind ({error})") from error
+            raise Failure(f"{path}: an option does not apply to this file format ({error})") from error
 
 
 def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[ExampleRow]":
@@ -207,12 +207,12 @@ def readable(path: Path | None = None) -> Iterator[None]:
 
 
 def field_names(given: list[str] | None) -> list[str] | None:
-    """Return the names that an option gives, one by one or with commas between them; None without the option."""
+    """Return the names of an option, repeated or separated by commas; None without the option."""
     return None if given is None else [name.strip() for names in given for name in names.split(",")]
 
 
 def label_columns(text: str) -> Any:
-    """Return what --labels means: a Mulan XML file, a number of columns, or their names."""
+    """Parse --labels: a Mulan XML file, a number of columns, or their names."""
     if text.lower().endswith(".xml"):
         return Path(text)
     return int(text) if text.lstrip("-").isdecimal() else [name.strip() for name in text.split(",")]

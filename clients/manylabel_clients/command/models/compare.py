@@ -32,7 +32,7 @@ _T_975 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
 
 class Compared(NamedTuple):
-    """A model of the server, or a version of one."""
+    """Model of the server, or a version of a model."""
 
     model: Model
     version: int | None
@@ -165,7 +165,7 @@ def _of_the_stream(both: Sequence[Compared]) -> dict[str, Any]:
 
 
 def _apart(points: Sequence[int], size: int) -> list[int]:
-    """Return points at least a window apart, the last one included."""
+    """Return points at least a window apart, including the last one."""
     kept: list[int] = []
     for point in reversed([point for point in points if point >= size] or points[-1:]):
         if not kept or kept[-1] - point >= size:

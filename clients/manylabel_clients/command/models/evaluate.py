@@ -75,15 +75,13 @@ def evaluate(
     """
     if file is not None and (history or reliability):
         hint = "--history" if history else "--reliability"
-        raise click.BadParameter("is about the stream of a model, not about a file", param_hint=hint)
+        raise click.BadParameter("applies to the stream of a model, not to a file", param_hint=hint)
     if history and reliability:
-        raise click.BadParameter("cannot be asked for together with --history", param_hint="--reliability")
+        raise click.BadParameter("cannot be combined with --history", param_hint="--reliability")
     if label is not None and not reliability:
         raise click.BadParameter("needs --reliability", param_hint="--label")
     if precision is not None and (history or reliability):
-        raise click.BadParameter(
-            "cannot be asked for together with --history or --reliability", param_hint="--precision"
-        )
+        raise click.BadParameter("cannot be combined with --history or --reliability", param_hint="--precision")
     if precision is not None and not 0.0 < precision < 1.0:
         raise click.BadParameter("must be above 0 and below 1", param_hint="--precision")
     with connect() as client:
@@ -127,7 +125,7 @@ def _account(model: Model, precision: float) -> dict[str, Any]:
 
 
 def _simulated(model: Model, stream: "FileStream", batch_size: int, precision: float) -> dict[str, Any]:
-    """Return the account of a promise that begins with a file, of which the model learns nothing."""
+    """Return the account of a promise over the rows of a file, which the model does not learn."""
     from manylabel_core.promise import Promise, Target, report
 
     promise, columns = Promise(Target(precision)), dict[str, int]()
@@ -204,7 +202,7 @@ def _measure(
     truths: Iterable[dict[str, bool]],
     weights: Sequence[float],
 ) -> None:
-    """Measure predictions on the labels whose truth is given; the model's other labels do not count."""
+    """Evaluate predictions on labels with known truth; other labels do not count."""
     import numpy as np
 
     from manylabel_core.rows import as_targets, as_weights
@@ -223,5 +221,5 @@ def _measure(
 
 
 def _truth(y: dict[str, bool] | list[str], labels: Iterable[str]) -> dict[str, bool]:
-    """Return whether each label is relevant; where a row lists the relevant ones, the others are not."""
+    """Return whether each label is relevant; if a row lists the relevant labels, all others are irrelevant."""
     return y if isinstance(y, dict) else {**dict.fromkeys(labels, False), **dict.fromkeys(y, True)}

@@ -89,7 +89,7 @@ def _portable(model: Model, version: int | None, snapshot: str | None) -> dict[s
 
 
 def _state(model: Model, snapshot: str | None, position: str) -> bytes:
-    """Return a snapshot; by default the current state, of which a snapshot is taken if there is none."""
+    """Return a snapshot; by default one of the current state, taken if necessary."""
     if snapshot is not None:
         return model.download_snapshot(snapshot)
     if any(one.position == position for one in model.snapshots()):

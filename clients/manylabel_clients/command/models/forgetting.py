@@ -1,4 +1,4 @@
-"""`manylabel forget` and `verify`: examples forgotten for good, and the check of a history."""
+"""`manylabel forget` and `verify`: forget examples permanently, and verify a history."""
 
 import time
 from typing import Annotated
@@ -32,7 +32,7 @@ def forget(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Forget examples: they leave the history, and the model becomes what it would be if it had never seen them.
+    """Forget examples: remove them from the history, and make the model as if it had never seen them.
 
     The model serves meanwhile. The command waits for the receipt, and prints it.
 
@@ -40,7 +40,7 @@ def forget(
     """
     if bool(ref) == bool(position):
         raise click.BadParameter("either --ref or --position", param_hint="--ref")
-    confirm(f"Forget the examples of {model} with {', '.join(ref or position or ())}, for good?", yes)
+    confirm(f"Forget the examples of {model} with {', '.join(ref or position or ())}, permanently?", yes)
     with connect(PATIENT) as client:
         handle = client.model(model)
         receipt = handle.forget(refs=ref or None, positions=position or None)
@@ -48,7 +48,7 @@ def forget(
             time.sleep(POLL_SECONDS)
             receipt = handle.receipt(receipt.id)
     if receipt.status == "failed":
-        raise Failure(f"nothing was forgotten: {receipt.error}")
+        raise Failure(f"no example was forgotten: {receipt.error}")
     print_as(as_json, receipt, _print_receipt)
 
 
@@ -56,7 +56,7 @@ def verify(
     model: ModelName,
     as_json: AsJson = False,
 ) -> None:
-    """Replay the history of a model, and compare each state that is stored with what it gives, bit for bit.
+    """Replay the history of a model, and compare each stored state with the replayed one, bit for bit.
 
     Exits with 1 if one differs.
 
@@ -90,6 +90,6 @@ def _print_receipt(receipt: ForgetReceipt) -> None:
 
 def _print_verification(model: str, found: Verification) -> None:
     if found.equal:
-        click.echo(f"{found.states:,} states of {model} are what its history gives, up to position {found.position}")
+        click.echo(f"{found.states:,} states of {model} equal the replayed history, up to position {found.position}")
     else:
-        click.echo(f"the state of {model} at position {found.differs_at} is not what its history gives")
+        click.echo(f"the state of {model} at position {found.differs_at} differs from the replayed history")

@@ -28,8 +28,8 @@ MAX_CHARACTERS = 2_000
 """Maximum characters shown of each field of a record."""
 
 HELP = """\
-Enter accepts the labels predicted; or type the true ones, with commas in between, a single - for none.
-s skips this one, u goes back to the one before, q sends what is answered and quits.
+Enter accepts the predicted labels; or type the true ones, separated by commas, or a single - for none.
+s skips this one, u goes back to the one before, q sends the labels so far and quits.
 A label that is one of these letters, or has a comma, is typed as JSON: ["s"]
 """
 
@@ -59,7 +59,7 @@ class LabelLoop:
     Parameters
     ----------
     order : in which they are shown, as of `Model.predictions`.
-    send_every : number of answers sent in one request. Answers that were not sent yet can be undone.
+    send_every : number of predictions labelled in one request. Answers that were not sent yet can be undone.
     """
 
     def __init__(self, model: Model, order: str, send_every: int) -> None:
@@ -68,14 +68,14 @@ class LabelLoop:
         self._told = 0
 
     def run(self) -> None:
-        """Ask until nothing is left, or the person has had enough."""
+        """Ask until no predictions are left, or the person quits."""
         click.echo(HELP)
         more = True
         while more and (batch := self._next()):
             answers, more = self._ask(batch)
             self._send(answers)
         if more:
-            click.echo("no others wait for labels")
+            click.echo("no other predictions wait for labels")
         click.echo(f"{self._told:,} labelled")
 
     def _next(self) -> list[UnlabelledPrediction]:
@@ -95,7 +95,7 @@ class LabelLoop:
                 return answers, False
             if typed == "u":
                 if not place:
-                    click.echo("those before have been sent")
+                    click.echo("the earlier ones were sent")
                 else:
                     place -= 1
                     answers.pop(batch[place].id, None)

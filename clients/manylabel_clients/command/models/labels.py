@@ -88,7 +88,7 @@ def set_promise(
         float, Option(help="Share of all true labels that may be missed in examples without review.")
     ] = 0.02,
     audit_rate: Annotated[float, Option(help="Share of settled examples that are sent to review for audits.")] = 0.05,
-    end: Annotated[bool, Option("--end", help="Promise nothing from here on.")] = False,
+    end: Annotated[bool, Option("--end", help="End the promise.")] = False,
 ) -> None:
     """Promise a precision of a model: predictions say which labels may be applied unseen, and what needs review.
 
@@ -106,7 +106,7 @@ def set_promise(
 
 
 def read_groups(file: Path) -> dict[str, Any]:
-    """Return the groups and parents that a file has."""
+    """Return the groups and parents in a file."""
     try:
         given = json.loads(file.read_bytes())
     except ValueError as error:
@@ -135,7 +135,7 @@ def rename_label(
 def merge_label(
     name: ModelName,
     label: Annotated[str, Argument(help="Label to merge.")],
-    into: Annotated[str, Argument(help="Label that keeps learning under both names.")],
+    into: Annotated[str, Argument(help="Label that continues to learn, under both names.")],
 ) -> None:
     """Merge a label of a model into another: it is retired, and updates that name it teach the other label."""
     with connect() as client:

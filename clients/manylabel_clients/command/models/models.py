@@ -100,7 +100,7 @@ def create(
     ] = None,
     window: Annotated[int | None, Option(help="Number of examples in windowed metrics.")] = None,
     follow: Annotated[
-        str | None, Option(metavar="MODEL", help="Learn from the log of another model, and take no updates.")
+        str | None, Option(metavar="MODEL", help="Learn from the log of another model; reject updates.")
     ] = None,
     start: Annotated[
         str,
@@ -112,7 +112,7 @@ def create(
     ] = "start",
     until: Annotated[
         str | None,
-        Option(metavar="TIME|POSITION", help="With --follow: last time or position to learn. Default: no end."),
+        Option(metavar="TIME|POSITION", help="With --follow: last time or position to learn. Default: none."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -154,14 +154,14 @@ def _follow(model: str | None, start: str, until: str | None) -> dict[str, str] 
 
 def fork(
     name: ModelName,
-    source: Annotated[str, Argument(metavar="MODEL", help="The model that it begins as.")],
+    source: Annotated[str, Argument(metavar="MODEL", help="Model to start from.")],
     at: Annotated[
         str | None,
         Option(metavar="TIME|POSITION", help="A time with an offset, or a position of the log. Default: now."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create a model that begins as another model was at a time or position.
+    """Create a model from the state of another model at a time or position.
 
     Example: `manylabel models fork tags-before tags --at 2026-11-27T10:03:00Z`
     """

@@ -1,4 +1,4 @@
-"""`manylabel replay`: what a model would be with other parameters or another learner, on the same log."""
+"""`manylabel replay`: learn the log of a model with other parameters or another learner."""
 
 import time
 from contextlib import suppress
@@ -48,7 +48,7 @@ def replay(
     until: Annotated[
         str | None, Option(metavar="TIME|POSITION", help="Last time or position to learn. Default: now.")
     ] = None,
-    keep: Annotated[bool, Option("--keep", help="Keep the followers, which then learn nothing after the end.")] = False,
+    keep: Annotated[bool, Option("--keep", help="Retain the followers, which learn nothing after the end.")] = False,
     wait: Annotated[float, Option(metavar="SECONDS", min=0, help="Maximum seconds to wait for all of them.")] = 3600.0,
     as_json: AsJson = False,
 ) -> None:
@@ -94,7 +94,7 @@ def _row(title: str, status: ModelStatus) -> tuple[str, ...]:
 
 
 def _combinations(pairs: list[str] | None) -> list[dict[str, Any]]:
-    """Return the parameters of each combination of values that were given as NAME=VALUE,VALUE."""
+    """Return the parameters of each combination of NAME=VALUE,VALUE."""
     values: dict[str, list[Any]] = {}
     for pair in pairs or []:
         name, _, listed = pair.partition("=")
@@ -117,7 +117,7 @@ def _caught_up(client: Client, name: str, deadline: float) -> ModelStatus:
             status = client.model(name).status()
         except Unavailable as error:
             if time.monotonic() >= deadline:
-                raise Failure(f"{name} has not caught up in time: {error}; raise --wait, or send --keep") from error
+                raise Failure(f"{name} has not caught up in time: {error}; raise --wait, or use --keep") from error
             time.sleep(POLL_SECONDS)
         else:
             assert isinstance(status, ModelStatus)

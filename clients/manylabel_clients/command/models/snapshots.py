@@ -63,7 +63,7 @@ def rollback(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Return the model to a snapshot, or to any time or position: it forgets what it has learnt since.
+    """Return the model to a snapshot, or to any time or position; later updates are lost.
 
     Example: `manylabel rollback tags --at 2026-11-27T10:03:00Z`
     """
@@ -71,7 +71,7 @@ def rollback(
         raise click.BadParameter("either a snapshot or --at", param_hint="--at")
     to = snapshot if at is None else at
     assert to is not None
-    confirm(f"Forget what {model} has learnt since {to}?", yes)
+    confirm(f"Return {model} to {to}, and lose everything learnt since?", yes)
     with connect() as client:
         done = client.model(model).rollback(to)
     print_as(

@@ -70,14 +70,14 @@ def label(
         Option(
             min=1,
             max=100,
-            help="Without INPUT, number of answers sent in one request. The queue is sorted again after each request.",
+            help="Without INPUT, labels sent per request. The queue is sorted again after each request.",
         ),
     ] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Label stored predictions (`manylabel predict --keep-record`), in the terminal or from INPUT.
 
-    Without INPUT it shows them one after the other, most uncertain first, with the predicted labels, and asks for the
+    Without INPUT it shows them in turn, most uncertain first, with the predicted labels, and asks for the
     true ones. With INPUT it submits the labels in it, by the ids of the predictions.
 
     An online model learns them; they only update the metrics of a trained model.

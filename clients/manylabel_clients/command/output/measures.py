@@ -166,11 +166,11 @@ def print_drift(drift: Drift) -> None:
 
 
 def measure_rows(*measures: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Return a row for each measure that there is, with a column for each set of them."""
+    """Return a row per available metric, with a column per set."""
     known = [name for name in TITLES if name in measures[0]]
     return [(TITLES[name], *(number(one[name]) for one in measures)) for name in known]
 
 
 def number(measure: float | None, decimals: int = 4) -> str:
-    """Return a measure as text; a dash for that of no example."""
+    """Return a metric as text; a dash without examples."""
     return "-" if measure is None else f"{measure:.{decimals}f}"

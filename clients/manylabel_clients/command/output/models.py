@@ -132,7 +132,7 @@ def print_prediction(prediction: Prediction) -> None:
 
 
 def print_explanations(prediction: Prediction) -> None:
-    """Print the explanation of each predicted label, if requested: features for it, against it, and the rest."""
+    """Print the explanation of each predicted label, if requested: features for and against it, and the rest."""
     for label, explanation in (prediction.explanations or {}).items():
         parts = [*explanation.for_, *reversed(explanation.against)]
         shown = ["" if part.value is None else f"{part.value:.4g}" for part in parts]
@@ -146,7 +146,7 @@ def print_explanations(prediction: Prediction) -> None:
 
 
 def label_texts(prediction: Prediction) -> list[str]:
-    """Return the labels predicted, each with its probability if there are some."""
+    """Return the predicted labels, with their probabilities if available."""
     likely = prediction.probabilities
     if likely is None:
         return prediction.labels

@@ -8,7 +8,7 @@ from manylabel_clients.progress import ProgressBar
 
 
 def fold_text(fold: int | None, folds: int | None) -> str:
-    """Return which fold a fit leaves out, if it leaves out one."""
+    """Return which fold a fit omits, if it omits one."""
     return f"fold {fold} of {folds}, " if fold else ""
 
 
@@ -40,7 +40,7 @@ class FitBar:
         )
 
     def update_fold(self, fold: int | None, folds: int | None) -> None:
-        """Set the fold that the fit leaves out; None for none."""
+        """Set the fold that the fit omits; None for none."""
         self._fold = fold_text(fold, folds)
 
     def update_trials(self, done: int, total: int, best: float | None) -> None:

@@ -24,13 +24,13 @@ def display_width(text: str) -> int:
 
 
 def padded(text: str, width: int, right: bool = False) -> str:
-    """Return a text with spaces behind it, or before it, that make it so wide."""
+    """Pad a text with spaces, after or before it, to a width."""
     spaces = " " * (width - display_width(text))
     return spaces + text if right else text + spaces
 
 
 def printable(text: str) -> str:
-    """Return a text on one line, without what would command the terminal."""
+    """Return a text on one line, without control characters."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or unicodedata.category(one) == "Cf" else " " for one in text)

@@ -47,7 +47,7 @@ def short_time(time: str | None) -> str:
 
 
 def human_size(size_bytes: int) -> str:
-    """Return a number of bytes in the unit that leaves few digits."""
+    """Return a number of bytes in a readable unit."""
     size = float(size_bytes)
     for unit in ("B", "kB", "MB"):
         if size < 1000:

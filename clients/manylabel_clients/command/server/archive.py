@@ -1,4 +1,4 @@
-"""`manylabel backup` and `restore`: write a store to an archive, and make a store of one."""
+"""`manylabel backup` and `restore`: write a store to an archive, and restore one from it."""
 
 import click
 
@@ -17,10 +17,10 @@ def register(app: Commands) -> None:
 
 
 def backup(context: click.Context) -> None:
-    """Write what is new in a store to an archive; `manylabel backup --help` lists its options."""
+    """Write the new data of a store to an archive; `manylabel backup --help` lists its options."""
     become(MODULE, ["backup", *context.args])
 
 
 def restore(context: click.Context) -> None:
-    """Make a store of an archive; `manylabel restore --help` lists its options."""
+    """Restore a store from an archive; `manylabel restore --help` lists its options."""
     become(MODULE, ["restore", *context.args])

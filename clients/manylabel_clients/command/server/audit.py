@@ -53,6 +53,6 @@ def _row(call: AuditedCall) -> tuple[str, ...]:
 
 
 def _called(call: AuditedCall) -> str:
-    """Return a call without what all of them begin with."""
+    """Return a call without its common prefix."""
     route = (call.route or "").removeprefix("/v1/").replace("/{name}", "")
     return f"{call.method} {route}".strip()

@@ -21,7 +21,7 @@ _POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Background:
-    """Background server on a data directory that has its log and its process id."""
+    """Background server, whose data directory contains its log and its process id."""
 
     host: str
     port: int
@@ -110,7 +110,7 @@ class Background:
                 time.sleep(_POLL_SECONDS)
 
     def _last_error(self) -> str:
-        """Return the error that the server ended with, from its log."""
+        """Return the last error in the log of the server."""
         lines = self.log.read_text(errors="replace").splitlines()
         for line in reversed(lines[-20:]):
             try:

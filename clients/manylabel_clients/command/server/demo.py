@@ -78,7 +78,7 @@ def _stream_yeast(model: Model) -> tuple[dict[str, float], dict[str, bool]]:
 
     rows = datasets.Yeast()  # type: ignore[no-untyped-call]
     click.echo(f"Streaming {rows.n_samples:,} genes through it; each is predicted before it is learnt.")
-    click.echo("The baseline is what predicting the labels frequent so far reaches, whatever the genes.\n")
+    click.echo("The baseline predicts the most frequent labels so far, whatever the genes.\n")
     click.echo("".join(f"{title:>11}" for title in COLUMNS))
     done = 0
     with ProgressBar() as bar:
@@ -108,7 +108,7 @@ def _print_next_steps(server: Background, x: dict[str, float], y: dict[str, bool
     pid = server.pid()
     stop = f"kill {pid}" if pid else "where you started it"
     click.echo(f"""
-The server goes on running; all it has learnt survives it being killed and started again.
+The server keeps running; its models survive a kill and a restart.
 
 look     {server.url}/
 
@@ -125,7 +125,7 @@ log      {server.log}""")
 
 
 def _this_command() -> str:
-    """Return how this command is called from here: by its path where the shell would not find it."""
+    """Return how to call this command: by its path if it is not on the PATH."""
     return "manylabel" if shutil.which("manylabel") else shlex.quote(os.path.relpath(sys.argv[0]))
 
 

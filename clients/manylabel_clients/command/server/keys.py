@@ -122,7 +122,7 @@ def create(
     if as_json:
         return print_json(made if file is None else _without_text(made))
     where = "" if file is None else f", in {file}"
-    click.echo(f"made the key {made.id} ({made.name}){where}; it is shown this once: keep it", err=True)
+    click.echo(f"made the key {made.id} ({made.name}){where}; it will not be shown again: store it now", err=True)
     if file is None:
         click.echo(made.key)
     return None
@@ -212,7 +212,7 @@ class _KeyFile:
             try:
                 os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
             except FileExistsError:
-                raise Failure(f"{self._path} is there already: the key needs a file of its own") from None
+                raise Failure(f"{self._path} exists already: choose a new file for the key") from None
         return self
 
     def write(self, key: str) -> None:
@@ -226,7 +226,7 @@ class _KeyFile:
 
 
 def _time(text: str | None) -> str | datetime | None:
-    """Return when a key is to expire; the server knows what times there are."""
+    """Return the expiry of a key; the server validates it."""
     found = re.fullmatch(r"([0-9]{1,6})([mhd])", text or "")
     return text if found is None else datetime.now(UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])})
 
@@ -241,7 +241,7 @@ def _without_text(made: NewApiKey) -> ApiKey:
 
 def _print_all(found: list[ApiKey]) -> None:
     if not found:
-        return click.echo("no keys: the server is open to everybody who reaches it")
+        return click.echo("no keys: the server accepts every client that reaches it")
     columns = ("key", "name", "scopes", "models", "state", "expires")
     rows = [
         (key.id, key.name, " ".join(key.scopes), " ".join(key.models), key.state, short_time(key.expires_at) or "never")

@@ -39,7 +39,7 @@ def paperless(
         Option(
             "--token-file",
             metavar="FILE",
-            help="File with the token of a user of paperless. Default: what PAPERLESS_TOKEN says.",
+            help="File with the token of a user of paperless. Default: the variable PAPERLESS_TOKEN.",
             show_default=False,
         ),
     ] = None,
@@ -48,26 +48,26 @@ def paperless(
         Option(min=0, max=1, help="Probability from which a label is applied, if the model promises no precision."),
     ] = 0.8,
     state: Annotated[
-        Path, Option(dir_okay=False, metavar="FILE", help="File that says how far the sidecar has read.")
+        Path, Option(dir_okay=False, metavar="FILE", help="File with the state of the sidecar: how far it has read.")
     ] = Path("manylabel-paperless.json"),
     every: Annotated[
-        float, Option("--every", min=1, metavar="SECONDS", help="Interval between two looks at paperless.")
+        float, Option("--every", min=1, metavar="SECONDS", help="Poll interval of paperless in seconds.")
     ] = 60.0,
     listen: Annotated[
         str | None,
         Option(
             "--listen",
             metavar="HOST:PORT",
-            help="Address for webhooks of paperless; each has it looked at once.",
+            help="Address for webhooks of paperless; each triggers a poll.",
             show_default=False,
         ),
     ] = None,
-    once: Annotated[bool, Option("--once", help="Look once, and end.")] = False,
+    once: Annotated[bool, Option("--once", help="Poll once, then exit.")] = False,
     dry_run: Annotated[
-        bool, Option("--dry-run", help="Learn, and say what would be assigned, but change nothing.")
+        bool, Option("--dry-run", help="Learn, and print what would be assigned, but change nothing.")
     ] = False,
 ) -> None:
-    """Learn from the documents of paperless-ngx, and give new ones the labels that the model is sure of.
+    """Learn from the documents of paperless-ngx, and assign sure labels to new ones.
 
     Example: `PAPERLESS_TOKEN=... manylabel paperless --paperless http://localhost:8010 --api-key-file paperless.key`
     """

@@ -8,7 +8,7 @@ from manylabel_extras import require
 
 
 def program(module: str, arguments: list[str]) -> list[str]:
-    """Return the command line of a program; raises `MissingExtra` where the server is not installed."""
+    """Return the command line of a program; raises `MissingExtra` if the server is not installed."""
     require(module, "server")
     # -P: files in the current directory must not shadow modules, as they do not for `manylabel` itself.
     return [sys.executable, "-P", "-m", module, *arguments]

@@ -58,15 +58,16 @@ def create(
         list[str] | None,
         Option(
             metavar="PATTERN",
-            help="Model, or how names of models begin, with * at the end. Repeatable. Default: all.",
+            help="Model, or a prefix of names followed by *. Repeatable. Default: all.",
             show_default=False,
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Have the server post events to an address, and print the secret that signs them, which is shown this once.
+    """Create a webhook: the server posts events to an address.
 
-    To choose the secret, set MANYLABEL_WEBHOOK_SECRET.
+    Prints the secret that signs the events, which will not be shown again. To choose the secret, set
+    MANYLABEL_WEBHOOK_SECRET.
 
     Example: `manylabel webhooks create https://hooks.example.org/tags --event drift --event label --model 'tags-*'`
     """
@@ -75,7 +76,7 @@ def create(
         made = client.webhooks.create(address, events=event, models=model or ["*"], secret=secret)
     if as_json:
         return print_json(made)
-    click.echo(f"created the webhook {made.id}; this is its secret, shown this once: keep it", err=True)
+    click.echo(f"created the webhook {made.id}; store its secret now, which will not be shown again:", err=True)
     return click.echo(made.secret)
 
 
@@ -87,7 +88,7 @@ def show(id: WebhookId, as_json: AsJson = False) -> None:
 
 
 def send_test(id: WebhookId, as_json: AsJson = False) -> None:
-    """Have a test event sent; exit status 1 if the receiver did not accept it."""
+    """Send a test event; exit status 1 if the receiver did not accept it."""
     with connect() as client:
         delivery = client.webhooks.test(id)
     if as_json:
@@ -99,14 +100,14 @@ def send_test(id: WebhookId, as_json: AsJson = False) -> None:
 
 
 def enable(id: WebhookId) -> None:
-    """Have the events of a disabled webhook sent again, those that wait first."""
+    """Enable a disabled webhook; its queued events are sent first."""
     with connect() as client:
         client.webhooks.enable(id)
     click.echo(f"enabled {id}")
 
 
 def delete(id: WebhookId, yes: Yes = False) -> None:
-    """Delete a webhook, with the events that wait."""
+    """Delete a webhook with its queued events."""
     confirm(f"Delete {id}?", yes)
     with connect() as client:
         client.webhooks.delete(id)

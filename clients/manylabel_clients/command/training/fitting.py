@@ -50,7 +50,7 @@ def fitted(
             bar.update(reached.iteration, reached.gap, reached.seconds)
             return is_asked_to_stop()
 
-        text = f"compiling the functions of {trainer}, once on this machine: that takes up to a minute"
+        text = f"compiling the functions of {trainer}, once on this machine, which takes up to a minute"
         try:
             with when_compiling(lambda: click.echo(text, err=True)):
                 _fit(estimator, trainer, data, progress)
@@ -60,7 +60,7 @@ def fitted(
 
 
 def measures_of(estimator: Any, trainer: str, data: Dataset) -> dict[str, float]:
-    """Return the measures of the table, on rows that were not learnt."""
+    """Return the metrics on held-out rows."""
     scores = (
         estimator.decision_function(as_taken(data.views, estimator.scaling), data.missing)
         if TRAINERS[trainer].views
@@ -70,7 +70,7 @@ def measures_of(estimator: Any, trainer: str, data: Dataset) -> dict[str, float]
 
 
 def baseline_of(learnt: Dataset, data: Dataset) -> dict[str, float]:
-    """Return the same measures of predicting the labels that are frequent in the rows learnt."""
+    """Return the same metrics for predicting the most frequent labels of the training rows."""
     known = learnt.take(learnt.labelled)
     scores = np.tile(frequent_labels(known.Y, known.weights), (data.n_rows, 1))
     return {name: MEASURES[name](data.Y, scores, data.weights) for name in REPORTED}
@@ -95,7 +95,7 @@ def _fit(estimator: Any, trainer: str, data: Dataset, progress: Callable[[Reache
     more: dict[str, Any] = {"label_names": data.label_names, "progress": progress}
     if data.weights is not None:
         if not TRAINERS[trainer].weights:
-            raise Failure(f"{trainer} takes no weights of rows, and the file has some")
+            raise Failure(f"{trainer} accepts no row weights, but the file has weights")
         more["sample_weight"] = data.weights[data.labelled]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

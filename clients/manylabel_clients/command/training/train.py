@@ -85,7 +85,7 @@ def train(
     baseline = None if measured is None else baseline_of(learnt, measured)
     _print(learnt, measures, baseline, measured, out, as_json)
     if stopped:
-        click.echo("stopped before its end", err=True)
+        click.echo("stopped early", err=True)
         raise click.exceptions.Exit(130)
 
 
@@ -99,7 +99,7 @@ def _divided(
         try:
             return whole, _labelled(aligned(other, whole))
         except ValueError as error:
-            raise Failure(f"the file of --test does not fit: {error}") from error
+            raise Failure(f"the file of --test does not match: {error}") from error
     if holdout is not None:
         return _held_out(whole, holdout, seed)
     if {"train", "test"} <= whole.splits.keys():
@@ -123,20 +123,20 @@ def _held_out(whole: "Dataset", share: float, seed: int) -> "tuple[Dataset, Data
 
 def _labelled(dataset: "Dataset") -> "Dataset":
     if not dataset.labelled.any():
-        raise Failure("none of the rows to measure the model on has labels")
+        raise Failure("none of the evaluation rows has labels")
     return dataset.take(dataset.labelled)
 
 
 def _check_writable(out: Path, files: list[Path]) -> None:
     """Reject, before training, a path to which the model cannot be written."""
     if any(out.exists() and out.samefile(file) for file in files):
-        raise click.BadParameter(f"{out} is read from: the model needs a file of its own", param_hint="--out")
+        raise click.BadParameter(f"{out} is an input file: choose another file for the model", param_hint="--out")
     if not os.access(out.parent, os.W_OK | os.X_OK):
         raise click.BadParameter(f"no file can be written to {out.parent}", param_hint="--out")
 
 
 def _keep(data: bytes, path: Path) -> None:
-    """Replace the file in one step, by one that its owner alone can read; the old file stays until then."""
+    """Replace the file atomically by one that only its owner can read."""
     descriptor, draft = mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with open(descriptor, "wb") as file:

@@ -1,1 +1,1 @@
-"""One file for each resource of a server: its values, its requests without I/O, its sync and its async class."""
+"""Resources of a server, one per file: values, requests without I/O, sync and async class."""

@@ -1,4 +1,4 @@
-"""The audit of a server: who changed, exported or was refused what."""
+"""Audit log of a server: changes, exports and rejected calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manylabel_clients.http.transport.exchange import Exchange
 
 @dataclass(frozen=True, slots=True)
 class AuditedCall:
-    """A call that changed or exported something, or was refused because a key or a scope was missing."""
+    """Call that changed or exported something, or was rejected for lack of a key or scope."""
 
     time: str
     """When it ended: RFC 3339, UTC."""
@@ -43,7 +43,7 @@ class AuditPage:
 
     calls: list[AuditedCall]
     before: str | None
-    """Value of `before` for older calls; None if there are none."""
+    """Value of `before` for older calls; None if missing."""
     after: str
     """Value of `after` for later calls."""
 

@@ -1,4 +1,4 @@
-"""Examples and their labels: the forms in which a user gives them, and how they go to the server as JSON."""
+"""Examples and their labels: the accepted types, and their JSON."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ def encode_example(
 
 
 def encode_pair(example: Example) -> bytes:
-    """Return an example with its truth, and what else it has, as `encode_example` does."""
+    """Return an example with its labels, weight, source and reference, like `encode_example`."""
     if not 2 <= len(example) <= 5:
-        raise TypeError(f"must be (x, y), with weight, source and ref behind them, not {len(example)} values")
+        raise TypeError(f"must be (x, y), optionally followed by weight, source and ref, not {len(example)} values")
     return encode_example(*example)
 
 
@@ -97,7 +97,7 @@ def encode_truth(
 
 
 def _others(weight: float | None, source: str | None, ref: str | None) -> bytes:
-    """Return the weight, the source and the reference as they stand behind the truth; nothing for none."""
+    """Return the weight, source and reference that follow the labels; empty without them."""
     written = b""
     if weight is not None:
         with located("/weight"):

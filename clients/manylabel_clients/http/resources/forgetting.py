@@ -42,7 +42,7 @@ class ForgetReceipt:
     build: str | None
     replay_version: int | None
     kept: Sequence[str]
-    """Copies that are not deleted, and have to be looked at."""
+    """Copies that are not deleted, and must be looked at."""
     beyond_reach: Sequence[str]
     """Copies that the server cannot delete."""
     archive: str | None
@@ -52,7 +52,7 @@ class ForgetReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Comparison of stored states with what the history gives."""
+    """Comparison of stored states with the replayed history."""
 
     equal: bool
     since: str
@@ -83,6 +83,6 @@ class ForgettingRequests(Requests):
         return (yield from self._get(f"{self._path}/forget/{id}", partial(from_json, ForgetReceipt)))
 
     def verify(self) -> Exchange[Verification]:
-        """Replay the history of the model, and compare each state that is stored on the way."""
+        """Replay the history of the model, and compare each stored state."""
         response = yield from self._post(f"{self._path}/verify", None)
         return read(response, partial(from_json, Verification))

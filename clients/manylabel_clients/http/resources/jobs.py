@@ -1,4 +1,4 @@
-"""Training jobs of a server: submit, list, watch, wait for, stop."""
+"""Training jobs of a server: submit, list, watch, wait, stop."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class JobProgress:
     gap: float | None
     """Relative distance to the best value possible, at most."""
     seconds: float
-    """Spent on the fit under way."""
+    """Spent on the fit in progress."""
     checkpoint: int | None
     """Iteration of the last checkpoint, from which the fit would resume."""
     trials: dict[str, int] | None
@@ -52,7 +52,7 @@ class JobProgress:
     best: dict[str, Any] | None
     """Best trial of a search so far: ``params`` and ``score``."""
     fold: int | None = None
-    """The fit under way leaves out this fold, counted from 1; None for the fit of all rows."""
+    """The fit in progress omits this fold, counted from 1; None for the fit of all rows."""
     folds: int | None = None
     """Number of folds, of a trial or for thresholds and probabilities; None for none."""
 
@@ -115,7 +115,7 @@ class JobStatus:
     attempt: int
     """Number of attempts."""
     sampled: dict[str, Any] | None
-    """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
+    """Examples from a stream: how many were requested, sampled and omitted, and the same in words, ``text``."""
     progress: JobProgress | None
     result: JobResult | None
     error: JobError | None
@@ -264,7 +264,7 @@ class JobRequests(Requests):
         while not (job := (yield from self.status())).has_ended:
             left = MAX_POLL_SECONDS if deadline is None else deadline - self._clock()
             if left <= 0:
-                raise TimeoutError(f"job {job.id} is still {job.state} after {timeout:g} s; it goes on")
+                raise TimeoutError(f"job {job.id} is still {job.state} after {timeout:g} s; it continues")
             yield Pause(min(pause_seconds, left))
             pause_seconds = min(1.5 * pause_seconds, MAX_POLL_SECONDS)
         if job.state != "succeeded":
@@ -315,7 +315,7 @@ class JobCalls(Resource[JobRequests]):
 
     @property
     def id(self) -> str:
-        """The id of the job on the server."""
+        """Id of the job on the server."""
         return self._requests.id
 
     status = call_of(JobRequests.status)

@@ -1,4 +1,4 @@
-"""The keys of a server: who may do what."""
+"""API keys of a server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ UNCHANGED: Final = _Unchanged.UNCHANGED
 _Unset = Literal[_Unchanged.UNCHANGED]
 
 Expiry = str | datetime | None
-"""A time with its offset, as a `datetime` or RFC 3339; None for ever."""
+"""A time with its offset, as a `datetime` or RFC 3339; None forever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class ApiKey:
     created_at: str
     """RFC 3339, UTC, as the other times."""
     expires_at: str | None
-    """None: it counts for ever."""
+    """None: it counts forever."""
     revoked_at: str | None
     rates: RateLimits
     state: str
@@ -129,7 +129,7 @@ class KeyRequests(Requests):
         given["rates"] = UNCHANGED if rates is UNCHANGED else _rates(rates)
         changes = {part: value for part, value in given.items() if value is not UNCHANGED}
         if not changes:
-            raise ValueError("there is nothing to change: give a name, a note, expires_at or rates")
+            raise ValueError("nothing to change: pass a name, a note, expires_at or rates")
         response = yield from send(Request("PATCH", _path(id), encode(changes), JSON), self._retry)
         return read(response, partial(from_json, ApiKey))
 

@@ -107,7 +107,7 @@ class LabelRequests(Requests):
     def describe_labels(
         self, labels: Mapping[str, str | Mapping[str, str | None]], *, key: str | None = None
     ) -> Exchange[Updated]:
-        """Give labels titles, descriptions and URIs on every server; labels not known yet are declared.
+        """Set titles, descriptions and URIs of labels on every server; unknown labels are declared.
 
         More than 1,000 labels are sent in several requests, each of which is done completely or not at all.
 
@@ -134,7 +134,7 @@ class LabelRequests(Requests):
         *,
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Replace all groups and parents of labels on every server; labels not known yet are declared."""
+        """Replace all groups and parents of labels on every server; unknown labels are declared."""
         body = encode({"groups": [dict(group) for group in groups], "parents": dict(parents or {})})
         response = yield from self._post(f"{self._path}/groups", body, new_key(key), "PUT")
         return read(response, lambda answer: updated(answer, is_replay(response)))
@@ -155,7 +155,7 @@ class LabelRequests(Requests):
         return read(response, lambda answer: updated(answer, is_replay(response)))
 
     def rename_label(self, label: str, to: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Rename a label on every server. The model keeps what it learnt, and updates may still use the old name."""
+        """Rename a label on every server. The model retains what it learnt, and updates may still use the old name."""
         return (yield from self._relabel("rename", {"label": label, "to": to}, key))
 
     def merge_label(self, label: str, into: str, *, key: str | None = None) -> Exchange[Updated]:

@@ -1,4 +1,4 @@
-"""Measures of how well a model predicts its stream, now and in the past, and alarms of drift."""
+"""Prequential metrics of a model, their history, and drift alarms."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class GroupMeasures:
 
 @dataclass(frozen=True, slots=True)
 class BySeen:
-    """Measures by the number of examples in which a label was true before."""
+    """Metrics by the number of earlier examples of a label."""
 
     never: GroupMeasures
     below_5: GroupMeasures

@@ -15,7 +15,7 @@ TRAINED = "trained"
 
 @dataclass(frozen=True, slots=True)
 class ModelSummary:
-    """Summary of a model: all that a list has of models that are not in the server's memory."""
+    """Summary of a model that is not in the server's memory."""
 
     name: str
     algorithm: str
@@ -62,7 +62,7 @@ class ModelStatus(ModelSummary):
 
 @dataclass(frozen=True, slots=True)
 class TrainedSummary:
-    """Summary of a trained model: all that a list has of one that is not in the server's memory."""
+    """Summary of a trained model that is not in the server's memory."""
 
     name: str
     algorithm: str

@@ -171,7 +171,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
     def update_many(
         self, examples: Items[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
-        """Learn many examples in their order: (x, y), with weight, source and ref behind them where needed.
+        """Learn many examples in their order: (x, y), optionally followed by weight, source and ref.
 
         The receipt is that of the last request.
         """
@@ -189,7 +189,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         key: str | None = None,
         probabilities: bool = False,
     ) -> Exchange[tuple[Prediction, Updated]]:
-        """Learn one example, like `update`; return its prediction from just before."""
+        """Learn one example, like `update`; return the prediction made just before."""
         body = asking(encode_example(x, y, weight, source, ref), {"probabilities": probabilities})
         response = yield from self._post(f"{self._path}/predict-update", body, new_key(key))
         return read(response, _only_prediction), _receipt([response])
@@ -202,7 +202,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         key: str | None = None,
         probabilities: bool = False,
     ) -> Exchange[tuple[list[Prediction], Updated]]:
-        """Learn many examples, in their order; return the prediction of each from just before it was learnt."""
+        """Learn many examples in their order; return the predictions made just before each was learnt."""
         batches, key = Batches(examples, encode_pair, batch_size), new_key(key, MAX_KEY_OF_MANY)
         wanted = {"probabilities": probabilities}
         responses = yield from self._post_many(f"{self._path}/predict-update", batches, key, wanted)
@@ -240,7 +240,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
     def label_many(
         self, truths: Items[Truth], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
-        """Learn many predicted examples in their order: (id, y), with weight, source and ref behind them where needed.
+        """Learn many predicted examples in their order: (id, y), optionally followed by weight, source and ref.
 
         The receipt is that of the last request.
         """
@@ -257,7 +257,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         batch_size: int = BATCH_SIZE,
         probabilities: bool = False,
     ) -> BatchStream[LineResult]:
-        """Learn any number of examples, and yield the prediction of each from just before; lazily, batch by batch.
+        """Learn any number of examples lazily in batches, and yield the prediction made just before each was learnt.
 
         An interrupted batch is resumed: each example is learnt once. A rejected example yields its `error`, and the
         others are still learnt. If the stream cannot continue, `done` of the error is the number of the last example
@@ -281,7 +281,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
     def learn(
         self, examples: Items[Example], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
     ) -> BatchStream[StreamSummary]:
-        """Learn any number of examples, and yield a summary for each request; lazily, batch by batch.
+        """Learn any number of examples lazily in batches, and yield a summary per request.
 
         Arguments and errors are those of `stream`, but the first rejected example ends it: all examples before it are
         learnt. This is the fastest way to learn, because nothing is predicted.
@@ -341,7 +341,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
     def _post_many(
         self, path: str, batches: Batches[Any], key: str | None, wanted: Mapping[str, Any] = MappingProxyType({})
     ) -> Exchange[list[httpx2.Response]]:
-        """Send as many requests as necessary, one after the other: the server learns in the given order."""
+        """Send the examples in as many sequential requests as necessary; the server learns them in order."""
         responses: list[httpx2.Response] = []
         while (batch := (yield from batches.draw())) is not None:
             # Derived from the key of the call and the offset, so that a repeated call repeats the same keys.
@@ -376,7 +376,7 @@ def _only_prediction(answer: Mapping[str, Any]) -> Prediction:
 
 
 def _receipt(responses: list[httpx2.Response]) -> Updated:
-    """Return the last response, which covers all requests: positions and counts only rise."""
+    """Return the last response, whose position and counts include all requests."""
     if not responses:
         raise ValueError("there must be at least one example")
     replayed = any(map(is_replay, responses))
@@ -391,7 +391,7 @@ class ModelCalls(Resource[ModelRequests]):
 
     @property
     def name(self) -> str:
-        """The name of the model on the server."""
+        """Name of the model on the server."""
         return self._requests.name
 
     predict = call_of(ModelRequests.predict)
@@ -441,7 +441,7 @@ class ModelCalls(Resource[ModelRequests]):
 
 
 class Model(ModelCalls, SyncResource):
-    """A model of a server can learn and predict: `Client.create_model` and `Client.model` give it.
+    """Model of a server, from `Client.create_model` or `Client.model`.
 
     An example `x` is a mapping of names to numbers, a sequence or array of all numbers in order,
     `Sparse(indices, values)`, or one row of a SciPy sparse matrix; or, for a model of several views,

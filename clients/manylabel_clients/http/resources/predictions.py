@@ -1,4 +1,4 @@
-"""Answers to predictions and updates."""
+"""Results of predictions and updates."""
 
 from __future__ import annotations
 

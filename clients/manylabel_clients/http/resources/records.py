@@ -1,4 +1,4 @@
-"""Values from the JSON objects of responses: the type hints of a dataclass are the declaration of its JSON."""
+"""Dataclasses from the JSON of responses, declared by their type hints."""
 
 from __future__ import annotations
 

@@ -67,5 +67,5 @@ def new_key(given: str | None, max_length: int | None = None) -> str:
 
 
 def is_replay(response: httpx2.Response) -> bool:
-    """Return whether the server has repeated the response to an earlier request with the same key."""
+    """Return whether the response repeats that of an earlier request with the same key."""
     return response.headers.get("Idempotent-Replayed") == "true"

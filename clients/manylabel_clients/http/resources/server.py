@@ -166,7 +166,7 @@ class ServerRequests(Requests):
 
 
 def _text_settings(given: Mapping[str, Any]) -> Any:
-    """Return settings of texts as a server fills them in; as they were given where the core is not installed."""
+    """Return text options with the server's defaults; unchanged if core is not installed."""
     try:
         from manylabel_core.records import TextSettings  # loads SciPy, which other calls do not need
     except MissingExtra:

@@ -41,7 +41,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack(Updated):
-    """Result of a rollback; `updates` is the number of examples that the model has learnt now."""
+    """Result of a rollback; `updates` is the resulting number of learnt examples."""
 
     rolled_back_to: str = ""
     """Position gone back to."""
@@ -51,7 +51,7 @@ class SnapshotRequests(Requests):
     """Requests about the snapshots of one model."""
 
     def snapshots(self) -> Exchange[list[Snapshot]]:
-        """Return the states of the model that are stored, the newest first."""
+        """Return the snapshots of the model, newest first."""
         return (yield from self._get(f"{self._path}/snapshots", list_reader("snapshots", partial(from_json, Snapshot))))
 
     def take_snapshot(self, name: str | None = None, note: str | None = None) -> Exchange[Snapshot]:
@@ -61,7 +61,7 @@ class SnapshotRequests(Requests):
         return read(response, partial(from_json, Snapshot))
 
     def download_snapshot(self, snapshot: str) -> Exchange[bytes]:
-        """Return a state, by its position or name, as a safetensors file; `upload_model` makes a model of it."""
+        """Return a snapshot, by position or name, as a safetensors file for `upload_model`."""
         return (yield from self._download(self._snapshot_path(snapshot)))
 
     def delete_snapshot(self, snapshot: str) -> Exchange[None]:

@@ -1,4 +1,4 @@
-"""Streams of examples without I/O: batches under one key, each continued where it broke off."""
+"""Streams of examples without I/O: batches under one key, each resumed where it was interrupted."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StreamSummary:
     """Counts of the examples that were sent in one request."""
 
     next: int
-    """Number of the example after them: a stream under the same key goes on there."""
+    """Number of the example after them: a stream under the same key continues there."""
     learnt: int
     replayed: int
     """Examples that were learnt in an earlier attempt."""
@@ -90,12 +90,12 @@ class BatchStream(ABC, Generic[T]):
         """Send lines until each is answered, or the retries are used up without progress."""
 
     def _post(self, number: int, lines: Sequence[bytes], options: str) -> Exchange[httpx2.Response]:
-        """Send lines, the first of which has this number."""
+        """Send lines, numbered from this number on."""
         path = f"{self._path}/stream?from={number}{options}"
         return (yield from send(Request("POST", path, b"\n".join(lines), self._headers), self._retry))
 
     def _pause(self, interruption: ApiError, failures: int, done: int) -> Pause:
-        """Return the pause before the next attempt; raise the error if there is to be none."""
+        """Return the pause before the next attempt; raises the error if there is no next attempt."""
         asked = interruption.retry_after_seconds
         wait_seconds = self._retry.wait_seconds(failures, asked) if _may_pass(interruption) else None
         if wait_seconds is None:
@@ -167,7 +167,7 @@ def _answers(response: httpx2.Response, first: int, n_lines: int) -> list[LineRe
 
 
 def _counts(response: httpx2.Response) -> tuple[ApiError | None, Mapping[str, Any]]:
-    """Return why the server has stopped, if it has, and the counts of the lines before."""
+    """Return the error that stopped the server, if any, and the counts of the lines before it."""
     try:
         *refused, counts = map(json.loads, response.content.splitlines())
         errors = [_answer(line).error for line in refused]

@@ -39,7 +39,7 @@ class Version:
     rows: int
     """Examples learnt from."""
     sampled: dict[str, Any] | None
-    """Examples from a stream: how many were requested, sampled and left out, and the same in words, ``text``."""
+    """Examples from a stream: how many were requested, sampled and omitted, and the same in words, ``text``."""
     bytes: int
     position: str
     """Position in the model's log. Opaque."""
@@ -109,7 +109,7 @@ class VersionRequests(Requests):
         Parameters
         ----------
         version : int, optional
-            Number of a version of a trained model; left out for a follower.
+            Number of a version of a trained model; omitted for a follower.
         force : bool, default=False
             Also if the features of the version, or how they are scaled, are others than those of the one served.
         key : str, optional
@@ -127,7 +127,7 @@ class VersionRequests(Requests):
         return read(response, partial(from_json, Promoted))
 
     def download_version(self, version: int, *, names: bool = False) -> Exchange[bytes]:
-        """Return a version as its estimator's `to_bytes`: `manylabel_core.batch` reads it.
+        """Return the bytes of a version's estimator, for `from_bytes` of `manylabel_core.batch`.
 
         With `names` it is a safetensors file that holds this, and the names of features and labels.
         """
@@ -139,7 +139,7 @@ class VersionRequests(Requests):
         yield from self._delete(f"{self._path}/versions/{version}")
 
     def detail(self, version: int | None = None) -> Exchange[ModelDetail]:
-        """Return scores and relations of labels, weights of views, course of the fit.
+        """Return scores and relations of labels, weights of views, and convergence of the fit.
 
         They are those of the version served, or of another; `manylabel_clients.plots` draws them.
         """

@@ -60,7 +60,7 @@ class Webhook:
     failures: int
     """Number of failed attempts to deliver the first of the events that wait."""
     deliveries: list[WebhookDelivery] = field(default_factory=list)
-    """The latest attempts, the newest first; only of a webhook that was asked for alone."""
+    """The latest attempts, the newest first; only of a webhook that was requested alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class WebhookRequests(Requests):
     def create(
         self, url: str, *, events: Sequence[str], models: Sequence[str] = ("*",), secret: str | None = None
     ) -> Exchange[NewWebhook]:
-        """Have the server post events to an address from now on.
+        """Create a webhook: the server posts events to an address.
 
         The call is not retried. If it raises ConnectionFailed with `maybe_done`, a webhook may exist whose secret was
         lost: delete it.

@@ -1,4 +1,4 @@
-"""Items of one call, drawn and grouped into requests of a limited size."""
+"""Grouping of the items of one call into requests of limited size."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Batches(Generic[T]):
         return self._take(encoded)
 
     def _take(self, encoded: bytes) -> bool:
-        """Put an item into the batch, or keep it for the next one; return whether the batch is complete."""
+        """Add an item to the batch or the next one; return whether the batch is complete."""
         if self._batch and self._size_bytes + len(encoded) > self._batch_bytes:
             self._next = encoded
             return True

@@ -1,4 +1,4 @@
-"""Connections to a server, which carry out the steps of exchanges: synchronous and asynchronous."""
+"""Connections to a server, synchronous and asynchronous, which execute exchanges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Sleep = TypeVar("Sleep", bound=Callable[[float], object])
 
 
 class _Connections(Generic[HTTP, Sleep]):
-    """Pooled connections keep what both kinds have in common; parameters are described at `Client`."""
+    """Base of both kinds of connections; `Client` describes the parameters."""
 
     _client: ClassVar[Any]
 
@@ -72,13 +72,13 @@ class _Connections(Generic[HTTP, Sleep]):
 
     @property
     def shown_url(self) -> str:
-        """The address of the server, with stars for a password."""
+        """Address of the server with a masked password."""
         url = httpx2.URL(self.base_url)
         return str(url.copy_with(username=url.username, password="***")) if url.password else self.base_url
 
 
 class SyncConnections(_Connections[httpx2.Client, Callable[[float], object]]):
-    """Synchronous connections carry out exchanges and wait for them."""
+    """Synchronous connections, which execute exchanges."""
 
     _client = httpx2.Client
 
@@ -151,7 +151,7 @@ class SyncConnections(_Connections[httpx2.Client, Callable[[float], object]]):
 
 
 class AsyncConnections(_Connections[httpx2.AsyncClient, Callable[[float], Awaitable[object]]]):
-    """Asynchronous connections carry out exchanges in an event loop."""
+    """Asynchronous connections, which execute exchanges in an event loop."""
 
     _client = httpx2.AsyncClient
 

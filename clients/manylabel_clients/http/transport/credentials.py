@@ -1,4 +1,4 @@
-"""The key that a client sends with each request, and tokens that are derived from it; neither is ever shown."""
+"""API key that a client sends with each request, and tokens derived from it; both are hidden in output."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Secret:
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"a key is not pickled: give it to the other process as {KEY_VARIABLE}")
+        raise TypeError(f"a key is not pickled: pass it to the other process as {KEY_VARIABLE}")
 
 
 def authorization(api_key: str | Secret | None) -> dict[str, str]:
@@ -58,12 +58,12 @@ def authorization(api_key: str | Secret | None) -> dict[str, str]:
     if text is None:
         return {}
     if not re.fullmatch("[!-~]{1,4096}", text):
-        raise ValueError(f"{name} must consist of visible ASCII characters, as a key does; what it has is not shown")
+        raise ValueError(f"{name} must consist of visible ASCII characters, as a key does; its value is not shown")
     return {"Authorization": f"Bearer {text}"}
 
 
 def derive_token(key: str, model: str, seconds: int = 300) -> str:
-    """Return a short-lived token for predictions of one model, for a browser or anybody who should not have the key.
+    """Return a short-lived token for predictions of one model, for example for a browser.
 
     No request is made: the owner of a key with the scope ``predict`` can derive tokens from it. A token expires after
     its own lifetime, or earlier when the key is revoked or expires. It shares the key's rate limits.
@@ -86,7 +86,7 @@ def derive_token(key: str, model: str, seconds: int = 300) -> str:
     Raises
     ------
     ValueError
-        For something that is no key, no name of a model, or a time that is not allowed.
+        For something that is not a key, no name of a model, or a time that is not allowed.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def derive_token(key: str, model: str, seconds: int = 300) -> str:
     """
     found = _KEY.fullmatch(key)
     if found is None:
-        raise ValueError("key must be a key of a server, ml_ and so on; what was given is not shown")
+        raise ValueError("key must be a key of a server, ml_ and so on; its value is not shown")
     if not _NAME.fullmatch(model):
         raise ValueError(f"model must be the name of one model, not {model!r}")
     if type(seconds) is not int or not 1 <= seconds <= MAX_TOKEN_SECONDS:

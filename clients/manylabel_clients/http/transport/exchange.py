@@ -1,6 +1,6 @@
 """One call to a server as a generator without I/O: what to send, how long to pause, when to stop.
 
-An exchange yields a `Request` and is sent the answer, or the error that came in its place. It yields a `Pause` or a
+An exchange yields a `Request` and is sent the response, or the error that came instead. It yields a `Pause` or a
 `Draw` and is resumed when that is done. It returns the result. The sync and the async connections only carry these
 steps out, so that retries, batches and errors are written, and tested, once.
 """
@@ -46,13 +46,13 @@ class Request:
 
 
 class Pause(NamedTuple):
-    """A pause asks to wait before going on."""
+    """Step of an exchange: wait."""
 
     seconds: float
 
 
 class Draw(NamedTuple):
-    """A draw asks to hand items of an iterator to `add`, one after the other, until it answers True or they end."""
+    """Step of an exchange: pass items of an iterator to `add` until it returns True or they end."""
 
     items: Iterator[Any] | AsyncIterator[Any]
     add: Callable[[Any], bool]
@@ -117,13 +117,13 @@ def unexpected(response: httpx2.Response) -> UnexpectedResponse:
     """Return the error to raise for a success that cannot be understood."""
     kind = response.headers.get("content-type", "no content type")
     return UnexpectedResponse(
-        f"{response.url} answered {response.status_code} with {kind} that cannot be understood: "
+        f"{response.url} responded {response.status_code} with {kind}, which is not understood: "
         "is this the address of a ManyLabel server, and of a version this client knows?"
     )
 
 
 def count_from(error: ManyLabelError, done: int) -> None:
-    """Put the error of a later request of a batch in the numbers of the whole call."""
+    """Shift the indices in the error of a later request to those of the whole call."""
     error.done = done
     if isinstance(error, ApiError):
         error.detail = _renumbered(error.detail, done)
@@ -144,7 +144,7 @@ def failure(reply: Reply, request: Request) -> ManyLabelError:
         return _refusal(reply)
     what = f"{type(reply).__name__}: {reply}".rstrip(": ")
     url = reply.request.url if reply is not None else request.path
-    return ConnectionFailed(f"no answer to {request.method} {url} ({what})")
+    return ConnectionFailed(f"no response to {request.method} {url} ({what})")
 
 
 def _refusal(response: httpx2.Response) -> ApiError:

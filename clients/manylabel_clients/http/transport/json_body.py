@@ -28,7 +28,7 @@ def encode(value: Any) -> bytes:
 
 @contextmanager
 def located(place: str) -> Iterator[None]:
-    """Put a place in front of the message of a TypeError or ValueError."""
+    """Prefix the message of a TypeError or ValueError with a location."""
     try:
         yield
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The rule of when a call is tried again, as a small value."""
+"""Retry rule of calls."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from manylabel_clients.http.errors import ManyLabelError
 class Retry:
     """Retry rule: exponential backoff with jitter.
 
-    Tried again are calls that got no answer (refused, reset, timed out), 429, 502, 503, 504, and 409 while
-    the first request with the same idempotency key is still under way. Nothing else: a wrong request stays
+    Tried again are calls that got no response (refused, reset, timed out), 429, 502, 503, 504, and 409 while
+    the first request with the same idempotency key is still in progress. Nothing else: a wrong request stays
     wrong.
 
     Before the second attempt a client waits `base_seconds`, then twice as long each time, at most

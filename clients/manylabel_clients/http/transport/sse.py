@@ -1,4 +1,4 @@
-"""Server-sent events without I/O: lines in, events out; when to connect again, and after what."""
+"""Server-sent events without I/O: parsing, and when to reconnect."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SILENCE_SECONDS = 45.0
 class EventStream(Generic[E]):
     """Events of a model or a job, over any number of connections, after the event `after`.
 
-    `make` converts an event's kind, id and data; `is_last` tells whether the stream ends with an event.
+    `make` converts an event's kind, id and data; `is_last` returns whether the stream ends with an event.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class EventStream(Generic[E]):
         return Request("GET", self._path, None, headers, SILENCE_SECONDS)
 
     def feed(self, line: str) -> E | None:
-        """Return the event that a line ends, if it does."""
+        """Return the event that a line completes, if any."""
         if line:
             field, _, value = line.partition(":")
             self._fields[field] = value.removeprefix(" ")

@@ -1,4 +1,4 @@
-"""The body of an upload: a file, in pieces, that can be sent again."""
+"""Body of an upload: a file in chunks, which can be resent."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Body(NamedTuple):
         return {} if self.size_bytes is None else {"Content-Length": str(self.size_bytes)}
 
     def checksum(self) -> str:
-        """Return the checksum of all bytes, as a server shows it."""
+        """Return the checksum of all bytes in the server's format."""
         digest = sha256()
         for piece in self.pieces():
             digest.update(piece)

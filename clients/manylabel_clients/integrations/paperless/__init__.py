@@ -1,1 +1,1 @@
-"""A sidecar of paperless-ngx: `archive` speaks to paperless, `sidecar` translates, `listener` hears its webhooks."""
+"""Sidecar of paperless-ngx: `archive` calls paperless, `sidecar` translates, `listener` receives its webhooks."""

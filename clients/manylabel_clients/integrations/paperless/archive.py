@@ -1,4 +1,4 @@
-"""Client of the REST interface of paperless-ngx: lists and changes of documents."""
+"""Client of the REST interface of paperless-ngx: lists and changes documents."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Archive:
         self._client.close()
 
     def catalogue(self) -> Catalogue:
-        """Return what documents can have; raises PaperlessError."""
+        """Return the tags, correspondents and types; raises PaperlessError."""
         titles, parents, tags, inbox = dict[str, str](), dict[str, str](), dict[str, int](), set[int]()
         for kind, path in KINDS.items():
             for each in self._all(path):
@@ -120,7 +120,7 @@ class Archive:
             seen = {pair for pair in seen if pair[1] >= after} | {(each.id, getattr(each, by)) for each in new}
 
     def create_tag(self, name: str) -> int:
-        """Create a tag that nothing matches; return its id."""
+        """Create a tag without a matching rule; return its id."""
         id: int = self._call("POST", "tags/", json={"name": name, "matching_algorithm": 0})["id"]
         return id
 
@@ -179,5 +179,5 @@ def _document(found: Mapping[str, Any]) -> Document:
 
 
 def _before(time: str) -> str:
-    """Return a time just before another: a filter leaves out the time itself."""
+    """Return a time just before another: a filter omits the time itself."""
     return (datetime.fromisoformat(time) - timedelta(microseconds=1)).isoformat()

@@ -13,7 +13,7 @@ TIMEOUT_SECONDS = 5.0
 
 @contextmanager
 def listening(host: str, port: int, wake: threading.Event) -> Iterator[int]:
-    """Set an event at each POST, until it is left; yield the port. The body of a request is not read."""
+    """Context that sets an event at each POST; yields the port. Bodies are not read."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = TIMEOUT_SECONDS

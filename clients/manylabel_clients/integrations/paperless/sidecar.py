@@ -1,4 +1,4 @@
-"""Learns from the documents of a paperless-ngx, and gives new ones the labels that the model is sure of.
+"""Learning from the documents of paperless-ngx, and labelling of new ones.
 
 A document is true labels when it has neither an inbox tag nor the review tag: a person has seen it, as paperless' own
 classifier assumes. A document is predicted once, when it is added. So what the sidecar has assigned is learnt only
@@ -57,7 +57,7 @@ class Cursors:
 
 
 class Sidecar:
-    """A sidecar of one paperless-ngx, with one model.
+    """Sidecar of one paperless-ngx, with one model.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Multi-label files as river streams: libsvm, ARFF (Mulan, MEKA), NPZ, CSV, TSV and JSON lines.
 
 Each is an object to iterate over, as often as wanted, for ``(x, y)``: features by name and a bool for every
-label. The rows are read as the iteration goes on, one in memory at a time. All but NPZ may be gzip.
+label. The rows are read as the iteration continues, one in memory at a time. All but NPZ may be gzip.
 """
 
 from os import PathLike

@@ -12,11 +12,11 @@ from manylabel_core.datasets.formats.text import numbered_lines, opened_text
 
 
 class ArffFile(FileStream):
-    """A multi-label ARFF file is a river stream, dense or sparse.
+    """Multi-label ARFF file as a river stream, dense or sparse.
 
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
     ``attribute=value`` of 1. A missing value (``?``) leaves the feature out; a label whose value is missing
-    is left out of ``y``: it is unknown. A sparse row leaves out what is 0 and, as in Weka, the first value
+    is omitted from ``y``: it is unknown. A sparse row omits what is 0 and, as in Weka, the first value
     of a nominal attribute. Labels are attributes of 0 and 1 (or false and true). A weight may stand behind a
     row in braces, ``120, wild, 1, {2.5}``: `examples` has it, iterating over the stream leaves it out.
 
@@ -32,7 +32,7 @@ class ArffFile(FileStream):
     ------
     FileFormatError
         With the file and the line number: unknown or repeated attributes, string, date and relational
-        attributes, values that are none of the attribute's, a weight that is not above 0 and at most 1,000.
+        attributes, values that are not among the attribute's, a weight that is not above 0 and at most 1,000.
 
     Examples
     --------

@@ -15,7 +15,7 @@ def find_labels(path: Path, header: Header, labels: Sequence[str] | PathLike[str
         labels = xml_beside(path) or meka_option(header.relation)
     if labels is None:
         cure = "put the Mulan XML beside it or give labels= (an XML file, names, n: the first, -n: the last n)"
-        raise FileFormatError(path, f"which attributes are labels is not known: {cure}")
+        raise FileFormatError(path, f"the label attributes are unknown: {cure}")
     if isinstance(labels, str | PathLike):
         xml = Path(labels)
         with naming(xml):

@@ -9,7 +9,7 @@ from manylabel_core.datasets.formats.text import check_names, numbered_lines, op
 
 
 class LibsvmFile(FileStream):
-    """A multi-label libsvm file is a river stream.
+    """Multi-label libsvm file as a river stream.
 
     A line holds the relevant labels, separated by commas, then ``feature:value`` pairs, separated by blanks.
     A line whose first word has a colon has no relevant label; ``#`` starts a comment; empty lines are
@@ -21,7 +21,7 @@ class LibsvmFile(FileStream):
     path : str or path
     labels : sequence of str, optional
         The names of all labels, by the number they have in the file. Without it the names are what stands
-        in the file, and unless the first line tells how many labels there are, the file is read through
+        in the file, and unless the first line has the number of labels, the file is read through
         once, one line at a time, to find them.
     features : sequence of str, optional
         The names of all features, by number. Without it the names are what stands in the file.
@@ -32,7 +32,7 @@ class LibsvmFile(FileStream):
     Raises
     ------
     FileFormatError
-        With the file and the line number: a word that is no pair, a value that is no finite number, a feature
+        With the file and the line number: a word that is not a pair, a value that is not a finite number, a feature
         that comes twice in a line, a number without a name.
 
     Examples

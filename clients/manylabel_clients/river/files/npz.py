@@ -20,7 +20,7 @@ MAX_WEIGHTS_BYTES = 2**30
 
 
 class NpzFile(FileStream):
-    """A NumPy ``.npz`` file is a river stream.
+    """NumPy ``.npz`` file as a river stream.
 
     The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y``
     (n x L of 0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant
@@ -28,8 +28,8 @@ class NpzFile(FileStream):
     ...). An array ``weight`` has what each row weighs: `examples` has it, iterating over the stream leaves it out.
     Further arrays are left alone. A dense ``X`` gives every feature that is not NaN, CSR the stored ones.
 
-    Nothing is unpickled: an array of objects is refused. Rows are read as the iteration goes on; only a dense
-    array that was stored by columns (Fortran order) has to be held as a whole.
+    Nothing is unpickled: an array of objects is refused. Rows are read as the iteration continues; only a dense
+    array that was stored by columns (Fortran order) must be held as a whole.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Files of examples as people have them, records too: CSV, TSV and JSON lines, read row by row."""
+"""Files of examples or records: CSV, TSV and JSON lines, read row by row."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from manylabel_core.records.forms import input_kind
 
 
 class RecordFile(FileStream):
-    """A file of examples is a river stream; rows without known labels are left out.
+    """File of examples as a river stream; rows without known labels are omitted.
 
     Features are numbers by name, and where a row has anything else, a record: strings, lists of strings, bools and
     dicts beside numbers, which river estimators and models of the service read by their own settings of `text`.
@@ -57,7 +57,7 @@ class RecordFile(FileStream):
 
     @abstractmethod
     def _begin(self) -> None:
-        """Look at the beginning of the file."""
+        """Inspect the beginning of the file."""
 
     @contextmanager
     @abstractmethod
@@ -100,7 +100,7 @@ class RecordFile(FileStream):
     def _x(self, row: ExampleRow) -> Any:
         form = input_kind(row.x)
         if isinstance(row.x, dict) and row.x.keys() == {"views"} and isinstance(row.x["views"], dict):
-            raise ValueError(f"{self.path}: its examples have views, which a stream has not")
+            raise ValueError(f"{self.path}: its examples have views, which streams do not support")
         try:
             if form == "dense":
                 return known_numbers(dict(zip(map(str, range(len(row.x))), row.x, strict=True)))
@@ -160,7 +160,7 @@ class TsvFile(CsvFile):
 
 
 class NdjsonFile(RecordFile):
-    """JSON lines are a river stream: one example ``{"x": ..., "y": [...]}`` a line, or a record with its labels.
+    """JSON lines as a river stream: an example ``{"x": ..., "y": [...]}`` per line, or a record with its labels.
 
     Examples
     --------

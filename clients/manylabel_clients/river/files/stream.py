@@ -26,11 +26,11 @@ Example: TypeAlias = tuple[Any, _Truth] | tuple[Any, _Truth, float] | tuple[Any,
 its weight, the source of its labels, and its reference, if the file has these."""
 
 NO_LIMITS = ReaderLimits(rows=2**62, features=2**31 - 1, labels=2**31 - 1, nonzeros=2**62, bytes=2**62)
-"""Rows come one by one here; only their columns have to be in memory."""
+"""Rows come one by one here; only their columns must be in memory."""
 
 
 class FileFormatError(ValueError):
-    """A file does not have the format that it promises; the message has the line (from 1) or the row (from 0)."""
+    """The file is invalid; the message has the line (from 1) or the row (from 0)."""
 
     def __init__(self, path: Path, detail: str, *, line: int | None = None, row: int | None = None) -> None:
         place = f", line {line}" if line is not None else f", row {row}" if row is not None else ""
@@ -45,7 +45,7 @@ class FileStream(ABC):
     """Multi-label file as a river stream of ``(x, y)``, which can be iterated repeatedly.
 
     ``x`` maps feature names to numbers, ``y`` maps every label of the file to a bool. The file is read as
-    the iteration goes on, one row in memory at a time, from its beginning at each iteration.
+    the iteration continues, one row in memory at a time, from its beginning at each iteration.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class FileStream(ABC):
 
     @property
     def n_outputs(self) -> int:
-        """The number of labels."""
+        """Number of labels."""
         return len(self.labels)
 
     @abstractmethod
@@ -78,7 +78,7 @@ class FileStream(ABC):
         """Read the file from its beginning."""
 
     def examples(self) -> Iterator[Example]:
-        """Iterate over (x, y), or (x, y, weight), as they are to be sent to a model of the service."""
+        """Iterate over (x, y), or (x, y, weight), for a model of a server."""
         yield from self
 
     def take(self, k: int) -> Iterator[Row]:

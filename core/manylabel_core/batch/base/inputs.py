@@ -14,7 +14,7 @@ from manylabel_core.rows import row_blocks
 
 
 def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
-    """Check an indicator matrix and give it as signs.
+    """Check an indicator matrix, and return it as signs.
 
     Parameters
     ----------

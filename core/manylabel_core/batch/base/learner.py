@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from abc import ABCMeta
-from collections.abc import Iterable, Sequence
+from abc import ABCMeta, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,19 +20,18 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from manylabel_core.batch.base.inputs import check_gram, check_label_names, check_labels
 from manylabel_core.batch.base.problem import Expansion, KernelProblem, LinearProblem, Weights, balanced
 from manylabel_core.batch.base.serialisation import FITTED_LAST, Serialisable
-from manylabel_core.batch.decisions.learner import DecidingLearner, Given, calibrates, taken
-from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, is_sparse
+from manylabel_core.batch.decisions.learner import DecidingLearner, Given, calibrates, deciding, taken
+from manylabel_core.checks import is_sparse
 from manylabel_core.explanation import Explanation, NotLinear, Scorer, explain_scores
-from manylabel_core.mercer import KERNELS, Kernel, KernelFunction, mean_distance, scale_gamma
-from manylabel_core.rows import as_rows, row_blocks
+from manylabel_core.mercer import Kernel, KernelFunction, mean_distance, scale_gamma
+from manylabel_core.rows import as_rows, row_blocks, uneven_weights
 from manylabel_core.scaling.fitted import FITTED_SCALINGS, FittedScaling
+from manylabel_core.solvers import ProgressCallback
 
-GAMMAS = ("scale", "mean_distance")
-"""Names for the width of a kernel that is taken from the data."""
-
-MAX_DEGREE = 100
-MAX_THREADS = 1024
-MAX_ITERATIONS = 1_000_000
+Signs = NDArray[np.int8]
+"""Labels of shape (n_samples, n_labels) as +1 and -1."""
+Weighting = NDArray[np.float64]
+"""Weights of examples, of shape (n_samples,)."""
 
 _MODEL = ("coef_", "support_", "support_vectors_", "dual_coef_", "intercept_")
 
@@ -56,6 +55,50 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
     n_threads: int
     random_state: Any
     scaling_: FittedScaling | None
+
+    @deciding
+    def fit(
+        self,
+        X: ArrayLike,
+        Y: ArrayLike,
+        label_names: Iterable[str] | None = None,
+        progress: ProgressCallback | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn from examples.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        Y : array-like or sparse matrix of shape (n_samples, n_labels)
+            1 for a relevant label, 0 for an irrelevant one. A label may have one class only.
+        label_names : iterable of str, optional
+            Kept as `label_names_`; None takes the columns of a data frame Y.
+        progress : callable, optional
+            Called with a `Progress` now and then, of PrML and PrBR after each pass. Its iteration is the sweep or pass,
+            of MLRL the round; its objective is the dual's, of PrML that of the current round, of MLRL (6) after the
+            last half-step; then the relative duality gap (infinite before the first), the share of active variables,
+            and seconds. When it returns True, the fit ends, and the model is the one reached so far.
+        sample_weight : array-like of shape (n_samples,), optional
+            Above 0 and at most 1000: the loss of a row counts so often, and so do its labels where thresholds and
+            probabilities are chosen. Scales of features count every row once. None: 1 for every row.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If a parameter or argument is not allowed; the message names it.
+        """
+        checked, signs = self._begin(X, Y, label_names)
+        self._learn(checked, signs, uneven_weights(sample_weight, len(signs)), progress)
+        return self
+
+    @abstractmethod
+    def _learn(self, X: Any, signs: Signs, weights: Weighting | None, progress: ProgressCallback | None) -> None:
+        """Learn from checked, scaled examples."""
 
     def label_scores(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the scores of the labels, before any cut.
@@ -106,7 +149,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return self.probabilities(self.label_scores(X))
 
     def explain(self, X: ArrayLike, labels: Sequence[int], k: int) -> list[Explanation]:
-        """Say which features of an example speak for some labels, and which against them.
+        """Explain the scores of some labels by the features of an example.
 
         A score is that of `decision_function`. A feature contributes its scaled value times its weight: one that is
         standardised counts by how far it is from its mean.
@@ -157,28 +200,12 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _check_shared_parameters(self) -> None:
-        check_choice("scaling", self.scaling, FITTED_SCALINGS)
+    def _begin(self, X: Any, Y: Any, label_names: Iterable[str] | None) -> tuple[Any, NDArray[np.int8]]:
+        """Check the input of `fit`, and store its names and scaling; returns X scaled."""
+        if isinstance(X, Mapping):
+            raise ValueError("X must be an array, a data frame or a sparse matrix, not a mapping")
         if self.kernel == "precomputed" and self.scaling != "none":
             raise ValueError(f"scaling must be 'none' with kernel='precomputed', not {self.scaling!r}")
-        if not callable(self.kernel):
-            check_choice("kernel", self.kernel, KERNELS)
-        if isinstance(self.gamma, str):
-            check_choice("gamma", self.gamma, GAMMAS)
-        else:
-            check_positive("gamma", self.gamma)
-        check_count("degree", self.degree, MAX_DEGREE)
-        if not is_finite(self.coef0):
-            raise ValueError(f"coef0 must be a finite number, not {self.coef0!r}")
-        if check_positive("tol", self.tol) >= 1:
-            raise ValueError(f"tol must be below 1, not {self.tol!r}")
-        check_count("max_iter", self.max_iter, MAX_ITERATIONS)
-        check_flag("warm_start", self.warm_start)
-        check_count("n_threads", self.n_threads, MAX_THREADS)
-
-    def _begin(self, X: Any, Y: Any, label_names: Iterable[str] | None) -> tuple[Any, NDArray[np.int8]]:
-        """Check the input of `fit` and remember what it is about; X is scaled."""
-        self._check_shared_parameters()
         checked = self._checked(X, reset=True)
         signs = check_labels(Y, checked.shape[0])
         names = check_label_names(label_names, Y, signs.shape[1])
@@ -191,7 +218,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return self._scaled(checked), signs
 
     def _scaled(self, X: Any) -> Any:
-        """Return checked rows as the model sees them."""
+        """Return checked and scaled rows."""
         return X if self.scaling_ is None else self.scaling_(X)
 
     def _checked(self, X: Any, *, reset: bool, name: str = "X") -> Any:
@@ -215,7 +242,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return sp.csr_array(X) if is_sparse(X) else X
 
     def _make_kernel(self, X: Any) -> Kernel:
-        """Return the kernel, its width taken from X where it has to be, and kept as `gamma_`."""
+        """Return the kernel, with its width from X if necessary, stored as `gamma_`."""
         gamma = 1.0
         if not isinstance(self.gamma, str):
             gamma = float(self.gamma)
@@ -230,14 +257,13 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
     def _problem(
         self, X: Any, signs: NDArray[np.int8], *, equality: bool, constant: float = 0.0
     ) -> KernelProblem | LinearProblem:
-        """Return the examples as a solver takes them; `constant` is the square of a regularised constant feature."""
+        """Return the examples for a solver; `constant` is the square of a regularised constant feature."""
         self._check_precomputed(X)
-        cache_mb = check_positive("cache_mb", self.cache_mb)
         kernel = replace(self._make_kernel(X), constant=constant)
         options: dict[str, Any] = {"equality": equality, "n_threads": self.n_threads, "seed": self._seed()}
         if self.kernel == "linear":
             return LinearProblem(X, signs, constant=constant**0.5, **options)
-        return KernelProblem(kernel, X, signs, cache_mb=cache_mb, **options)
+        return KernelProblem(kernel, X, signs, cache_mb=float(self.cache_mb), **options)
 
     def _kernel(self) -> Kernel:
         return Kernel(self.kernel, self.gamma_, float(self.coef0), int(self.degree))
@@ -257,7 +283,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return random
 
     def _keep_model(self, model: Expansion | Weights) -> None:
-        """Keep what predicts; with a linear kernel as weights, otherwise the examples that have a coefficient."""
+        """Store the model: weights for a linear kernel, otherwise the examples with a coefficient."""
         self._forget(*_MODEL)
         self.intercept_ = np.asarray(model.intercept, dtype=np.float64)
         if isinstance(model, Weights):
@@ -313,7 +339,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return {"X": _without_columns(rows, held) if self.kernel == "precomputed" else rows}
 
     def _row_bytes(self, X: Any) -> int:
-        """Return bytes that the scores of one row need on the way."""
+        """Return the temporary bytes for the scores of one row."""
         return 8 * max(len(self.intercept_), X.shape[1] if hasattr(self, "coef_") else len(self.dual_coef_))
 
 

@@ -1,4 +1,4 @@
-"""The coupled dual of one training set, behind one face for kernels and for primal weights.
+"""The coupled dual of one training set, with one interface for kernels and primal weights.
 
 max_a  sum a - 1/2 sum_lk S_lk b_l' K b_k,     0 <= a_il <= c_i,     b = y a,     [sum_i b_il = 0]
 """
@@ -93,7 +93,7 @@ class Problem(ABC):
 
     @abstractmethod
     def model(self, result: DualResult, S: NDArray[np.float64]) -> Expansion | Weights:
-        """Return the model of what was solved for S."""
+        """Return the model of the solution for S."""
 
     def _options(self) -> dict[str, Any]:
         return {"equality": self.equality, "n_threads": self.n_threads, "seed": self.seed}
@@ -239,14 +239,12 @@ def times(K: Any, B: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def as_given(K: Any) -> Any:
-    """Return a Gram matrix, or rows of one, in the precision that the solver has last worked in."""
+    """Return a Gram matrix, or rows of one, in the latest precision of the solver."""
     return K.kept() if isinstance(K, StoredGram) else K
 
 
 def balanced(alpha: NDArray[np.float64], signs: NDArray[np.int8]) -> NDArray[np.float64]:
-    """Return dual variables lowered until `sum_i b_il = 0`: those of the examples that weigh more, on one side of a
-    label.
-    """
+    """Return dual variables with `sum_i b_il = 0`, lowered on the heavier side of each label."""
     relevant = signs > 0
     weights = (alpha * relevant).sum(axis=0), (alpha * ~relevant).sum(axis=0)
     lighter = np.minimum(*weights)

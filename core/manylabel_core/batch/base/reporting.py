@@ -44,7 +44,7 @@ class Reporter:
         return self._within if self._callback is not None else None
 
     def reached(self, iteration: int, objective: float, gap: float) -> None:
-        """Tell where the whole stands now, and remember it for what solvers tell."""
+        """Report the overall progress, and store it for the reports of solvers."""
         self._last = (iteration, objective, gap)
         if self._callback is not None:
             self._tell(Progress(*self._last, self._active, time.perf_counter() - self._start))
@@ -61,5 +61,5 @@ class Reporter:
 
 def warn_not_converged(max_iter: int, gap: float) -> None:
     warn_of_convergence(
-        f"not converged in max_iter={max_iter} iterations: the relative duality gap is {gap:.2g}", stacklevel=5
+        f"not converged in max_iter={max_iter} iterations: the relative duality gap is {gap:.2g}", stacklevel=6
     )

@@ -33,7 +33,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class Serialisable(BaseEstimator):
-    """Base of estimators whose model is in their fitted attributes, whose names all end in "_"."""
+    """Base of estimators whose model is their fitted attributes, with names that end in "_"."""
 
     _fitted_last = FITTED_LAST
 
@@ -47,7 +47,7 @@ class Serialisable(BaseEstimator):
         Raises
         ------
         ValueError
-            If a parameter cannot be written. (A callable kernel is left out: give it to `from_bytes` again.)
+            If a parameter cannot be written. (A callable kernel is omitted: give it to `from_bytes` again.)
         """
         parameters = {name: value for name, value in self.get_params(deep=False).items() if not callable(value)}
         arrays, model = pack(self._attributes(), "")
@@ -86,7 +86,7 @@ class Serialisable(BaseEstimator):
 
     def _restore(self, attributes: Mapping[str, Any]) -> None:
         if not all(name.isidentifier() and name.endswith("_") and name[0] != "_" for name in attributes):
-            raise DamagedState("the state names something that is no fitted attribute")
+            raise DamagedState("the state names an unknown fitted attribute")
         if self._fitted_last not in attributes:
             raise DamagedState(f"the state lacks {self._fitted_last}: the estimator was not fitted")
         for name, value in attributes.items():
@@ -94,7 +94,7 @@ class Serialisable(BaseEstimator):
 
 
 def pack(values: Mapping[str, Any], prefix: str) -> tuple[Arrays, dict[str, Any]]:
-    """Split values into arrays, whose names start with `prefix`, and a header that says what each one is."""
+    """Split values into arrays, whose names start with `prefix`, and a header with the type of each."""
     arrays: Arrays = {}
     header: dict[str, Any] = {}
     for name, value in values.items():
@@ -105,7 +105,7 @@ def pack(values: Mapping[str, Any], prefix: str) -> tuple[Arrays, dict[str, Any]
 
 
 def unpack(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the values that `pack` was given."""
+    """Return the values passed to `pack`."""
     try:
         return {
             name: _put_together(kind, plain, lambda suffix, name=name: arrays[f"{prefix}{name}{suffix}"])

@@ -74,7 +74,7 @@ def _spread(scores: Matrix, weights: Matrix | None) -> float:
 
 
 def _newton(z: Matrix, Y: Truth, weights: Matrix | None, near: Matrix, price: float) -> Matrix:
-    """Return the curve of each column, held to `near`, of shape (2, 1): ndarray of shape (2, n_columns)."""
+    """Return the curve of each column, shrunk towards `near` of shape (2, 1): ndarray of shape (2, n_columns)."""
     a, b = (np.repeat(part, z.shape[1]) for part in near)
     for _ in range(MOST_STEPS):
         p = expit(z * a + b)

@@ -18,7 +18,7 @@ Parts = Sequence[tuple[Rows, Rows]]
 
 
 def divided(n_samples: int, n_labels: int, n_folds: int, seed: int) -> Parts:
-    """Return random folds of the rows; none where a fold would hold less than 2 rows, or learn less rows than labels.
+    """Return random folds of the rows; empty if a fold has fewer than 2 rows, or fewer training rows than labels.
 
     The same arguments give the same folds.
     """

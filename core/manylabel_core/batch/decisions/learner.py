@@ -1,4 +1,4 @@
-"""Batch learners decide by cuts and tell probabilities, both from fits that leave out a fold of the rows each."""
+"""Decisions of batch learners: thresholds and probabilities, fitted to out-of-fold scores."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from sklearn.utils import check_random_state
 from manylabel_core.batch.decisions.calibration import fit_curves, probabilities
 from manylabel_core.batch.decisions.choice import Parts, divided, tune_thresholds
 from manylabel_core.batch.decisions.convergence import silent
-from manylabel_core.batch.decisions.thresholds import MEASURES, Matrix
-from manylabel_core.checks import TooFewRows, check_choice, check_count, check_flag, is_sparse
+from manylabel_core.batch.decisions.thresholds import Matrix
+from manylabel_core.checks import TooFewRows, is_sparse
+from manylabel_core.parameters import check_parameters
 from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import Progress
 from manylabel_core.splitting import Rows
-
-MAX_FOLDS = 100
 
 Given = dict[str, Any]
 """Arguments of `fit`, by name."""
@@ -60,7 +59,7 @@ class DecidingLearner(BaseEstimator):
         return self.chooses_cuts or bool(self.calibrate)
 
     def parts(self, n_samples: int, n_labels: int) -> Parts:
-        """Return the folds of labelled rows that `fit` makes out-of-fold scores with; none where none are needed."""
+        """Return the folds of labelled rows for out-of-fold scores; empty if they are not needed."""
         if not self.needs_folds:
             return []
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -71,7 +70,7 @@ class DecidingLearner(BaseEstimator):
         return cast(Self, clone(self).set_params(optimise="none", calibrate=None, warm_start=False))
 
     def fit_decisions(self, scores: ArrayLike, Y: Any, parts: Parts, sample_weight: ArrayLike | None = None) -> Self:
-        """Choose cuts and curves as the parameters say.
+        """Fit thresholds and curves by the parameters.
 
         Parameters
         ----------
@@ -102,7 +101,7 @@ class DecidingLearner(BaseEstimator):
         Raises
         ------
         ValueError
-            If there are none.
+            If none were fitted.
         """
         if self.curves_ is None:
             raise ValueError(
@@ -110,13 +109,6 @@ class DecidingLearner(BaseEstimator):
                 "needs at least 2 rows a fold, and no fewer others than labels"
             )
         return probabilities(scores, self.curves_)
-
-    def _check_decisions(self) -> None:
-        check_choice("optimise", self.optimise, ("none", *MEASURES))
-        if self.calibrate is not None:
-            check_flag("calibrate", self.calibrate)
-        if check_count("folds", self.folds, MAX_FOLDS) < 2:
-            raise ValueError(f"folds must be at least 2, not {self.folds!r}")
 
     def _decide(self, given: Given, told: _Told) -> None:
         """Find out-of-fold scores, and choose by them; leave it if a fold has too few rows, or was stopped."""
@@ -128,7 +120,7 @@ class DecidingLearner(BaseEstimator):
             try:
                 fold.fit(**self._without(given, rows[held]))
             except TooFewRows as error:
-                warnings.warn(f"neither cuts nor probabilities: a fold cannot be learnt, {error}", stacklevel=4)
+                warnings.warn(f"no thresholds or probabilities: a fold cannot be learnt, {error}", stacklevel=4)
                 return
             if told.stopped:
                 return
@@ -137,7 +129,7 @@ class DecidingLearner(BaseEstimator):
             self.fit_decisions(scores, Y, parts, given.get("sample_weight"))
 
     def _forget_decisions(self) -> None:
-        """Let a label be predicted where its score is above 0, without probabilities."""
+        """Set thresholds of 0, without probabilities."""
         self.threshold_ = np.zeros(len(self.intercept_))
         self.curves_ = None
 
@@ -156,7 +148,7 @@ class DecidingLearner(BaseEstimator):
 
 
 class _Told:
-    """A fit tells its progress through this to its caller's callback, with the fold, until that asks for the end."""
+    """Adapter that reports the progress of a fit, with its fold, to a callback until that requests the end."""
 
     def __init__(self, callback: Any) -> None:
         self._callback = callback
@@ -170,12 +162,12 @@ class _Told:
 
 
 def deciding(fit: Fit) -> Fit:
-    """Let a `fit` choose cuts and curves when it has learnt, if that is asked for and it was not stopped."""
+    """Decorator of `fit` that fits thresholds and curves afterwards, unless not requested or stopped."""
     parameters = signature(fit)
 
     @wraps(fit)
     def fit_and_decide(self: DecidingLearner, *args: Any, **kwargs: Any) -> Any:
-        self._check_decisions()
+        check_parameters(self)
         bound = parameters.bind(self, *args, **kwargs)
         given = {name: value for name, value in bound.arguments.items() if name != "self"}
         told = _Told(given.get("progress"))
@@ -192,7 +184,7 @@ def deciding(fit: Fit) -> Fit:
 
 
 def taken(matrix: Any, rows: Rows) -> Any:
-    """Return some rows of what a fit takes for a matrix."""
+    """Return some rows of an input of `fit`."""
     if is_sparse(matrix):
         return sp.csr_array(matrix)[rows]
     return matrix.iloc[rows] if hasattr(matrix, "iloc") else np.asarray(matrix)[rows]

@@ -27,7 +27,7 @@ Counts = NDArray[np.int64] | Matrix
 
 
 class Candidates(NamedTuple):
-    """Candidates are cuts, highest first, with what they predict: each an array of shape (n_candidates,)."""
+    """Candidate thresholds, highest first, with their counts: arrays of shape (n_candidates,)."""
 
     cuts: Matrix
     hits: Counts
@@ -61,7 +61,7 @@ def best_cuts(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = N
 
 
 def value(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = None) -> float:
-    """Return what `best_cuts` makes as large as it can: the measure of predicting what scores above 0.
+    """Return the objective of `best_cuts`: the metric of predicting scores above 0.
 
     F1, where a label that is never true and never predicted counts 0; or the share of decisions that are right.
     """
@@ -76,7 +76,7 @@ def value(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = None)
 
 
 def candidates(scores: Matrix, y: Truth, weights: Matrix | None = None) -> Candidates:
-    """Return the cuts that can be best for a label, or for all labels as one; arrays of shape (n_samples,)."""
+    """Return the candidate thresholds of a label, or of all labels together; arrays of shape (n_samples,)."""
     ranked, true = np.sort(scores), np.sort(scores[y])
     values = np.unique(true)[::-1]
     below = np.searchsorted(ranked, values, side="left")
@@ -117,7 +117,7 @@ def _own_cuts(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None) ->
 
 
 def _most_micro_f1(of_labels: list[Candidates], n_true: Any) -> list[Any]:
-    """Return for each label which candidate it takes."""
+    """Return the chosen candidate of each label."""
     reached, f1, chosen = -1.0, 0.0, [np.intp(0) for _ in of_labels]
     while f1 > reached:
         reached = f1

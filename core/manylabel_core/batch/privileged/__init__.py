@@ -1,1 +1,1 @@
-"""The alternation of PrML between a dictionary and coefficients, and what PrML and PrBR share."""
+"""Alternation of PrML between a dictionary and coefficients, and code shared with PrBR."""

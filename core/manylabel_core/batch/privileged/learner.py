@@ -1,29 +1,21 @@
-"""PrML and PrBR share parameters, privileged features, and what a later fit goes on from."""
+"""Base of PrML and PrBR: parameters, privileged features, and warm starts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.extmath import row_norms
 from sklearn.utils.validation import check_is_fitted
 
 from manylabel_core.batch.base.inputs import check_diagonal
-from manylabel_core.batch.base.learner import BatchLearner
+from manylabel_core.batch.base.learner import BatchLearner, Signs, Weighting
 from manylabel_core.batch.base.serialisation import FITTED_LAST
-from manylabel_core.checks import check_choice, check_count, check_flag, check_positive, is_finite, shown
-from manylabel_core.rows import uneven_weights
 from manylabel_core.scaling.fitted import FittedScaling
 from manylabel_core.solvers import Privileged
-from manylabel_core.solvers.blas import blas_threads
-from manylabel_core.solvers.privileged.dual import LOSSES, Variables
-
-MAX_LABELS = 2**20
-"""The most labels that may be privileged information about one."""
+from manylabel_core.solvers.privileged.dual import Variables
 
 
 class LinearScores(NamedTuple):
@@ -62,65 +54,37 @@ class PrivilegedLearner(BatchLearner):
     privileged: int | str
 
     def to_linear(self) -> LinearScores:
-        """Return the weights Z and intercepts less the cuts alone, without what only learning needs.
+        """Return the weights Z and intercepts minus thresholds, without the training state.
 
         `FALT.from_linear` takes them, as it takes the model itself.
         """
         check_is_fitted(self, FITTED_LAST)
         return LinearScores(self.coef_, self.intercept_ - self.threshold_, self.scaling_)
 
-    def _begin_privileged(
-        self, X: Any, Y: Any, label_names: Iterable[str] | None, sample_weight: ArrayLike | None
-    ) -> tuple[Any, NDArray[np.int8], Privileged]:
-        """Check everything; X in double precision, the signs, and what the solver wants to know of them."""
-        rho, gamma2 = self._checked_rho(), check_positive("gamma2", self.gamma2)
-        check_choice("loss", self.loss, LOSSES)
-        scale = check_positive("intercept_scaling", self.intercept_scaling)
-        intercept = scale**2 if check_flag("fit_intercept", self.fit_intercept) else 0.0
-        if isinstance(X, Mapping):
-            raise ValueError("X must be an array, a data frame or a sparse matrix, not a mapping")
-        checked, signs = self._begin(X, Y, label_names)
-        self._check_privileged()
-        check_diagonal(row_norms(checked, squared=True))
-        weights = uneven_weights(sample_weight, len(signs))
+    def _privileged(self, X: Any, signs: Signs, weights: Weighting | None) -> tuple[Any, Privileged]:
+        """Return X in double precision, and what the solver wants to know of the labels."""
+        check_diagonal(row_norms(X, squared=True))
         mask = nearest(signs, self.privileged, weights) if not isinstance(self.privileged, str) else None
         problem = Privileged(
             signs,
-            C=self._price(rho),
-            rho=rho,
-            gamma=gamma2,
+            C=self._price(),
+            rho=float(self.rho),
+            gamma=float(self.gamma2),
             loss=self.loss,
-            intercept=intercept,
+            intercept=float(self.intercept_scaling) ** 2 if self.fit_intercept else 0.0,
             mask=mask,
             weights=weights,
         )
-        return checked.astype(np.float64, copy=False), signs, problem
+        return X.astype(np.float64, copy=False), problem
 
-    def _checked_rho(self) -> float:
-        infinite = isinstance(self.rho, float) and self.rho == math.inf
-        if infinite or (is_finite(self.rho) and self.rho > 0):
-            return float(self.rho)
-        raise ValueError(f"rho must be a number above 0, which may be infinite, not {shown(self.rho)}")
-
-    def _price(self, rho: float) -> float:
+    def _price(self) -> float:
         """Return C."""
-        if self.C is None:
-            return 0.3 if rho == math.inf else 3 * rho
-        try:
-            return check_positive("C", self.C)
-        except ValueError as error:
-            raise ValueError(f"{error}, or None") from None
-
-    def _check_privileged(self) -> None:
-        if isinstance(self.privileged, str) and self.privileged == "all":
-            return
-        try:
-            check_count("privileged", self.privileged, MAX_LABELS)
-        except ValueError as error:
-            raise ValueError(f"{error}, or 'all'") from None
+        if self.C is not None:
+            return float(self.C)
+        return 0.3 if self.rho == math.inf else 3 * float(self.rho)
 
     def _keep_scores(self, Z: NDArray[np.float64], intercept: NDArray[np.float64]) -> None:
-        """Keep weights of shape (n_labels, n_features), and intercepts."""
+        """Store weights of shape (n_labels, n_features), and intercepts."""
         self._forget("coef_", "intercept_")
         self.coef_, self.intercept_ = np.ascontiguousarray(Z), intercept.copy()
 
@@ -152,9 +116,3 @@ def nearest(signs: NDArray[np.int8], number: int, weights: NDArray[np.float64] |
     mask = np.zeros(agreement.shape, dtype=bool)
     np.put_along_axis(mask, order, True, axis=1)
     return mask
-
-
-def blas_threads_if_valid(number: Any) -> AbstractContextManager[None]:
-    """Run BLAS with `number` threads within a `with` block, unless the solver will refuse the number."""
-    valid = isinstance(number, int | np.integer) and number >= 1
-    return blas_threads(int(number)) if valid else nullcontext()

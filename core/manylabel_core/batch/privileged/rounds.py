@@ -161,7 +161,7 @@ class Rounds:
         return result, reached
 
     def _split(self, here: Reached) -> Reached:
-        """Begin a round: return the cheapest factors of the weights, and what they cost."""
+        """Start a round: return the cheapest factors of the weights, and their cost."""
         factors = leading(here.Z, self._settings.rank, self._settings.gamma1)
         objective = self._objective(factors, here.intercept, here.at.known)
         after = replace(here, factors=factors, round_=here.round_ + 1, objective=objective)
@@ -169,7 +169,7 @@ class Rounds:
         return after
 
     def _objective(self, factors: Factors, intercept: NDArray[np.float64], known: Matrix) -> float:
-        """Evaluate (32) at privileged weights that may be lifted a little."""
+        """Evaluate (32) at privileged weights lifted to feasibility."""
 
         def scores(labels: slice) -> Matrix:
             Z = factors.W[:, labels].T @ factors.D

@@ -49,7 +49,7 @@ SOLVER_SWEEPS = 1_000  # sweeps per call; with badly scaled features every round
 
 @dataclass
 class RelationsState:
-    """The state of an alternation holds what it has reached.
+    """State of an alternation.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Alternation:
         return at
 
     def _next(self, at: RelationsState, step: float) -> tuple[Matrix, float]:
-        """Return what to try next, and what may come of it; whether it is worth the while."""
+        """Return the next proposal with its expected gain, and whether it is worthwhile."""
         assert at.M is not None
         if at.n_iter % BOUND_EVERY == 0 or at.hopeless >= PATIENCE - 1:
             at.bound = max(at.bound, self.model.bound(at.objective, at.bound))
@@ -171,7 +171,7 @@ class Alternation:
         return result, M
 
     def _accept(self, at: RelationsState, result: DualResult, S: Matrix, M: Matrix) -> None:
-        """Take over weights, and the best covariance for them."""
+        """Accept weights, and the best covariance for them."""
         at.result, at.S, at.M = result, S, M
         at.covariance, at.eps, at.objective = S * self.lam, 0.0, float(result.primal)
         if not self._weightless(result, S, M):
@@ -184,9 +184,9 @@ class Alternation:
 
     @staticmethod
     def _weightless(result: DualResult, S: Matrix, M: Matrix) -> bool:
-        """Return whether there are no weights to speak of, and so nothing to say about their relations."""
+        """Return whether the weights are negligible, so that their relations are undefined."""
         return float(np.sum(S * M)) <= WEIGHTLESS * abs(result.primal)
 
     def _sharpen(self, wanted: float) -> None:
-        """Ask for weights as precise as this, if they were not, and it is worth the while."""
+        """Request weights of this precision if they were less precise and it is worthwhile."""
         self.inner_tol = max(min(self.inner_tol, wanted), FINEST * self.tol)

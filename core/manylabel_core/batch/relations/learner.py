@@ -1,4 +1,4 @@
-"""MLRL and SSMLRL share the alternation, and what it leaves in the estimator."""
+"""Base of MLRL and SSMLRL: the alternation and its fitted attributes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class RelationshipLearner(BatchLearner):
 
     label_covariance_: NDArray[np.float64]
 
-    def _learn(
+    def _alternate(
         self,
         problem: Problem,
         lam: float,
         progress: ProgressCallback | None,
         weights: NDArray[np.float64] | None,
     ) -> None:
-        """Run the alternation and keep what it reached."""
+        """Run the alternation and store its result."""
         n_samples, n_labels = problem.signs.shape
         c = 1.0 / n_samples if weights is None else weights / weights.sum()
         alpha = self._start(problem.signs, c, equality=True)

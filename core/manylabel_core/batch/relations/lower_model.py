@@ -51,7 +51,7 @@ class LowerModel:
         self._p = np.zeros(0)  # the combination that led to the last trial
 
     def add(self, height: float, M: Matrix) -> None:
-        """Add the plane of an `a`, given by its sum and its M; of too many, the least used goes."""
+        """Add the plane of an `a`, given by its sum and its M; above the limit, the least used one is removed."""
         if not len(self._p):  # a single plane is the best combination
             self._heights, self._slopes, self._p = np.array([height]), M[np.newaxis], np.ones(1)
         if len(self._p) == PLANES:
@@ -62,11 +62,11 @@ class LowerModel:
         self._p = np.append(self._p / self._p.sum(), 0.0)
 
     def bound_with(self, height: float, M: Matrix) -> float:
-        """Return the lower bound on the minimum of g that a plane gives by itself."""
+        """Return the lower bound on the minimum of g by one plane."""
         return float(height - np.linalg.eigvalsh(M)[-1] / self._double)
 
     def bound(self, reached: float, known: float) -> float:
-        """Return the lower bound on the minimum of g that the best combination of the planes gives.
+        """Return the lower bound on the minimum of g by the best combination of planes.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class LowerModel:
         return found
 
     def trial(self, center: Matrix, M: Matrix, reached: float, step: float, lost: float) -> tuple[Matrix, float]:
-        """Return the covariance to try next, and what the model hopes of g there (or a little less).
+        """Return the next covariance to try, and the model's lower bound of g there.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class LowerModel:
         return rebuilt(at.weights, at.V), at.value
 
     def _highest(self, p: Vector, logarithm: Matrix, center: Matrix, last: float, reached: float) -> _Point:
-        """Maximise the problem of p; by way of lower rates, because at high ones it has near-kinks."""
+        """Maximise the problem of p, continuing from lower rates, because it has near-kinks at high ones."""
         planes = self._heights - np.tensordot(self._slopes, center, 2) / self._double
         rate = min(last, 1.0 / max(float(np.ptp(planes)), 1e-300))
         at = self._climbed(self._evaluate(p, logarithm, rate), logarithm, rate, reached)

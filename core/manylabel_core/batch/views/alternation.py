@@ -1,7 +1,7 @@
-"""LSA-MML's alternation: bases and label weights for a representation, and the other way round.
+"""Alternation of LSA-MML between bases and label weights, and the representation.
 
 After every iteration the representation P is the best one for everything else, so that the bases, the weights of
-the labels and those of the views, which stay as they are, are all there is to keep: a run that goes on from them does
+the labels and those of the views, which stay as they are, are all there is to keep: a run that continues from them does
 exactly what one that was never stopped would have done. A basis that would raise the objective is refused; the other
 half-steps are minimisers.
 """
@@ -29,7 +29,7 @@ LEAST_ERROR = 1e-15
 
 
 class Model(NamedTuple):
-    """A model predicts, and a fit can go on from it.
+    """A model predicts, and a fit can continue from it.
 
     Attributes
     ----------
@@ -44,9 +44,7 @@ class Model(NamedTuple):
 
 
 class Prices(NamedTuple):
-    """Prices are what the terms of the objective cost; `beta` with the energy of the labels divided out, the others as
-    given.
-    """
+    """Coefficients of the terms of the objective; `beta` is divided by the energy of the labels."""
 
     r: float
     beta: float
@@ -56,7 +54,7 @@ class Prices(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Moments are what the objective needs of P: of views, and last of labels, `X'P` and `P'P`; and `|P|^2`."""
+    """Moments of P for the objective: `X'P` and `P'P` of views and of labels (last), and `|P|^2`."""
 
     crosses: list[Matrix]
     grams: list[Matrix]
@@ -65,7 +63,7 @@ class Moments(NamedTuple):
 
 @dataclass
 class ViewsState:
-    """The state of an alternation holds what it has reached.
+    """State of an alternation.
 
     Attributes
     ----------
@@ -198,7 +196,7 @@ class Alternation:
 
 
 def _gap(trace: Sequence[float]) -> float:
-    """Return by what share the last iteration lowered the least value of the objective."""
+    """Return the share by which the last iteration lowered the minimum of the objective."""
     if len(trace) <= HALF_STEPS:
         return float("inf")
     before, now = min(trace[:-HALF_STEPS]), min(trace)

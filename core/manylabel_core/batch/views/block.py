@@ -1,4 +1,4 @@
-"""A matrix as LSA-MML sees it: centred, scaled, and with rows missing, while what is stored stays as it was."""
+"""Implicitly centred and scaled matrix with missing rows, for LSA-MML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Matrix = NDArray[np.float64]
 
 
 class Block:
-    """Implicit matrix `present * (X - mean) / scale`, of which only products are computed.
+    """Implicit matrix `present * (X - mean) / scale`, used only in products.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def column_means(X: Any, n_present: int) -> Matrix:
 
 
 def without_rows(X: Any, missing: NDArray[np.bool_]) -> Any:
-    """Return X with 0 in the rows that are missing; what they held is never looked at."""
+    """Return X with 0 in the missing rows, whose contents are ignored."""
     if not missing.any():
         return X
     if not is_sparse(X):

@@ -83,8 +83,7 @@ def check_some_labels(Y: Any, labelled: Mask) -> sp.csr_array:
 
 
 def _labelled_rows(Y: Any, labelled: Mask) -> Any:
-    """Return Y as an array of what its labelled rows hold, whatever the others do: None, text, another number of
-    entries.
+    """Return the labelled rows of Y as an array; other rows may have any contents.
 
     Labels that cannot be converted, or with another number of rows, are returned for `check_labels` to reject.
     """
@@ -121,13 +120,13 @@ def fitted_block(name: str, X: Any, present: Mask, *, centre: bool) -> Block:
     if not np.isfinite(energy + offset):
         raise ValueError(f"X[{name!r}] has values too large: their squares overflow")
     if energy <= FLAT * offset:
-        raise TooFewRows(f"X[{name!r}] must hold rows that differ: all that are there are the same")
+        raise TooFewRows(f"X[{name!r}] must have rows that differ: all present rows are equal")
     block.scale = float(np.sqrt(energy / n_present))
     return block
 
 
 def label_block(Y: sp.csr_array, labelled: Mask) -> tuple[Block, float]:
-    """Return the labels minus their means over the labelled rows, and their energy per row (1 if there is none)."""
+    """Return the labels minus their means over the labelled rows, and their energy per row (1 if missing)."""
     n_labelled = int(np.count_nonzero(labelled))
     block = Block(Y, None if labelled.all() else labelled, column_means(Y, n_labelled), 1.0)
     return block, block.energy() / n_labelled or 1.0
@@ -136,7 +135,7 @@ def label_block(Y: sp.csr_array, labelled: Mask) -> tuple[Block, float]:
 def seen_blocks(
     views: Mapping[str, Any], present: Mapping[str, Mask], means: Mapping[str, Matrix], scales: Mapping[str, float]
 ) -> list[Block]:
-    """Return views as a fitted model sees them."""
+    """Return views scaled for a fitted model."""
     return [
         Block(views[name], None if present[name].all() else present[name], means[name], scales[name]) for name in views
     ]

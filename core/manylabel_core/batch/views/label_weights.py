@@ -1,4 +1,4 @@
-"""Weights of views that the labels choose: the views that predict labels of rows left out weigh more."""
+"""Weights of views chosen by labels: views that predict held-out labels better weigh more."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ MOST_AXES = 400
 RATIO = 16.0
 """Maximum ratio of the largest weight to the smallest."""
 GAIN = 1e-3
-"""By this share of the error of rows left out a change of a weight must lower it."""
+"""By this share of the error of rows omitted a change of a weight must lower it."""
 
 
 def label_weights(views: Sequence[Block], Y: Matrix, labelled: NDArray[np.int64]) -> Matrix:
-    """Return what the squared errors of the views are multiplied with, shape (n_views,); 1 is the first guess.
+    """Return the factors of the squared errors of the views, shape (n_views,); they start at 1.
 
     The views side by side, each multiplied with the root of its weight, predict the labels by ridge regression. A
-    weight is doubled or halved where that lowers the error of labelled rows left out, view by view, until none does.
+    weight is doubled or halved where that lowers the error of labelled rows omitted, view by view, until none does.
 
     Parameters
     ----------
     views : list of Block
-        Only rows that have all of them are looked at: others would say of a view they lack that it tells nothing.
+        Only rows that have all of them are examined: others would say of a view they lack that it tells nothing.
     Y : ndarray of shape (n_labelled, n_labels), float64
     labelled : ndarray of shape (n_labelled,), int64
         The rows of Y.
@@ -62,7 +62,7 @@ def principal_axes(block: Block, n_axes: int) -> Matrix:
     Parameters
     ----------
     block : Block
-        No row is missing, and rows are few: their Gram matrix is looked at, which is small where columns are many.
+        No row is missing, and rows are few: their Gram matrix is examined, which is small where columns are many.
     n_axes : int
 
     Returns
@@ -82,7 +82,7 @@ def principal_axes(block: Block, n_axes: int) -> Matrix:
 
 
 def doubled_or_halved(error: Callable[[Matrix], float], n: int) -> Matrix:
-    """Minimise over n weights that are powers of 2, one after the other, from 1."""
+    """Minimise over n weights that are powers of 2, in turn, from 1."""
     weights = np.ones(n)
     least, v, since = error(weights), 0, 0
     while since < n:

@@ -1,6 +1,7 @@
-"""A map for each view, whose inner products are nearly those of an RBF kernel: by landmarks (Nystroem's method).
+"""Map of each view with inner products close to an RBF kernel, by landmarks (Nystroem's method).
 
-C. Williams, M. Seeger: Using the Nystroem method to speed up kernel machines, NIPS (2000).
+C. Williams, M. Seeger: Using the Nystroem method to speed up kernel machines, NIPS (2000). scikit-learn's `Nystroem`
+takes gamma before it draws landmarks; here the landmarks give the width, and a row may lack the view.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ from manylabel_core.mercer import Kernel, gram, squared_distances
 
 LEAST = 1e-8
 """Directions between landmarks whose eigenvalue is this share of the largest one are rounding, or as good as."""
-
-VIEW_KERNELS = ("linear", "rbf")
 
 
 class LandmarkMap(NamedTuple):

@@ -1,4 +1,4 @@
-"""The part of LSA-MML that predicts stands here: bases of views, weights and thresholds of labels."""
+"""Predicting part of LSA-MML: bases of views, weights and thresholds of labels."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ViewModel(DecidingLearner, Serialisable):
         return self._represent(seen_blocks(views, present, means, scales), which)
 
     def label_scores(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
-        """Return regressions on 0 and 1, shape (n_samples, n_labels), float64: what compares labels with each other.
+        """Return regressions on 0 and 1, shape (n_samples, n_labels), float64, comparable across labels.
 
         `decision_function` compares each one with its threshold. Parameters and errors as for `transform`.
         """
@@ -120,7 +120,7 @@ class ViewModel(DecidingLearner, Serialisable):
         }
 
     def _mapped(self, views: dict[str, Any], present: Mapping[str, Mask], which: Sequence[int]) -> dict[str, Any]:
-        """Return scaled views as the bases see them."""
+        """Return scaled and mapped views."""
         if not hasattr(self, "view_landmarks_"):
             return views
         maps = [LandmarkMap(self.view_landmarks_[v], float(self.view_gammas_[v]), self.view_roots_[v]) for v in which]
@@ -128,7 +128,7 @@ class ViewModel(DecidingLearner, Serialisable):
 
     @property
     def _n_columns(self) -> list[int]:
-        """Return how many columns the bases of the views have rows for: those of the views, or landmarks."""
+        """Return the number of columns of each view for its basis: features or landmarks."""
         if hasattr(self, "view_landmarks_"):
             return [len(root) for root in self.view_roots_]
         return [int(width) for width in self.view_widths_]

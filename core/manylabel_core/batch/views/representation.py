@@ -1,4 +1,4 @@
-"""The common representation of rows for given bases, whatever views a row has, Eqs. (12) and (14)."""
+"""Common representation of rows for given bases and any available views, Eqs. (12) and (14)."""
 
 from __future__ import annotations
 
@@ -74,8 +74,7 @@ def represent(
 
 
 def view_factors(alpha: Matrix, shares: Matrix, r: float) -> Matrix:
-    """Return what the errors of the views are multiplied with, alpha_v^r in (8), but scaled: 1 for views that weigh the
-    same.
+    """Return the factors of the errors of the views, alpha_v^r in (8), scaled to 1 for equal weights.
 
     So the other prices mean the same for every r and any number of views.
     """
@@ -83,7 +82,7 @@ def view_factors(alpha: Matrix, shares: Matrix, r: float) -> Matrix:
 
 
 def gauge(bases: Sequence[Matrix], factors: Sequence[float] | Matrix) -> Matrix:
-    """Return the root of G = sum_v f_v B_v'B_v: lengths of rows of `P root` are those of what P explains of the views.
+    """Return the root of G = sum_v f_v B_v'B_v: rows of `P root` have the norms of the views explained by P.
 
     What P and the bases are turned and stretched by, one against the other, has no part in them.
     """

@@ -1,6 +1,7 @@
 """Ridge regression of labels whose penalty is chosen by leave-one-out, in closed form.
 
-See Eqs. (40) to (42) of docs/mathematics.md.
+See Eqs. (40) to (42) of docs/mathematics.md. scikit-learn's `RidgeCV` takes fixed penalties; these are shares of an
+eigenvalue that the fit finds, and the residuals of all penalties come from one decomposition.
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ class Rotated(NamedTuple):
     full: bool
 
     def penalties(self) -> Matrix:
-        """Return the candidate penalties; those of constant features do not matter."""
+        """Return the candidate penalties; for constant features any will do."""
         return PENALTIES * (float(self.values.max(initial=0.0)) or 1.0)
 
     def residuals(self, penalty: float) -> Matrix:
-        """Return what is left of each row by the fit to all other rows, shape (n_samples, n_labels).
+        """Return the leave-one-out residuals, shape (n_samples, n_labels).
 
         Neither form divides by a small eigenvalue. With as many directions as rows, `1 - h` is a sum of positive
         terms: as a difference it would be rounding for small penalties.
@@ -77,14 +78,14 @@ class Rotated(NamedTuple):
         return np.asarray((self.Y - (self.U * inverse) @ self.toward) / left[:, np.newaxis])
 
     def best(self) -> tuple[float, float]:
-        """Return the penalty with the least error of rows left out, and that error; the largest of several."""
+        """Return the penalty with the least error of rows omitted, and that error; the largest of several."""
         tried = [(_square(self.residuals(penalty)), -penalty) for penalty in self.penalties()]
         error, penalty = min(tried)
         return -penalty, error
 
 
 def fit_ridge(F: Matrix, Y: Matrix) -> Ridge:
-    """Fit labels to features, with the penalty that predicts rows left out with the least sum of squares.
+    """Fit labels to features, with the penalty that predicts rows omitted with the least sum of squares.
 
     Parameters
     ----------

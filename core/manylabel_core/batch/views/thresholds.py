@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[np.float64]
 
-THRESHOLDS = ("f1", "errors", "prevalence", "half")
 HALF = 0.5
 """Scores are regressions on 0 and 1: the threshold where nothing is to be fitted."""
 

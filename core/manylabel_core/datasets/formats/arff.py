@@ -25,7 +25,7 @@ def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = R
 
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
     ``attribute=value`` of 1. A missing value (``?``) is NaN in a dense row, and not stored in a sparse one. A row whose
-    labels are all missing is unlabelled. A sparse row leaves out what is 0 and, as in Weka, the first value of a
+    labels are all missing is unlabelled. A sparse row omits what is 0 and, as in Weka, the first value of a
     nominal attribute. Labels are attributes of 0 and 1 (or false and true). The weight of a row may follow it in
     braces, as Weka writes it: ``120, wild, 1, {2.5}``.
 
@@ -40,9 +40,9 @@ def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = R
     Raises
     ------
     BadDataset
-        With the line: unknown or repeated attributes, string, date and relational attributes, values that are none of
+        With the line: unknown or repeated attributes, string, date and relational attributes, values that are not among
         the attribute's, a weight that is not above 0 and at most 1,000, a row of which some labels are missing, labels
-        that are no attributes.
+        that are not attributes.
     """
     with opened_text(source, limits.bytes) as file:
         lines = numbered_lines(file)
@@ -86,7 +86,7 @@ def _chosen(header: Header, labels: Labels) -> set[str]:
 
 
 class ArffColumns:
-    """The columns say what the attributes of a file mean: columns of features and of labels, and rows read by them.
+    """Columns of features and labels of a file, and the parsing of rows by them.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class ArffColumns:
         return check_names(names, "features")
 
     def rows(self, lines: Iterator[tuple[int, str]]) -> Iterator[ArffRow]:
-        """Return the rows in the lines after ``@data``; raises BadDataset with the line of one that is none."""
+        """Return the rows in the lines after ``@data``; raises BadDataset with the line of an invalid row."""
         for line, text in lines:
             text = text.strip()
             if text and text[0] != "%":
@@ -165,7 +165,7 @@ class ArffColumns:
     def _sparse(self, text: str) -> dict[int, str]:
         body = text[1:].rstrip("}").strip()
         if text.count("}") != 1 or not text.endswith("}"):
-            raise ValueError("a sparse row is {index value, ...} and nothing after it but {weight}")
+            raise ValueError("a sparse row is {index value, ...} optionally followed by {weight}")
         fields: dict[int, str] = {}
         for field in split_words(body, len(self._columns)) if body else []:
             word, _, value = field.partition(" ")
@@ -191,20 +191,20 @@ def _add(builder: DatasetBuilder, row: ArffRow, columns: ArffColumns) -> None:
 
 
 def _without_weight(text: str) -> tuple[str, float | None]:
-    """Return a row without its weight, and the weight, None if there is none."""
+    """Return a row without its weight, and the weight, or None."""
     start = text.rfind("{") if text[-1] == "}" else 0
     if start == 0:
         return text, None
     row, weight = text[:start].rstrip(), text[start + 1 : -1].strip()
     if not row.endswith(("}", ",")):
-        raise ValueError("a weight, in braces, stands behind a comma")
+        raise ValueError("a weight, in braces, must follow a comma")
     try:
         number = float(weight)
     except ValueError:
         number = 0.0
     if not 0.0 < number <= MAX_EXAMPLE_WEIGHT:
         allowed = f"a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}"
-        raise ValueError(f"the weight behind a row must be {allowed}, not {shown(weight)}")
+        raise ValueError(f"the weight after a row must be {allowed}, not {shown(weight)}")
     return row.removesuffix(",").rstrip(), number
 
 

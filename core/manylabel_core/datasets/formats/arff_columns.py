@@ -1,4 +1,4 @@
-"""One attribute of an ARFF file gives a column or several: a label, a feature, or a feature for each of its values."""
+"""Columns of one ARFF attribute: a label, a feature, or a feature per value."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def choose_labels(header: Header, labels: int | Sequence[str] | None) -> set[str
         labels = meka_option(header.relation)
     if labels is None:
         cure = "give its Mulan XML, their names, or their number: n for the first, -n for the last n attributes"
-        raise BadDataset(f"which attributes are labels is not known: {cure}")
+        raise BadDataset(f"the label attributes are unknown: {cure}")
     if isinstance(labels, int):
         if not 0 < abs(labels) <= len(names):
             raise BadDataset(f"{labels} labels asked for, there are {len(names)} attributes")

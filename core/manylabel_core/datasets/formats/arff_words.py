@@ -12,7 +12,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def split_words(text: str, most: int) -> list[str]:
-    """Split at the commas that stand outside of quotes."""
+    """Split at commas outside quotes."""
     if "'" not in text and '"' not in text:
         fields = text.split(",", most)
         if len(fields) > most:

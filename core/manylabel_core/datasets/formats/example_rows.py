@@ -1,4 +1,4 @@
-"""Rows of files that hold examples, and which of their columns or fields are what."""
+"""Rows of files of examples, and the roles of columns or fields."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ExampleRow(NamedTuple):
 
 @dataclass(frozen=True)
 class RowParts:
-    """Parts say what the columns of a table are, or the fields of objects.
+    """Roles of the columns of a table, or of the fields of objects.
 
     Parameters
     ----------
@@ -83,11 +83,11 @@ class RowParts:
 
     @property
     def settings(self) -> TextSettings | None:
-        """Text options; None if there are none."""
+        """Text options; None if missing."""
         return TextSettings.of(self.text)
 
     def listed_in(self, columns: Sequence[str]) -> str | None:
-        """Return the column of a table whose cells list labels; None without one."""
+        """Return the column whose cells list labels; None without one."""
         if self.tags is not None or self.separator is None:
             return self.tags
         chosen = self.label_columns
@@ -124,7 +124,7 @@ class RowParts:
 
 
 def checked_weight(value: Any, name: str = "weight") -> float:
-    """Return the weight of a row; raises ValueError if it is none, with the name of its field."""
+    """Return the weight of a row; raises ValueError if invalid, with the name of its field."""
     if type(value) in (int, float) and 0.0 < value <= MAX_EXAMPLE_WEIGHT:
         return float(value)
     raise ValueError(f"{name} must be a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}, not {shown(str(value))}")

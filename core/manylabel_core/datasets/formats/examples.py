@@ -103,7 +103,7 @@ class _Reading:
         if self._single != (views is None):
             raise ValueError(f"x has {'no views' if views is None else 'views'}, unlike the rows before")
         if not given or len(self._views.keys() | given.keys()) > MAX_VIEWS:
-            raise ValueError(f"views must have 1 to {MAX_VIEWS} views, all rows together")
+            raise ValueError(f"views must have 1 to {MAX_VIEWS} views in all rows together")
         for name, features in given.items():
             if name not in self._views:
                 check_name(name, "views")
@@ -119,7 +119,7 @@ class _Reading:
             self._add_vectors(view.take_vectors())
 
     def _add_vectors(self, vectors: dict[str, Vector]) -> None:
-        """Add the vectors of a record, each to a view of its own, which rows may lack."""
+        """Add the vectors of a record, each to a separate view, which rows may lack."""
         for field, vector in vectors.items():
             view = self._vectors.get(field)
             length = len(vector) if view is None else view.width
@@ -127,7 +127,7 @@ class _Reading:
                 raise ValueError(f"x: {field} must have {length:,} numbers, as in the rows before; has {len(vector):,}")
             if view is None and len(vector):
                 if len(self._vectors) == MAX_VECTOR_FIELDS:
-                    raise ValueError(f"x: {field} is one vector more than the {MAX_VECTOR_FIELDS} that rows may have")
+                    raise ValueError(f"x: {field} exceeds the limit of {MAX_VECTOR_FIELDS} vectors in a row")
                 view = self._vectors[field] = _Vectors(field, length)
                 self._add_view(view_of(field, self._views), view)
             if view is not None:
@@ -195,7 +195,7 @@ class _View:
             raise ValueError("indices must be integers, at least 0 and below 2^31 - 1")
         row = dict(zip(indices, values, strict=False))
         if not len(row) == len(indices) == len(values):
-            raise ValueError("indices must be as many as values, each once")
+            raise ValueError("must have as many indices as values, without duplicates")
         self.width = max(self.width, max(indices, default=-1) + 1)
         self.columns.add_sparse(_known(row))
 

@@ -20,7 +20,7 @@ class Sizes(NamedTuple):
 
 
 class Words(NamedTuple):
-    """Words are one line: its labels and its features as they stand in the file."""
+    """Words of one line: labels and features as text."""
 
     line: int
     labels: list[str]
@@ -46,8 +46,8 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Reade
     Raises
     ------
     BadDataset
-        With the line: a word that is no pair, a value that is no finite number, a feature that comes twice or whose
-        number is none or too high.
+        With the line: a word that is not a pair, a value that is not a finite number, a feature that occurs twice or
+        has an invalid number.
     """
     builder, names, width, lowest = DatasetBuilder(limits), dict[str, int](), 0, 1
     columns = builder.views[SINGLE] = Columns(dense=False)
@@ -61,7 +61,7 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Reade
         for words in rows:
             row = {_number(word, words.line, limits, sizes): value for word, value in words.features.items()}
             if len(row) < len(words.features):
-                raise BadDataset("a feature comes twice", line=words.line)
+                raise BadDataset("a feature occurs twice", line=words.line)
             width, lowest = max(width, max(row, default=-1) + 1), min(row, default=1) and lowest
             columns.add_sparse(row)
             builder.end_row(_labels(words, names, limits, sizes), words.line)
@@ -99,7 +99,7 @@ def _rows(lines: Iterator[tuple[int, str]]) -> Iterator[Words]:
         labels = [] if ":" in words[0] else words.pop(0).split(",")
         features = dict(_pair(word, line) for word in words)
         if len(features) != len(words):
-            raise BadDataset("a feature comes twice", line=line)
+            raise BadDataset("a feature occurs twice", line=line)
         yield Words(line, labels, features)
 
 
@@ -132,7 +132,7 @@ def _labels(words: Words, names: dict[str, int], limits: ReaderLimits, sizes: Si
             limits.check("labels", len(names), line=words.line)
         relevant.append(column)
     if len(set(relevant)) < len(relevant):
-        raise BadDataset("a label comes twice", line=words.line)
+        raise BadDataset("a label occurs twice", line=words.line)
     return relevant
 
 

@@ -18,7 +18,7 @@ class _HasDoctype(Exception):
 
 
 def xml_beside(path: Path) -> Path | None:
-    """Return the XML file beside an ARFF file, if any; Mulan's train and test files, of all folds, share one."""
+    """Return the XML file next to an ARFF file, if any; Mulan's train and test files of all folds share one."""
     shared = re.sub(r"(?i)[-_]?(train|test)[-_]?\d*(-sparse)?$|-sparse$", "", path.stem)
     beside = (path.with_name(f"{stem}.xml") for stem in (path.stem, shared))
     return next((xml for xml in beside if xml.exists()), None)

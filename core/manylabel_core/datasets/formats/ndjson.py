@@ -12,7 +12,7 @@ from manylabel_core.datasets.formats.examples import read_examples
 from manylabel_core.datasets.formats.text import Lines, Source, check_name, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 
-MERGED_LINES = "; each line has one value: curl -d leaves out the ends of lines, --data-binary sends them"
+MERGED_LINES = "; each line has one value: curl -d removes the ends of lines, --data-binary sends them"
 """A hint for who has sent a file without its lines."""
 
 
@@ -49,7 +49,7 @@ def read_ndjson(
     separator : str, optional
         Separator of labels in a string; surrounding spaces are ignored. None: a string is one label.
     ignore : sequence of str
-        Fields of an example that are left out.
+        Fields of an example that are omitted.
     text : sequence of str, mapping or TextSettings, optional
         The fields that are text, or all settings of how texts are read.
     weight : str, optional
@@ -59,8 +59,8 @@ def read_ndjson(
     Raises
     ------
     BadDataset
-        With the line: what is no JSON or no example, a value that is no finite number, a name or index that comes
-        twice, a weight that is not above 0 and at most 1,000.
+        With the line: invalid JSON or an invalid example, a value that is not a finite number, a repeated name or
+        index, a weight that is not above 0 and at most 1,000.
     """
     with opened_text(source, limits.bytes) as file:
         parts = RowParts(label_columns, tags, separator, ignore, text, weight)
@@ -68,7 +68,7 @@ def read_ndjson(
 
 
 class JsonLines:
-    """JSON lines are iterated over once, line by line: each is an `ExampleRow`. Errors are those of `read_ndjson`."""
+    """One-pass iterator over JSON lines, each an `ExampleRow`. Raises like `read_ndjson`."""
 
     def __init__(self, file: Lines, parts: RowParts = RowParts()) -> None:  # noqa: B008
         self.parts = parts
@@ -126,7 +126,7 @@ def _checked(y: Any, name: str | None) -> list[str] | dict[str, bool] | None:
     if not isinstance(y, list) or not all(isinstance(label, str) for label in y):
         raise ValueError(f"{name} must be a list of labels, all that are relevant, or null")
     if len(set(y)) < len(y):
-        raise ValueError(f"{name}: a label comes twice")
+        raise ValueError(f"{name}: a label occurs twice")
     for label in y:
         check_name(label, "labels")
     return y
@@ -150,7 +150,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(result) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for at, key in enumerate(keys) if key in set(keys[:at]))
-        raise ValueError(f"{shown(twice)} comes twice in an object")
+        raise ValueError(f"{shown(twice)} occurs twice in an object")
     return result
 
 

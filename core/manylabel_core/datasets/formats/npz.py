@@ -179,7 +179,7 @@ class _Reading:
         return csr
 
     def names(self, name: str, count: int, what: str) -> tuple[str, ...] | None:
-        """Return the names in an array, which must have this number of names; None without the array."""
+        """Return the names in an array of this length; None without the array."""
         names = read_names(self._archive, name, count, what, self._bytes)
         self._bytes = max(self._bytes - sum(map(sys.getsizeof, names or ())), 0)
         return names

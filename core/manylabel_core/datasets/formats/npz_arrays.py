@@ -1,4 +1,7 @@
-"""The arrays of an ``.npz`` file, read from front to back; nothing is unpickled, nothing taken on trust."""
+"""Arrays of an untrusted ``.npz`` file, read sequentially, without pickle.
+
+`np.load(allow_pickle=False)` would allocate what a header claims, and would not notice items behind an array.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +101,7 @@ class Archive:
 
 
 class Array:
-    """Sequential reader of one array of the archive: first its header, then its items."""
+    """Sequential reader of one array of the archive: its header, then its items."""
 
     def __init__(self, name: str, file: IO[bytes], dimensions: int) -> None:
         self._name, self._file = name, file
@@ -159,7 +162,7 @@ class Array:
 
 
 def read_names(archive: Archive, name: str, count: int, what: str, most_bytes: int) -> tuple[str, ...] | None:
-    """Return the names in an array, which must have this number of names; None without the array."""
+    """Return the names in an array of this length; None without the array."""
     if name not in archive:
         return None
     with archive.open(name, 1) as array:

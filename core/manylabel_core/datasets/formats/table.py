@@ -82,12 +82,12 @@ def read_csv(
 
 
 def read_tsv(source: Source, label_columns: int | str | Sequence[str] = (), **options: object) -> Dataset:
-    """Return a dataset from a table whose cells are separated by tabs; all else is as `read_csv` has it."""
+    """Return a dataset from a table with tab-separated cells; otherwise like `read_csv`."""
     return read_csv(source, label_columns, delimiter="\t", **options)  # type: ignore[arg-type]
 
 
 class Table:
-    """Rows of a table, to be iterated over once: each an `ExampleRow` whose x has numbers and strings by column.
+    """One-pass iterator over the rows of a table, each an `ExampleRow` with numbers and strings by column.
 
     Errors are those of `read_csv`, but that no column need have labels.
 
@@ -148,7 +148,7 @@ class Table:
             yield ExampleRow(line, x, self._truth(row, line), weight, ref)
 
     def _numbers(self, row: list[str]) -> dict[str, Value] | None:
-        """Return the features of a row if all of its cells are numbers that can be used; for others it takes longer."""
+        """Return the features of a row if all cells are valid numbers (the fast path), else None."""
         if self._texts:
             return None
         try:
@@ -204,7 +204,7 @@ class Table:
 
 
 class _Lines:
-    """These lines are for the csv module: they have their ends, and it is known which one was given last."""
+    """Lines for the csv module, with line ends, and the number of the latest one."""
 
     def __init__(self, lines: Iterator[tuple[int, str]]) -> None:
         self._lines = lines
@@ -237,7 +237,7 @@ def _rows(lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _vector(cell: str) -> list[float] | None:
-    """Return the numbers of a cell that is a list of such in JSON, or None."""
+    """Return the numbers of a cell with a JSON list of numbers, or None."""
     if not (cell.lstrip().startswith("[") and cell.rstrip().endswith("]")):
         return None
     try:

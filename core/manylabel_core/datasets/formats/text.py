@@ -27,7 +27,7 @@ _GZIP = b"\x1f\x8b"
 
 
 class Lines(Protocol):
-    """A file gives its bytes line by line."""
+    """Iterator over the lines of a file, as bytes."""
 
     def readline(self, size: int, /) -> bytes: ...
 
@@ -54,7 +54,7 @@ class _Unpacked:
         try:
             line = self._file.readline(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise BadDataset(f"not whole gzip: {error}") from None
+            raise BadDataset(f"invalid or incomplete gzip: {error}") from None
         self._left -= len(line)
         if self._left < 0:
             raise BadDataset(f"more than {self._max_bytes:,} bytes when it is unpacked, the limit")
@@ -77,7 +77,7 @@ def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
 
 
 def check_names(names: list[str] | tuple[str, ...], what: str, line: int | None = None) -> tuple[str, ...]:
-    """Return the names as a tuple; a name that comes twice would silently merge two columns."""
+    """Return the names as a tuple; rejects duplicates, which would silently merge columns."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

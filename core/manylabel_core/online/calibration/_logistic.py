@@ -81,7 +81,7 @@ def bend_probabilities(bend, slope, intercept, margins, probabilities):  # type:
 
 @compiled
 def learn_bend(bend, slope, intercept, signs, own_weight, margins, probabilities):  # type: ignore[no-untyped-def]
-    """Take Newton's step of the bend; probabilities are bent ones."""
+    """Newton step of the bend, with bent probabilities."""
     gradient, curvature = 0.0, 0.0
     for label in range(len(signs)):
         above = min(slope[label] * margins[label] + intercept[label], MAX_LOGIT) - KNOT
@@ -98,7 +98,7 @@ def learn_bend(bend, slope, intercept, signs, own_weight, margins, probabilities
 
 @compiled
 def gather(centre, spread, weight, signs, own_weight, margins, probabilities):  # type: ignore[no-untyped-def]
-    """Take the margins of an example, by its weight, into the curvature.
+    """Add the weighted margins of an example to the curvature.
 
     A label's sign is +1, -1, or 0 where the truth is unknown.
     """
@@ -118,7 +118,7 @@ def gather(centre, spread, weight, signs, own_weight, margins, probabilities):  
 def correct(  # type: ignore[no-untyped-def]
     slope, intercept, centre, spread, weight, signs, own_weight, margins, probabilities
 ):
-    """Take Newton's step, after `gather`. A negative slope becomes 0, and the intercept the best one for it."""
+    """Newton step after `gather`. A negative slope becomes 0, with the best intercept for it."""
     for label in range(len(signs)):
         known, true = np.float64(signs[label] != 0), np.float64(signs[label] > 0)
         error = own_weight * ((probabilities[label] - true) * known)

@@ -112,7 +112,7 @@ def add_offsets(scores, offsets, slopes, margins):  # type: ignore[no-untyped-de
 
 @compiled
 def count_expected(counts, measure, signs, weight, scores, probabilities):  # type: ignore[no-untyped-def]
-    """Take an example into the counts, by its weight, where its truth is known.
+    """Add the known labels of an example to the counts, by its weight.
 
     Given are its lowered scores, and its probabilities.
     """

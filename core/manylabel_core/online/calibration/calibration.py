@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.checks import check_choice, check_flag
 from manylabel_core.online.calibration import _logistic, _thresholds
 from manylabel_core.online.calibration._calibrate import calibrate_rows, decide_rows, find_row_probabilities
 from manylabel_core.rows import Targets
@@ -38,10 +37,10 @@ MIN_TOTAL = 1e-20
 """Lower bound of totals, below the smallest total that a probability can lead to."""
 
 
-def make_calibration(calibrate: object, optimise: object, fitted: bool = True) -> Calibration | None:
-    """Check the two parameters; return what they ask for, None for nothing; `fitted` as for `Calibration`."""
-    measure = MEASURES[check_choice("optimise", optimise, MEASURES)]
-    if check_flag("calibrate", calibrate):
+def make_calibration(calibrate: bool, optimise: str, fitted: bool = True) -> Calibration | None:
+    """Return the calibration, None without `calibrate`; raise ValueError if the metric needs one."""
+    measure = MEASURES[optimise]
+    if calibrate:
         return Calibration(measure, fitted)
     if measure != _thresholds.NONE:
         raise ValueError(
@@ -51,7 +50,7 @@ def make_calibration(calibrate: object, optimise: object, fitted: bool = True) -
 
 
 class PlattParameters(NamedTuple):
-    """Curves say of each label how likely it is: the sigmoid of slope times margin plus intercept, bent at its end.
+    """Probability curves of labels: the sigmoid of slope times margin plus intercept, bent at the upper end.
 
     Attributes
     ----------
@@ -69,7 +68,7 @@ class PlattParameters(NamedTuple):
 
 
 class Calibration:
-    """Calibration makes probabilities of the labels, and chooses decision thresholds by them.
+    """Calibration of probabilities, and tuning of decision thresholds.
 
     Every label has a logistic curve from score minus threshold to probability, fitted online, as in Gupta and Ramdas:
     Online Platt Scaling with Calibeating, ICML 2023. It never falls: probabilities are in the order of the scores.
@@ -97,7 +96,7 @@ class Calibration:
         self._n_labels = 0
 
     def reserve(self, n_labels: int) -> None:
-        """Take the memory for this many labels, changing nothing else."""
+        """Allocate memory for this number of labels, without other changes."""
         self._labels = _lengthened(self._labels, n_labels, self._start)
         if self._measure == _thresholds.MACRO_F1:
             self._counts = enlarged(self._counts, (len(self._counts), 1 + n_labels))
@@ -119,7 +118,7 @@ class Calibration:
             decide_rows(self._labels, self._counts, self._measure, self._patience, scores)
 
     def set_offsets(self, offsets: NDArray[np.float64], slopes: NDArray[np.float64]) -> None:
-        """Write how `decide` lowers the margin of every label: by its offset, times its slope; 0 and 1 for not at all.
+        """Write the offset and slope by which `decide` lowers the margin of every label (0 and 1: unchanged).
 
         Both are of shape (n_labels,).
         """
@@ -150,7 +149,7 @@ class Calibration:
         return PlattParameters(threshold, slope.copy(), intercept.copy(), float(self._bend[_logistic.BEND]))
 
     def forget(self, label: int) -> None:
-        """Forget what was seen of a label."""
+        """Reset a label."""
         self._labels[:, label] = self._start
         if self._measure == _thresholds.MACRO_F1:
             self._counts[:, 1 + label] = 0.0
@@ -182,7 +181,7 @@ class Calibration:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Take over a state for this number of labels; raise ValueError, changing nothing, if it is invalid."""
+        """Restore a state for this number of labels; raises ValueError, without changes, if it is invalid."""
         existing, labels, counts = (arrays[f"calibration.{name}"] for name in ("existing", "labels", "counts"))
         if existing.shape != (1,) or labels.shape != (len(RANGES), n_labels):
             raise ValueError(

@@ -7,7 +7,7 @@ if the means of its two parts differ by more than chance allows, that is a chang
 
 Runs stand row by row, `runs[row, column, run]`, oldest first. Column 0 is the detector of all labels together, column
 1 + l that of label l. After a change river's detector restarts with the next error, and so does this one: what the
-paper drops from the window, to go on with the rest, would never be looked at.
+paper drops from the window, to continue with the rest, would never be looked at.
 
 References
 ----------
@@ -46,7 +46,7 @@ COUNT, LAST = 0, 1
 def watch(  # type: ignore[no-untyped-def]
     scores, listed_indptr, listed, listed_signs, complete, n_labels, seen, lengths, sums, runs, alarms, alarmed
 ):
-    """Take in the errors of predictions made from scores; mark the alarms of detectors, and return their number."""
+    """Add the errors of scored predictions; mark the alarms of detectors, and return their number."""
     width = scores.shape[1]
     signs, errors, changes = np.empty(width, np.int8), np.empty(width), np.empty(width, np.int8)
     n_alarms = 0
@@ -118,7 +118,7 @@ def n_runs(length, row):  # type: ignore[no-untyped-def]
 
 @compiled
 def are_windows(lengths, sums, runs):  # type: ignore[no-untyped-def]
-    """Return whether arrays of a state can be windows of errors in [0, 1]; nothing but 0 stands where no run is."""
+    """Return whether arrays are valid windows of errors in [0, 1], with zeros outside the runs."""
     for column in range(len(lengths)):
         for figure in sums[column]:
             if not 0.0 <= figure <= lengths[column]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.checks import check_choice
 from manylabel_core.online.drift._adwin import CLOCK, COUNT, EXAMPLES, LAST, RUNS, are_windows, watch
 from manylabel_core.rows import Targets
 from manylabel_core.storage import MAX_COUNT, check_range, enlarged
@@ -21,26 +20,23 @@ REACTIONS = ("raise", "restart")
 
 
 class Alarms(NamedTuple):
-    """Alarms are what detectors of drift have found.
+    """Alarms of drift detectors.
 
     Attributes
     ----------
     counts : ndarray of shape (1 + n_labels,), int64
         Number of alarms: of the detector for all labels together, then of that for each label.
     last : ndarray of shape (1 + n_labels,), int64
-        Number of examples learnt at the last alarm, that example included; 0 if there was none.
+        Number of examples learnt at the last alarm, that example included; 0 if missing.
     """
 
     counts: NDArray[np.int64]
     last: NDArray[np.int64]
 
 
-def make_detectors(drift: object, on_drift: object) -> Detectors | None:
-    """Check the two parameters; return what they ask for, None for nothing."""
-    if on_drift is not None:
-        check_choice("on_drift", on_drift, REACTIONS)
+def make_detectors(drift: str | None, on_drift: str | None) -> Detectors | None:
+    """Return the detectors, None without `drift`; raise ValueError if `on_drift` has none to react to."""
     if drift is not None:
-        check_choice("drift", drift, DETECTORS)
         return Detectors()
     if on_drift is not None:
         raise ValueError(f"on_drift must be None without drift, not {on_drift!r}")
@@ -80,16 +76,16 @@ class Detectors:
 
     @property
     def n_until_check(self) -> int:
-        """The number of examples until a detector next checks for a change: none can alarm before the last of them."""
+        """Number of examples until the next check of a detector; no alarm is possible before."""
         return int((CLOCK - self._lengths[: 1 + self._n_labels] % CLOCK).min())
 
     def alarms(self) -> Alarms:
-        """Return what has been found so far."""
+        """Return the alarms so far."""
         live = self._alarms[:, : 1 + self._n_labels]
         return Alarms(live[COUNT].copy(), live[LAST].copy())
 
     def reserve(self, n_labels: int) -> None:
-        """Take the memory for this many labels, changing nothing else."""
+        """Allocate memory for this number of labels, without other changes."""
         n_columns = 1 + n_labels
         self._alarms = enlarged(self._alarms, (2, n_columns))
         self._lengths = enlarged(self._lengths, (n_columns,))
@@ -102,7 +98,7 @@ class Detectors:
         self._n_labels = max(n_labels, self._n_labels)
 
     def watch(self, scores: NDArray[np.float64], targets: Targets) -> list[tuple[int, int]]:
-        """Take in the predictions for examples in order.
+        """Process the predictions for examples in order.
 
         Parameters
         ----------
@@ -145,7 +141,7 @@ class Detectors:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Take over a state for this number of labels; raise ValueError, changing nothing, if it is invalid."""
+        """Restore a state for this number of labels; raises ValueError, without changes, if it is invalid."""
         seen, alarms, lengths = arrays["drift.seen"], arrays["drift.alarms"], arrays["drift.lengths"]
         sums, runs = arrays["drift.sums"], arrays["drift.runs"]
         n_columns = 1 + n_labels
@@ -165,5 +161,5 @@ class Detectors:
 
 
 def n_rows(length: int) -> int:
-    """Return the rows of runs of a window that has received this number of errors; see `_adwin.n_runs`."""
+    """Return the rows of runs of a window with this number of errors; see `_adwin.n_runs`."""
     return (length + 4).bit_length() - 2

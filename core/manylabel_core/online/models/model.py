@@ -17,7 +17,7 @@ class Model(Protocol):
     """Model that scores examples and learns them in order.
 
     It sees checked and scaled rows. Column 0 of its scores is the threshold, column 1 + l the label l; a label above
-    the threshold is predicted. A model that has no threshold of its own scores it 0.
+    the threshold is predicted. A model without a threshold scores it 0.
 
     Attributes
     ----------
@@ -31,17 +31,17 @@ class Model(Protocol):
     takes_vectors: bool = False
 
     def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
-        """Allocate room for at least these numbers of features and labels, changing nothing else.
+        """Allocate memory for at least these numbers of features and labels, without other changes.
 
-        With `touch`, the system has to give large memory now, and not when it is first written to.
+        With `touch`, the system must give large memory now, and not when it is first written to.
         """
 
     def set_vectors(self, lengths: Sequence[int]) -> None:
-        """Take vectors of fields of these lengths, of which the first may be known, if the model takes any."""
+        """Accept vector fields of these lengths, the first of which may exist, if supported."""
         return
 
     def set_update(self, update: Update) -> None:
-        """Learn the next examples by this update, if the model takes steps."""
+        """Set the update for the next examples, if the model has steps."""
         return
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
@@ -61,10 +61,10 @@ class Model(Protocol):
         raise NotLinear()
 
     def forget(self, label: int) -> None:
-        """Forget what was learnt of a label: it is as a new label."""
+        """Reset a label to the state of a new one."""
 
     def reset_step_sizes(self, label: int | None) -> None:
-        """Let the steps of a label, or with None of all, be as large as at the start, if they shrink."""
+        """Reset the step sizes of a label, or of all (None), if they shrink."""
         return
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
@@ -78,7 +78,7 @@ class Model(Protocol):
         return 0
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        """Take over a state into an empty model; return the numbers of features and labels.
+        """Restore a state into an empty model; return the numbers of features and labels.
 
         The arrays are owned, and of the types and dimensions that `arrays` gives. Whatever a compiled function relies
         on is checked: a ValueError says what does not fit.

@@ -1,4 +1,4 @@
-"""Examples that a kernel model keeps: support vectors or landmarks."""
+"""Stored examples of a kernel model: support vectors or landmarks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from manylabel_core.storage import check_range, enlarged
 
 
 class Points:
-    """A pool keeps examples, each in a slot of its own.
+    """Pool of examples, each in a slot.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Points:
 
     @property
     def parts(self) -> tuple[Any, Any, Any, Any, int]:
-        """Return what `kernel_column` needs of the examples."""
+        """Return the inputs of `kernel_column`."""
         return self.place, self.norms, self.indices, self.values, self.n_points
 
     def point(self, slot: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
@@ -50,7 +50,7 @@ class Points:
         return self.indices[first:last], self.values[first:last]
 
     def append(self, indices: NDArray[np.int32], values: NDArray[Any], norm: float) -> None:
-        """Take an example, without zeros, and its squared norm into a new slot."""
+        """Add an example, without zeros, and its squared norm in a new slot."""
         self.place = enlarged(self.place, (self.n_points + 1, 2))
         self.norms = enlarged(self.norms, (self.n_points + 1,))
         self.place[self.n_points] = self._end, self._end
@@ -58,7 +58,7 @@ class Points:
         self.move(self.n_points - 1, indices, values, norm)
 
     def move(self, slot: int, indices: NDArray[np.int32], values: NDArray[Any], norm: float) -> None:
-        """Let the example of a slot be another."""
+        """Replace the example of a slot."""
         if len(values) > len(self.values) - self._end:
             self._make_room(len(values))
         start, self._end = self._end, self._end + len(values)
@@ -68,7 +68,7 @@ class Points:
         self.norms[slot] = norm
 
     def remove(self, slot: int) -> None:
-        """Give up an example; the last one takes its slot."""
+        """Remove an example; the last one moves to its slot."""
         self.n_points -= 1
         self.place[slot] = self.place[self.n_points]
         self.norms[slot] = self.norms[self.n_points]

@@ -1,1 +1,1 @@
-"""Updates of one example, seen from its scores alone: how far each label's weights move along it."""
+"""Updates of one example from its scores: the step of each label along the example."""

@@ -1,4 +1,4 @@
-"""The implicit update of one example, seen from its scores: its problem is solved, not linearised.
+"""Implicit update of one example from its scores: its problem is solved, not linearised.
 
 The problem is the paper's Eq. (3) with the loss itself,
 

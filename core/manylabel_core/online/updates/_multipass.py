@@ -1,4 +1,4 @@
-"""The update of the paper: several gradient passes over one example, seen from its scores.
+"""Update of the paper: several gradient passes over one example, from its scores.
 
 A learning pass over an example x moves every score by the squared norm k = |x|^2 (or K(x, x)) times the step
 of its coefficient, and nothing else about x matters. So the M passes of an update run on the 1 + n_labels

@@ -1,6 +1,6 @@
-"""The passive-aggressive update of one example, seen from its scores.
+"""Passive-aggressive update of one example from its scores.
 
-Every label is a binary problem of its own, with the hinge loss l of its margin, and its weights move along x by
+Every label is a separate binary problem, with the hinge loss l of its margin, and its weights move along x by
 
     tau = min(most, l / (k + slack)),      k = |x|^2 or K(x, x).
 

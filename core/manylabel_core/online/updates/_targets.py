@@ -1,4 +1,4 @@
-"""The truth of one example, label by label.
+"""True labels of one example.
 
 Column 0 is the threshold and column 1 + l the label l, in every array of this package.
 """

@@ -31,7 +31,7 @@ class Update(NamedTuple):
     slack : float
         Of PASSIVE_AGGRESSIVE: what is added to k.
     delta : float
-        Added to the root of the summed squares, where each weight has a metric of its own.
+        Added to the root of the summed squares, where each weight has a separate metric.
     """
 
     kind: int
@@ -42,7 +42,7 @@ class Update(NamedTuple):
     delta: float = 0.0
 
     def as_array(self) -> NDArray[np.float64]:
-        """Return the fields as compiled functions take them: numba needs half a microsecond for a tuple of them."""
+        """Return the fields as a tuple for compiled functions."""
         return np.array(self, dtype=np.float64)
 
 

@@ -11,7 +11,7 @@ from manylabel_core.compiled import compiled
 
 @compiled
 def account(T, B, Y, c, beta, shares):  # type: ignore[no-untyped-def]
-    """Write each point's share of the gap; give the gap, the dual objective, and the number of open variables.
+    """Write each point's share of the gap; return the gap, the dual objective, and the number of open variables.
 
     A variable is open when it has a share in the gap: it is not at the bound where it belongs.
     """
@@ -32,7 +32,7 @@ def account(T, B, Y, c, beta, shares):  # type: ignore[no-untyped-def]
 
 @compiled
 def kkt_bias(T, B, Y, c):  # type: ignore[no-untyped-def]
-    """Return the biases that the optimality conditions give, shape (n_labels,), float64.
+    """Return the biases from the optimality conditions, shape (n_labels,), float64.
 
     The mean of T over the free points of a label. Where none is free, the middle of the interval between the T of
     those that could rise and of those that could fall; for a label with one class only, its only end.
@@ -66,7 +66,7 @@ def kkt_bias(T, B, Y, c):  # type: ignore[no-untyped-def]
 
 @compiled
 def worst_pairs(T, B, Y, c, pairs):  # type: ignore[no-untyped-def]
-    """Write the points of each label's most violating pair, (n_labels, 2) int64, or -1 where none violates."""
+    """Write the points of each label's most violating pair, (n_labels, 2) int64, or -1 if none violates."""
     n_labels = T.shape[1]
     top, bottom = np.full(n_labels, -np.inf), np.full(n_labels, np.inf)
     pairs[:] = -1

@@ -10,8 +10,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
 from numpy.typing import NDArray
 
 from manylabel_core.compiled import compiled
@@ -43,7 +41,7 @@ class Pairs(NamedTuple):
 
     @classmethod
     def empty(cls, counts: NDArray[np.int64]) -> Pairs:
-        """Allocate room for this number of pairs of each label."""
+        """Allocate memory for this number of pairs per label."""
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         n = starts[-1]
         return cls(starts, np.empty(n, np.int32), np.empty(n, np.int8), np.empty(n))
@@ -92,7 +90,7 @@ def keep_active(pairs, B):  # type: ignore[no-untyped-def]
 
 @compiled
 def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, goal, state):  # type: ignore[no-untyped-def]
-    """Visit some labels one after the other."""
+    """Visit some labels in turn."""
     gap = 0.0
     before = np.empty(W.shape[1], W.dtype)
     for k in range(len(labels)):
@@ -102,10 +100,7 @@ def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, go
         if task.coupled:
             before[:] = W[k]
         s = task.S[label, label]
-        if task.even:
-            gap += _visit(X, constant, squares, own, s, task.c[0], W[k], sweeps, goal, state)
-        else:
-            gap += _visit(X, constant, squares, own, s, task.c, W[k], sweeps, goal, state)
+        gap += _visit(X, constant, squares, own, s, task.c, W[k], sweeps, goal, state)
         if task.coupled and task.S[label, label] > 0.0:
             for j in range(len(before)):
                 before[j] = (W[k, j] - before[j]) / task.S[label, label]
@@ -116,18 +111,6 @@ def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, go
                     for j in range(len(before)):
                         W[other, j] += w * before[j]
     return gap
-
-
-def bound(c: float | NDArray[np.float64], i: int) -> float:
-    """Return c of a point: the c of all, which need not be read from memory, or its own; only for compiled code."""
-    raise NotImplementedError
-
-
-@overload(bound)
-def _bound(c, i):  # type: ignore[no-untyped-def]
-    if isinstance(c, types.Array):
-        return lambda c, i: c[i]
-    return lambda c, i: c
 
 
 @compiled
@@ -146,7 +129,7 @@ def _visit(X, constant, squares, own, s, c, z, sweeps, goal, state):  # type: ig
         gap, bottom, top, kept = 0.0, 0.0, 0.0, 0
         for k in order:
             i, sign, old = own.points[k], own.signs[k], own.a[k]
-            most = bound(c, i)
+            most = c[i]
             t = 1.0 - sign * (np.float64(inner_product(X, i, z)) + constant * np.float64(z[-1]))
             gap += (most - old) * t if t > 0.0 else -old * t
             if (old == 0.0 and t < lowest) or (old == most and t > highest):

@@ -18,7 +18,7 @@ ENOUGH = 0.1
 
 @compiled
 def solve_block(K, T, B, points, task, sweeps, state, moves):  # type: ignore[no-untyped-def]
-    """Solve the dual for some points, all labels, the other points kept."""
+    """Solve the dual for some points and all labels, with the other points fixed."""
     Y, S, c, _, coupled, equality = task
     m, n_labels = T.shape
     t, before = np.empty((n_labels, m), T.dtype), np.empty(m, T.dtype)
@@ -83,7 +83,7 @@ def sweep_points(K, t, b, upper, lower, s, order):  # type: ignore[no-untyped-de
 
 @compiled
 def sweep_pairs(K, t, b, upper, lower, s):  # type: ignore[no-untyped-def]
-    """Maximise over pairs of variables of a label, which keep their sum; return the gain.
+    """Maximise over pairs of variables of a label with constant sum; return the gain.
 
     The points whose variable wants to rise and may, and those whose variable wants to fall and may, relative to the
     middle of the two extremes, are matched in order of their violation: the first pair is the most violating one,
@@ -115,7 +115,7 @@ def sweep_pairs(K, t, b, upper, lower, s):  # type: ignore[no-untyped-def]
 
 @compiled
 def _extremes(t, b, upper, lower):  # type: ignore[no-untyped-def]
-    """Return the largest gradient of a variable that may rise, the smallest of one that may fall."""
+    """Return the largest gradient of variables that can rise, and the smallest of those that can fall."""
     top, bottom = -np.inf, np.inf
     for i in range(len(t)):
         if b[i] < upper[i]:
@@ -145,7 +145,7 @@ def _move_pair(K, t, b, upper, lower, s, i, j):  # type: ignore[no-untyped-def]
 
 @compiled
 def _tell_others(t, label, before, S):  # type: ignore[no-untyped-def]
-    """Add what a label's visit did to its own gradient, times S_kl / S_ll, to every other label k's."""
+    """Add the change of a label's gradient, times S_kl / S_ll, to every other label k."""
     for j in range(len(before)):
         before[j] = t[label, j] - before[j]
     for other in range(len(t)):

@@ -1,4 +1,4 @@
-"""The kernel solver's rows come from a stored Gram matrix, or something that computes them."""
+"""Sources of Gram matrix rows for the kernel solver: stored, or computed on demand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RowSource(Protocol):
 
 
 class CachedRows:
-    """This source of rows keeps as many as fit: the first ones asked for stay.
+    """Source of rows with a cache of the first requested ones.
 
     Passes take the points in random order, for which no policy has more hits than that.
 
@@ -117,7 +117,7 @@ class StoredGram:
 
     @classmethod
     def of(cls, K: NDArray[np.float64]) -> StoredGram:
-        """Make one of a matrix in double precision, which is kept as well."""
+        """Create a source from a matrix in double precision, which is retained."""
 
         def make(dtype: type) -> NDArray[Any]:
             with np.errstate(over="ignore"):
@@ -135,7 +135,7 @@ class StoredGram:
         return self._kept
 
     def probe(self) -> Probe | None:
-        """Return rows to find rounding errors with; None in double precision."""
+        """Return rows to estimate rounding errors; None in double precision."""
         kept = self.kept()
         if not self._is_single:
             return None
@@ -145,7 +145,7 @@ class StoredGram:
         return self._probe
 
     def sharpen(self) -> None:
-        """Turn to double precision, if that is not what it is in."""
+        """Switch to double precision."""
         self.kept()
         if self._is_single:
             self._kept = self._probe = None  # both precisions at once would need half as much memory again
@@ -162,7 +162,7 @@ class CheckedRows:
     dtype : dtype
         Type of the kernel values.
     stored : bool
-        Whether they only have to be read.
+        Whether they only must be read.
     probe : Probe or None
         The kernel values in double precision, if they were rounded.
     """
@@ -229,7 +229,7 @@ def _checked_diagonal(diagonal: NDArray[Any]) -> NDArray[Any]:
 
 
 def _drawn(diagonal: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return points, and how many each stands for: all, or some in proportion to what rounding may do to their scores.
+    """Return points and their weights: all, or a sample in proportion to the possible rounding errors.
 
     Kernel values with other points are at most sqrt(K_ii K_jj), and rounding errors grow with them.
     """

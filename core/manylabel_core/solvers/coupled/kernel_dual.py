@@ -94,7 +94,7 @@ def _sides(
 
 
 class KernelSide(Side):
-    """This side keeps the gradient of its labels for all points.
+    """Side that stores the gradient of its labels for all points.
 
     Parameters
     ----------

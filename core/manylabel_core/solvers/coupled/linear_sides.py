@@ -1,4 +1,4 @@
-"""Labels of a linear model: the weights are kept, scores are computed for the points that are visited.
+"""Labels of a linear model: weights are stored, scores computed for visited points.
 
 Dense and sparse rows differ in the products only, which are BLAS's or compiled passes over CSR.
 """
@@ -37,7 +37,7 @@ once."""
 
 
 class LinearSide(Side):
-    """This side keeps weights; it is what dense and sparse rows have in common.
+    """Side that stores weights; base for dense and sparse rows.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class LinearSide(Side):
         return self.task.times_coupling(self.V).astype(dtype, copy=False)
 
     def _fresh(self, dtype: np.dtype[Any], coupled: Callable[[NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
-        """Return `X'M` of what M is of B, and below it the constant's row."""
+        """Return `X'M`, followed by the row of the constant."""
         Z = np.zeros((self._n_features + 1, self.B.shape[1]), dtype)
         moved = np.flatnonzero(self.B.any(axis=1))
         for first in range(0, len(moved), CHUNK):
@@ -211,7 +211,7 @@ class CsrSide(LinearSide):
         return pairs
 
     def _visit_in_rounds(self, pairs: Pairs, state: NDArray[np.uint64]) -> None:
-        """Visit the labels in turn, a few sweeps each, so that none runs ahead of what the others make of it."""
+        """Visit the labels in turn, a few sweeps each, because they depend on each other."""
         start = np.ascontiguousarray(self._Z.T)
         S = self.task.S.astype(start.dtype)
         moved = np.zeros_like(start)  # X'b per label since the start

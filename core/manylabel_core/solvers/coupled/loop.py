@@ -16,13 +16,13 @@ from manylabel_core.solvers.result import TINY, DualResult, Progress, ProgressCa
 from manylabel_core.solvers.workers import Workers
 
 QUIET = 1e-3
-"""A point whose share of the gap is below this many times the mean share is left out of the next pass."""
+"""A point whose share of the gap is below this many times the mean share is omitted from the next pass."""
 RESOLUTION = 1e-6
 """A gap per variable, relative to mean c, that single precision resolves: scores near 1 are rounded to about 1e-7."""
 HALF = 0.5
-"""Labels solved to this part of the gap that is asked for leave the rest to pairs that are not active yet."""
+"""Labels solved to this part of the gap that is requested leave the rest to pairs that are not active yet."""
 CHECKED = frozenset(2**power for power in range(3, 31))
-"""Passes after which rounding is looked at, though the gap is not small: it may be why."""
+"""Passes after which rounding is examined, though the gap is not small: it may be why."""
 ALONE = 256
 """Maximum number of active points that form one block, for any solver: the block is solved within the cache."""
 
@@ -31,7 +31,7 @@ AnySide = TypeVar("AnySide", bound=Side)
 
 
 def precisions(dtype: DTypeLike) -> list[np.dtype[Any]]:
-    """Return those to work in one after the other: single-precision data is only read, so that much precision is
+    """Return those to use in turn: single-precision data is only read, so that much precision is
     enough.
     """
     return [np.dtype(kind) for kind in ((np.float32, np.float64) if dtype == np.float32 else (np.float64,))]
@@ -46,7 +46,7 @@ class Loop(Generic[AnySide]):
         Makes sides that work in some precision, from a B of shape (n_samples, n_labels) that may become theirs.
         They share the points, not the labels, and do not depend on each other.
     dtypes : list of dtype
-        Precisions. The next one is turned to when the gap that is asked for is below what the last one resolves.
+        Precisions. The next one is turned to when the gap that is requested is below what the last one resolves.
     start : ndarray of shape (n_samples, n_labels), float64
         B.
     control : Control
@@ -82,7 +82,7 @@ class Loop(Generic[AnySide]):
         self._rng = np.random.default_rng(control.seed)
 
     def run(self) -> None:
-        """Go on until the gap is small, the caller stops it, or the passes are used up."""
+        """Iterate until the gap is small, the caller stops it, or the passes are used up."""
         for iteration in range(self.control.max_iter + 1):
             last = iteration == self.control.max_iter
             active = self._account(iteration, last)
@@ -100,7 +100,7 @@ class Loop(Generic[AnySide]):
         return joined([side.B for side in self.sides])
 
     def result(self, bias: NDArray[np.float64], **model: NDArray[np.float64] | None) -> DualResult:
-        """Return what has been reached, with the biases and the model (`F` or `Z`) of the sides, which are used up."""
+        """Return the result with the biases and the model (`F` or `Z`) of the sides, which are consumed."""
         alpha = self.variables()
         return DualResult(
             alpha=np.abs(alpha, out=alpha),
@@ -139,14 +139,14 @@ class Loop(Generic[AnySide]):
         return bool(self.primal - self.dual <= self.control.tol * max(abs(self.primal), TINY))
 
     def _is_fine(self) -> bool:
-        """Return whether the gap that is asked for is too small for single precision."""
+        """Return whether the gap that is requested is too small for single precision."""
         n_variables = sum(side.B.size for side in self.sides)
         return bool(self.control.tol * abs(self.primal) < RESOLUTION * self.sides[0].task.mean_c * n_variables)
 
     def _is_rounded(self, now: bool) -> bool:
-        """Return whether rounding of the data is much of the gap that is asked for; it is part of the one reported.
+        """Return whether the rounding of the data is a large part of the requested gap; the reported gap includes it.
 
-        It is looked at now, or where it may be the end.
+        It is examined now, or where it may be the end.
         """
         if not (now or self._is_small()):
             return False

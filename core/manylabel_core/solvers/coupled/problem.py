@@ -1,4 +1,4 @@
-"""The label-coupled dual, Eqs. (24) and (25) of docs/mathematics.md, and the checks of what it is made of.
+"""The label-coupled dual, Eqs. (24) and (25) of docs/mathematics.md, and the validation of its inputs.
 
     max_a  sum a - 1/2 sum_lk S_lk b_l' K b_k      0 <= a_il <= c_i     [+ sum_i b_il = 0 for each label l]
 
@@ -65,7 +65,7 @@ class Task(NamedTuple):
 
     @property
     def mean_c(self) -> float:
-        """Return the mean of c; one c for all is returned to the bit."""
+        """Return the mean of c; exact for one c."""
         return self.largest_c * float((self.c / self.largest_c).mean())
 
     def times_coupling(self, M: NDArray[Any]) -> NDArray[Any]:

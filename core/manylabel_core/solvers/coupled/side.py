@@ -1,4 +1,4 @@
-"""A set of labels that S couples among themselves and to no others, as the solvers' loop sees it."""
+"""Set of labels coupled by S only among themselves, for the loop of the solvers."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class Side(ABC):
 
     @abstractmethod
     def refresh(self) -> bool:
-        """Recompute the model from B; return False if that would change too little."""
+        """Recompute the model from B; return False if the change would be negligible."""
 
     def rounding(self) -> float:
-        """Return how much the gap may be off at most, from rounding of what was given in double precision."""
+        """Return the maximum error of the gap by rounding of double precision data."""
         return 0.0
 
     def evaluate(self, shares: NDArray[np.float64]) -> tuple[float, float, int]:
-        """Write each point's share of the gap; give the gap, the dual objective and the number of open variables.
+        """Write each point's share of the gap; return the gap, the dual objective and the number of open variables.
 
         With the equality the gap is that at the best biases, but there one side of every pair can be without a share:
         the shares, and what is open, are those at the biases between the most violating pairs.

@@ -1,4 +1,4 @@
-"""Compiled work on one label of the SVM+ dual: its objectives, and coordinate descent on what is not at its bound.
+"""Compiled functions for one label of the SVM+ dual: objectives, and coordinate descent on active variables.
 
 The privileged features of a kind k with the labels P_k, of those that the mask lists, are +1 in P_k and -1 elsewhere,
 so their products need the labels of P_k only. With `E_k` the sum of e over the kind, `h_l = sum_k E_k [l in P_k]`,
@@ -62,7 +62,7 @@ def excess(task, alpha, beta):  # type: ignore[no-untyped-def]
 
 @compiled
 def privileged_sums(task, label, alpha, beta, listed, sums):  # type: ignore[no-untyped-def]
-    """Write the number of privileged labels in each kind, (n_kinds,), and h with A and H behind it, (n_labels + 2,)."""
+    """Write the number of privileged labels in each kind, (n_kinds,), and h followed by A and H, (n_labels + 2,)."""
     E, _ = excess(task, alpha, beta)
     sums[:] = 0.0
     mask = task.mask[label]
@@ -140,7 +140,6 @@ def lost(task, weights, margins, v, slacks):  # type: ignore[no-untyped-def]
     """Return `gamma/2 |v|^2 + C sum slack + rho/2 sum zeta^2` (hinge: `rho sum zeta`), after v has been made feasible.
 
     The weight of the constant, which raises all slacks, is increased. Margins are `y (z.x + b)`. Slacks are updated.
-    Weights of examples are empty where all are 1, here and below.
     """
     slacks_of(task, v, slacks)
     least = -slacks.min()
@@ -155,8 +154,7 @@ def lost(task, weights, margins, v, slacks):  # type: ignore[no-untyped-def]
         missing = 0.0
         for i in range(len(margins)):
             zeta = max(0.0, 1.0 - margins[i] - slacks[task.kinds[i]])
-            cost = 0.5 * zeta * zeta if task.ridge > 0.0 else zeta
-            missing += cost if len(weights) == 0 else weights[i] * cost
+            missing += weights[i] * (0.5 * zeta * zeta if task.ridge > 0.0 else zeta)
         total += task.rho * missing
     return total
 
@@ -169,7 +167,7 @@ def evaluate(  # type: ignore[no-untyped-def]
     slacks, margins = np.empty(len(beta)), f * task.Y[label]
     slacks_of(task, v, slacks)
     n_pairs, n_kinds = list_active(task, weights, margins, alpha, beta, slacks, pairs, kinds)
-    squared = np.sum(alpha * alpha) if len(weights) == 0 else np.sum(alpha * alpha / weights)
+    squared = np.sum(alpha * alpha / weights)
     linear = alpha.sum() - 0.5 * (task.gamma * np.sum(v * v) + task.ridge * squared)
     idle = not (v.any() or known.any())
     best, chosen = lost(task, weights, margins, known, slacks), known
@@ -188,16 +186,14 @@ def evaluate(  # type: ignore[no-untyped-def]
 
 @compiled
 def list_active(task, weights, margins, alpha, beta, slacks, pairs, kinds):  # type: ignore[no-untyped-def]
-    """Write which variables are not at their bound for good, points and kinds; give their numbers.
+    """Write the active variables, points and kinds; return their numbers.
 
     Where beta is not 0, a can move without e.
     """
     n_pairs, n_kinds = 0, 0
-    ridge, upper, even = task.ridge, task.upper, len(weights) == 0
     for i in range(len(margins)):
         k = task.kinds[i]
-        if not even:
-            ridge, upper = task.ridge / weights[i], task.upper * weights[i]
+        ridge, upper = task.ridge / weights[i], task.upper * weights[i]
         t = 1.0 - margins[i] - ridge * alpha[i] - (slacks[k] if beta[k] == 0.0 else 0.0)
         if (alpha[i] == 0.0 and t <= -SLACK) or (alpha[i] == upper and t >= SLACK):
             continue
@@ -223,14 +219,12 @@ def visit(X, squares, task, weights, label, pairs, kinds, alpha, beta, s, z, swe
     _products(task, mask, listed, length, r, near)
     quiet = QUIET * goal / (task.C * task.sizes.sum())  # raising all slacks by this amount costs that share of the goal
     b, total, first = intercept(task, label, alpha), gained, 0.0
-    ridge, upper, even = task.ridge, task.upper, len(weights) == 0
     for sweep in range(sweeps):
         gain, g_r = 0.0, _slack(task, mask, listed, length, r, sums)
         shuffle(pairs, state)
         for i in pairs:
             k, y = task.kinds[i], task.Y[label, i]
-            if not even:
-                ridge, upper = task.ridge / weights[i], task.upper * weights[i]
+            ridge, upper = task.ridge / weights[i], task.upper * weights[i]
             t = 1.0 - y * (score(X, i, z) + b) - ridge * alpha[i]
             g = _slack(task, mask, listed, length, k, sums)
             bends = s * squares[i] + task.intercept + ridge, length / task.gamma, near[k] / task.gamma
@@ -289,14 +283,12 @@ def _visit_idle(  # type: ignore[no-untyped-def]
     if not excess(task, alpha, beta)[1]:
         return 0.0, False
     b, total, first = intercept(task, label, alpha), 0.0, 0.0
-    ridge, upper, even = task.ridge, task.upper, len(weights) == 0
     for sweep in range(sweeps):
         gain = 0.0
         shuffle(pairs, state)
         for i in pairs:
             k, y = task.kinds[i], task.Y[label, i]
-            if not even:
-                ridge, upper = task.ridge / weights[i], task.upper * weights[i]
+            ridge, upper = task.ridge / weights[i], task.upper * weights[i]
             t = 1.0 - y * (score(X, i, z) + b) - ridge * alpha[i]
             bend = s * squares[i] + task.intercept + ridge
             move = _alone(t, bend, alpha[i], upper)
@@ -331,7 +323,7 @@ def _shift(task, mask, listed, k, shift, change, beta, sums):  # type: ignore[no
 
 @compiled
 def _gain(t, g, g_r, bends, move, shift, back):  # type: ignore[no-untyped-def]
-    """Return what a step adds to the dual objective."""
+    """Return the gain of a step in the dual objective."""
     curvature, bend, cross = bends
     flat = move * t - shift * g - back * g_r
     return flat - 0.5 * (curvature * move * move + bend * (shift * shift + back * back)) - cross * shift * back
@@ -339,7 +331,7 @@ def _gain(t, g, g_r, bends, move, shift, back):  # type: ignore[no-untyped-def]
 
 @compiled
 def _step(t, g, g_r, bends, a, upper, beta, beta_r, apart):  # type: ignore[no-untyped-def]
-    """Return the best change of one a, of the e of its kind, and of the e of a kind r that has room.
+    """Return the best change of one a, of the e of its kind, and of the e of a kind r with slack.
 
     Maximises `_gain` where 0 <= a + move <= upper, beta + shift - move >= 0 and beta_r + back >= 0. `back` is the best
     one for the shift, which leaves a problem of two variables; if r has not that much room, it stays.
@@ -377,7 +369,7 @@ def _both(t, g, curvature, bend, a, upper, beta):  # type: ignore[no-untyped-def
 
 @compiled
 def _alone(t, curvature, a, upper):  # type: ignore[no-untyped-def]
-    """Return the best change of one a that has no part in e."""
+    """Return the best change of one a outside e."""
     if curvature > 0.0:
         return min(max(t / curvature, -a), upper - a)
     return upper - a if t > 0.0 else -a

@@ -1,4 +1,4 @@
-"""The SVM+ dual with two slacks, for linear models of many labels that know more of their training examples.
+"""The SVM+ dual with two slacks, for linear models of many labels with privileged information.
 
 It is Eqs. (32) and (33) of docs/mathematics.md.
 
@@ -42,7 +42,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.rows import NO_WEIGHTS
 from manylabel_core.solvers.inputs import Control, as_matrix, check_signs, make_control
 from manylabel_core.solvers.privileged._visits import lost
 from manylabel_core.solvers.privileged.sides import GROUP, HALF, Coupled, Independent, PrivilegedSide
@@ -147,9 +146,8 @@ class Privileged:
         mask = ~np.eye(n_labels, dtype=bool) if mask is None else np.ascontiguousarray(mask, dtype=bool)
         if mask.shape != (n_labels, n_labels) or mask.diagonal().any():
             raise ValueError(f"mask must have the shape {(n_labels, n_labels)} and False on its diagonal")
-        self.weights = NO_WEIGHTS if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
-        right = self.weights.shape == (len(signs),) and np.isfinite(self.weights).all() and self.weights.min() > 0
-        if weights is not None and not right:
+        self.weights = np.ones(len(signs)) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+        if not (self.weights.shape == (len(signs),) and np.isfinite(self.weights).all() and self.weights.min() > 0):
             raise ValueError("weights must be finite and above 0, one for each row of Y")
         self.kinds: Kinds = kinds_of(signs, self.weights)
         by_label = np.ascontiguousarray(signs.T)
@@ -157,8 +155,8 @@ class Privileged:
         self.task = Task(by_label, *self.kinds, mask, *prices)
 
     def losses(self, F: Any, known: Matrix) -> NDArray[np.float64]:
-        """Return what w~ and the slacks cost each label at scores F, (n_labels,); w~ that miss a constraint are lifted
-        in place.
+        """Return the cost of w~ and the slacks of each label at scores F, (n_labels,); infeasible w~ are lifted in
+        place.
 
         Parameters
         ----------
@@ -211,8 +209,8 @@ def solve_privileged_dual(
         Variables of an earlier result, which are copied and made feasible for this problem.
     weights : ndarray of shape (n_labels, n_features), float64, optional
         Z of that result; with W its D, (rank, n_features). They follow from `start`, but for the rounding of the steps
-        that led there: with them, and the number of passes `done`, a solver that was stopped goes on bit for bit as if
-        it had not been.
+        that led there: with them, and the number of passes `done`, a stopped solver continues bit for bit as if it had
+        not been stopped.
     done : int
     tol : float
         Relative duality gap, (primal - dual) / |primal|, at which to stop.

@@ -16,7 +16,7 @@ from manylabel_core.solvers.privileged.task import Task, Variables, intercepts_o
 from manylabel_core.solvers.workers import Workers
 
 HALF = 0.5
-"""A label with less than this part of an equal share of the gap that is asked for is left alone."""
+"""A label with less than this part of an equal share of the gap that is requested is left alone."""
 GROUP = 32
 """Labels whose scores are computed at once."""
 SWEEPS, COUPLED_SWEEPS = 20, 3
@@ -40,7 +40,7 @@ class PrivilegedSide(ABC):
     X : ndarray or CSR array of shape (n_samples, n_features), float64
     task : Task
     weights : ndarray of shape (n_samples,), float64
-        How often the loss of each example counts; empty where all count once.
+        How often the loss of each example counts.
     at : Variables
         The start; updated.
     threads : Workers
@@ -82,14 +82,14 @@ class PrivilegedSide(ABC):
 
     @abstractmethod
     def evaluate(self, goal: float, again: bool) -> tuple[float, float]:
-        """Return the primal and the dual objective; labels whose gap was below the goal already may be left out.
+        """Return the primal and the dual objective; labels with a gap below the goal can be skipped.
 
         `again` says that a stopped run had reached this point: another look would average the primal weights again.
         """
 
     @abstractmethod
     def sweep(self, goal: float, seed: int) -> None:
-        """Visit the labels; those whose gap is below the goal are left out."""
+        """Visit the labels whose gap is above the goal."""
 
     def _evaluate(self, labels: NDArray[np.int64], Z: Matrix, again: bool) -> None:
         """Evaluate some labels at their weights Z."""
@@ -126,7 +126,7 @@ class PrivilegedSide(ABC):
 
 
 class Independent(PrivilegedSide):
-    """These labels have S = I: each is a problem of its own."""
+    """These labels have S = I: each is a separate problem."""
 
     def __init__(self, X: Any, task: Task, weights: Matrix, at: Variables, threads: Workers, Z: Matrix | None) -> None:
         super().__init__(X, task, weights, at, threads)

@@ -1,4 +1,4 @@
-"""The SVM+ dual, as compiled code sees it, is a task over kinds of examples."""
+"""Representation of the SVM+ dual for compiled code: a task over kinds of examples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.rows import NO_WEIGHTS
 from manylabel_core.solvers.privileged._visits import intercept
 
 
@@ -68,7 +67,7 @@ class Kinds(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """The variables are a feasible point of the dual, and the privileged weights of one of the primal.
+    """Variables: a feasible point of the dual, and the privileged weights of a primal point.
 
     Attributes
     ----------
@@ -87,7 +86,7 @@ class Variables(NamedTuple):
         return Variables(*(part.copy() for part in self))
 
 
-def kinds_of(Y: NDArray[np.int8], weights: NDArray[np.float64] = NO_WEIGHTS) -> Kinds:
+def kinds_of(Y: NDArray[np.int8], weights: NDArray[np.float64]) -> Kinds:
     """Return the kinds of examples with signs Y of shape (n_samples, n_labels), in the order in which they first
     appear; their sizes are sums of weights.
     """
@@ -100,9 +99,7 @@ def kinds_of(Y: NDArray[np.int8], weights: NDArray[np.float64] = NO_WEIGHTS) -> 
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sets.sum(axis=1))])
     indices = np.nonzero(sets)[1].astype(np.int32)
     ranked = rank[kinds.ravel()].astype(np.int32)
-    return Kinds(
-        ranked, np.asarray(np.bincount(ranked, weights if len(weights) else None), dtype=np.float64), indptr, indices
-    )
+    return Kinds(ranked, np.bincount(ranked, weights).astype(np.float64), indptr, indices)
 
 
 def intercepts_of(task: Task, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -122,11 +119,11 @@ def zero(task: Task) -> Variables:
 
 def moved_to(task: Task, weights: NDArray[np.float64], at: Variables) -> Variables:
     """Return a copy of variables that is feasible for a task of the same shape with another C or rho, or other
-    examples or weights (none where all are 1).
+    examples or weights.
 
     Its w~ may still miss constraints.
     """
-    alpha = np.clip(at.alpha, 0.0, task.upper * weights if len(weights) else task.upper)
+    alpha = np.clip(at.alpha, 0.0, task.upper * weights)
     beta = np.maximum(at.beta, 0.0)
     if task.upper <= task.C:  # the solver requires e = 0
         beta = np.tile(task.C * task.sizes, (len(alpha), 1))

@@ -1,6 +1,6 @@
 """Endpoints: one file for each resource.
 
-- `learning`: predict, update and predict-update; `labels`: the truth of kept predictions; `stream`: line by line
+- `learning`: predict, update and predict-update; `labels`: the truth of stored predictions; `stream`: line by line
 - `models`: create (also from a snapshot), list, show, delete; `model_labels`: its labels one by one;
   `promise`: its precision
 - `events`: what happens to a model, as it happens

@@ -3,14 +3,13 @@
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import Query
 from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
-from manylabel_service.api.web.parameters import Parameters, up_to, wrong
+from manylabel_service.api.web.parameters import Parameters, from_query, up_to, wrong
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import Router, json_answer
 from manylabel_service.audit.files import CURSOR, Keep, read_cursor
@@ -29,7 +28,7 @@ def _read_time(value: object) -> object:
         time = datetime.fromisoformat(value)
         return rfc3339(int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000))
     except (ValueError, OverflowError):
-        raise ValueError("must be a time, as 2026-11-23T12:00:00Z") from None
+        raise ValueError("must be a time, such as 2026-11-23T12:00:00Z") from None
 
 
 _Cursor = Annotated[str, Field(pattern=CURSOR)]
@@ -55,15 +54,15 @@ class Audited(Parameters):
 @router.endpoint(
     "GET /v1/audit", "List calls of the audit log", "admin", schemas.AuditPage, ["audit_not_kept"], stored=False
 )
-async def read_audit(request: Request, context: ContextOf, query: Annotated[Audited, Query()]) -> Response:
+async def read_audit(request: Request, context: ContextOf, query: Annotated[Audited, from_query(Audited)]) -> Response:
     """Lists calls from the audit file of this server, newest first, or with `after` later calls, oldest first. Other
     servers have their own files. A response reads only a part of a large file, so it can have fewer calls than
     requested although there are more."""
     audit = context.audit
     if audit is None or (files := audit.files) is None:
-        raise Problem("audit_not_kept", "this server keeps no audit that can be read; its operator can set audit_file")
+        raise Problem("audit_not_kept", "this server has no audit file to read; its operator can set audit_file")
     if query.before is not None and query.after is not None:
-        raise wrong("before", "must not be given together with after")
+        raise wrong("before", "cannot be combined with after")
     keep = _wanted(query, request.scope["access"])
     if query.after is not None:
         page = await audit.read_on(files, read_cursor(query.after), keep, query.limit)

@@ -5,7 +5,6 @@ import re
 from contextlib import ExitStack
 from typing import Annotated, Any
 
-from fastapi import Query
 from pydantic import BeforeValidator, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +15,7 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.uploads import DETAILS, FILE, LABELS, MULTIPART, PLAIN, receive
 from manylabel_service.api.web.access import AccessOf
-from manylabel_service.api.web.parameters import Flag, Parameters, one_of, wrong
+from manylabel_service.api.web.parameters import Flag, Parameters, from_query, one_of, wrong
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import Router, content, json_answer, listed
 from manylabel_service.api.web.validation import words
@@ -76,7 +75,7 @@ class Upload(Parameters):
         """Return the label columns: a number, or names from a line of CSV. Raises a Problem."""
         if self.label_columns is None or _COUNT.fullmatch(self.label_columns):
             return None if self.label_columns is None else int(self.label_columns)
-        return _names("label_columns", self.label_columns, "a number of columns, or names with commas between them")
+        return _names("label_columns", self.label_columns, "a number of columns, or names separated by commas")
 
     def options(self) -> dict[str, Any]:
         """Return the options of the reader of the format. Raises a Problem for an option that the format lacks."""
@@ -92,12 +91,12 @@ class Upload(Parameters):
     def _parts(self, columns: int | list[str] | None) -> dict[str, Any]:
         """Return the kinds of the columns of a table, or of the fields of records. Raises a Problem."""
         if columns is not None and self.tags is not None:
-            raise wrong("label_columns", "goes without tags")
+            raise wrong("label_columns", "cannot be combined with tags")
         if columns is None and self.tags is None:
             if self.format != "ndjson":
                 raise wrong("label_columns", f"is missing: {self.format} needs it, or tags")
             if self.separator is not None:
-                raise wrong("separator", "is for a field that has labels, which label_columns names")
+                raise wrong("separator", "needs label_columns, which names the field with labels")
             if self.weight is not None:
                 raise wrong(
                     "weight", "is only for records with label_columns; items with x and y have their weight in weight"
@@ -110,7 +109,7 @@ class Upload(Parameters):
             "label_columns": abs(columns) if isinstance(columns, int) else columns,
             "tags": self.tags,
             "separator": self.separator,
-            "ignore": self.ignore and _names("ignore", self.ignore, "names with commas between them"),
+            "ignore": self.ignore and _names("ignore", self.ignore, "names separated by commas"),
             "text": None if self.text is None else _text(self.text),
             "weight": self.weight,
         }
@@ -121,7 +120,7 @@ def _text(text: str) -> dict[str, Any]:
     try:
         if text.lstrip().startswith("{"):
             return text_to_dict(Text.model_validate_json(text))
-        names = _names("text", text, "names with commas between them, or an object")
+        names = _names("text", text, "names separated by commas, or an object")
         return text_to_dict(Text(fields=names))
     except ValidationError as error:
         first = error.errors()[0]
@@ -183,7 +182,7 @@ def _body() -> dict[str, Any]:
     openapi_extra=_body(),
 )
 async def upload_dataset(
-    request: Request, context: ContextOf, access: AccessOf, query: Annotated[Upload, Query()]
+    request: Request, context: ContextOf, access: AccessOf, query: Annotated[Upload, from_query(Upload)]
 ) -> Response:
     """Uploads a file as the body, which can be gzipped except for npz, or as multipart form data with the parts `file`,
     `labels` (for arff, a Mulan XML file) and `label_details` (a JSON object with titles, descriptions and URIs of
@@ -213,7 +212,7 @@ async def list_datasets(context: ContextOf, access: AccessOf) -> Response:
 
 
 @router.endpoint("GET /v1/datasets/{name}", "Show a dataset", "read", schemas.Dataset)
-async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, Query()]) -> Response:
+async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, from_query(Details)]) -> Response:
     """Shows a dataset."""
     context.registry.require_ready()
     record = await context.datasets.get(name)

@@ -3,7 +3,6 @@
 from typing import Annotated, get_args
 
 import pydantic_core
-from fastapi import Query
 from fastapi.sse import format_sse_event
 from pydantic import Field
 from starlette.requests import Request
@@ -12,7 +11,7 @@ from starlette.responses import Response
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_position
-from manylabel_service.api.web.parameters import Parameters
+from manylabel_service.api.web.parameters import Parameters, from_query
 from manylabel_service.api.web.routes import Router, content
 from manylabel_service.api.web.streaming import EventStream, last_event_id, resumable
 from manylabel_service.hosting.events import Event, Kind
@@ -55,7 +54,7 @@ class WhichEvents(Parameters):
     openapi_extra=resumable(POSITION),
 )
 async def watch_model(
-    request: Request, context: ContextOf, name: str, query: Annotated[WhichEvents, Query()]
+    request: Request, context: ContextOf, name: str, query: Annotated[WhichEvents, from_query(WhichEvents)]
 ) -> Response:
     """Sends an `update` for each update, preceded by a `drift` for each detector that fired in it and a `label` for
     each new label. Other events are `rollback`, `promoted` (a trained model serves another version), `not_promoted` (a

@@ -32,10 +32,10 @@ router = Router("models", errors=["model_not_found", "model_is_trained"])
     status=202,
 )
 async def forget(request: Request, context: ContextOf, name: str) -> Response:
-    """Removes examples from the history and the log of the model, and what they taught from the model: afterwards its
-    state is that of a model which never saw them. The entries stay in the log, without these examples, so positions
-    stay valid, and a request that is sent again teaches nothing. The model serves meanwhile. Answers with a receipt
-    that is running; the header Location has its address."""
+    """Removes examples from the history, the log and the model: afterwards its state is that of a model which never
+    saw them. The entries stay in the log, without these examples, so positions stay valid, and a repeated request
+    teaches nothing. The model continues to serve. Returns a receipt that is running; the header Location has its
+    address."""
     replica = online(await context.registry.get(name))
     replica.check_leads()
     wanted, _ = await read_model(request, context.settings.max_body_bytes, schemas.ForgetRequest)
@@ -71,8 +71,8 @@ async def list_receipts(context: ContextOf, name: str) -> Response:
     ["receipt_not_found"],
 )
 async def read_receipt(context: ContextOf, name: str, id: str) -> Response:
-    """Reads the receipt of a request to forget examples. If the server that works on it ends, another takes it over:
-    the receipt is done if the new state was in place already, and failed if not. Then nothing has changed."""
+    """Returns the receipt of a request to forget examples. If the server that runs the request ends, another one ends
+    it: the receipt is done if the new state was already active, else failed, and nothing has changed."""
     online(await context.registry.get(name))
     return json_answer(_document(name, await context.registry.forgetter.receipt(name, id)))
 
@@ -85,8 +85,8 @@ async def read_receipt(context: ContextOf, name: str, id: str) -> Response:
     ["model_follows", "limit_exceeded", *HISTORY],
 )
 async def verify(context: ContextOf, name: str) -> Response:
-    """Replays the history of the model from its earliest state to the present one, and compares each state that is
-    stored on the way, bit for bit."""
+    """Replays the history of the model from its earliest state to the present one, and compares each stored state
+    with the replayed one, bit for bit."""
     replica = online(await context.registry.get(name))
     replica.check_leads()
     async with context.examining:

@@ -1,8 +1,7 @@
-"""GET /v1/models/{name}/log: what a model has been sent, entry by entry."""
+"""GET /v1/models/{name}/log: the entries of the log of a model."""
 
 from typing import Annotated
 
-from fastapi import Query
 from pydantic import AfterValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +11,7 @@ from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_moment
 from manylabel_service.api.translation.log_lines import lines_of
 from manylabel_service.api.translation.model_access import HISTORY, online
-from manylabel_service.api.web.parameters import Parameters, up_to
+from manylabel_service.api.web.parameters import Parameters, from_query, up_to
 from manylabel_service.api.web.routes import Router, content
 from manylabel_service.audit.call import note
 
@@ -61,11 +60,11 @@ class WhichEntries(Parameters):
     response_class=Response,
 )
 async def read_log(
-    request: Request, context: ContextOf, name: str, query: Annotated[WhichEntries, Query()]
+    request: Request, context: ContextOf, name: str, query: Annotated[WhichEntries, from_query(WhichEntries)]
 ) -> Response:
-    """Sends the entries of the model's log that its history has: all that was sent to the model, and when. An update
-    that the model refused at its place in the log is among them. A response may end before `limit`, with some megabytes
-    of entries. To go on, send the position of the last line as `from`; a response without lines is the end."""
+    """Returns the entries of the model's log in its history: what was sent to the model, and when, including updates
+    that the model rejected at their position. A response can end before `limit`, after some megabytes of entries. To
+    continue, send the position of the last line as `from`; a response without lines is the end."""
     replica = online(await context.registry.get(name))
     after = None if query.after is None else read_moment(query.after)
     to = None if query.to is None else read_moment(query.to)

@@ -4,7 +4,6 @@ import re
 from typing import Annotated, Any
 
 import pydantic_core
-from fastapi import Query
 from fastapi.sse import format_sse_event
 from pydantic import BeforeValidator, Field
 from starlette.requests import Request
@@ -18,7 +17,7 @@ from manylabel_service.api.translation.job_specs import to_spec
 from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.bodies import REPLAYED, idempotency_key
 from manylabel_service.api.web.large_json import read_json
-from manylabel_service.api.web.parameters import Parameters, one_of
+from manylabel_service.api.web.parameters import Parameters, from_query, one_of
 from manylabel_service.api.web.routes import Router, content, json_answer, listed
 from manylabel_service.api.web.streaming import EventStream, last_event_id, resumable
 from manylabel_service.audit.call import note
@@ -82,7 +81,7 @@ async def submit_job(request: Request, context: ContextOf, access: AccessOf) -> 
 
 
 @router.endpoint("GET /v1/jobs", "List jobs", "read", schemas.JobList)
-async def list_jobs(context: ContextOf, access: AccessOf, query: Annotated[Listing, Query()]) -> Response:
+async def list_jobs(context: ContextOf, access: AccessOf, query: Annotated[Listing, from_query(Listing)]) -> Response:
     """Lists the jobs of models that the caller may see, newest first. Only the latest finished jobs are stored."""
     jobs = await context.jobs.list(query.state, query.limit, access.may_see)
     return json_answer(listed("jobs", jobs, context.jobs.damaged if access.sees_all else ()))

@@ -82,9 +82,7 @@ async def change_key(request: Request, context: ContextOf, access: AccessOf, key
     "DELETE /v1/keys/{key_id}",
     "Revoke a key",
     "admin",
-    answers={
-        202: {"description": "Revoked on this server; the store has not taken it yet", "model": schemas.KeyStatus}
-    },
+    answers={202: {"description": "Revoked on this server, but not stored yet", "model": schemas.KeyStatus}},
     status=204,
 )
 async def revoke_key(context: ContextOf, access: AccessOf, key_id: str) -> Response:

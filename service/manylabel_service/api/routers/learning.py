@@ -15,7 +15,7 @@ from manylabel_service import ulid as prediction_ids
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.translation.batches import Items, take_count, take_flag, take_selection, to_items
-from manylabel_service.api.translation.from_json import read_position, to_example, to_features, to_inputs
+from manylabel_service.api.translation.from_json import max_fields_of, read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online, trained
 from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
 from manylabel_service.api.web.access import access_of
@@ -101,8 +101,8 @@ async def predict(request: Request, name: str) -> Response:
     started = time.perf_counter()
     learns = isinstance(hosted, Replica)
     convert: Callable[..., Any] = to_features if learns else to_inputs
-    limits = {"max_features": settings.max_features, "max_fields": settings.limits.max_record_fields}
-    convert = partial(convert, **limits, records=records_of)
+    max_fields = max_fields_of(raw, settings.limits.max_record_fields)
+    convert = partial(convert, max_features=settings.max_features, max_fields=max_fields, records=records_of)
     async with request.app.state.turns.turn(raw):
         document = await read_value(raw)
         probabilities, k = take_flag(document, "probabilities"), take_count(document, "explain", MAX_EXPLAIN)
@@ -216,7 +216,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
         max_features=settings.max_features,
         records=replica.records,
         alone=alone,
-        max_fields=settings.limits.max_record_fields,
+        max_fields=max_fields_of(raw, settings.limits.max_record_fields),
     )
     async with request.app.state.turns.turn(raw, deadline):
         document = await read_value(raw)

@@ -4,7 +4,6 @@ import re
 from collections.abc import Awaitable
 from typing import Annotated, Any
 
-from fastapi import Query
 from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +15,7 @@ from manylabel_service.api.translation.model_access import MEASURED, WhichVersio
 from manylabel_service.api.translation.to_json import receipt_answer
 from manylabel_service.api.web.bodies import idempotency_key
 from manylabel_service.api.web.large_json import read_large_json, read_model
-from manylabel_service.api.web.parameters import Flag, one_of, up_to
+from manylabel_service.api.web.parameters import Flag, from_query, one_of, up_to
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, json_answer
 from manylabel_service.api.web.validation import Path, check_known, validated
@@ -52,7 +51,7 @@ class Listing(WhichVersion):
 @router.endpoint(
     "GET /v1/models/{name}/labels", "List the labels of a model", "read", schemas.LabelList, MEASURED, named=False
 )
-async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, Query()]) -> Response:
+async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, from_query(Listing)]) -> Response:
     """Lists labels with their frequency, prequential metrics and thresholds. For a trained model, the metrics are those
     of the predictions of one version."""
     found = await measured(context, name, query.version)
@@ -96,7 +95,7 @@ async def rename_label(request: Request, context: ContextOf, name: str) -> Respo
 )
 async def merge_label(request: Request, context: ContextOf, name: str) -> Response:
     """Retires a label, and lets its names, old ones included, stand for another label from this point of the log on.
-    The other label keeps what it has learnt, and takes over nothing from the merged one."""
+    The other label retains what it has learnt, and takes over nothing from the merged one."""
     return await _relabel(request, context, name, schemas.MergeRequest)
 
 

@@ -6,7 +6,6 @@ from functools import partial
 from mmap import MAP_PRIVATE, mmap
 from typing import IO, Annotated, Any, Literal
 
-from fastapi import Query
 from pydantic import BaseModel, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,7 +20,7 @@ from manylabel_service.api.translation.uploads import receive_file
 from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.bodies import BYTES
 from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
-from manylabel_service.api.web.parameters import Parameters, wrong
+from manylabel_service.api.web.parameters import Parameters, from_query, wrong
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, body, json_answer, listed
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
@@ -55,8 +54,8 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
 )
 async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
     """Creates an online model: empty, initialised from a version of a trained one, or a fork, which begins with the
-    state of another model at a position or time. A follower learns from the log of another model, with a spec of its
-    own, and takes no updates. The header Location has its address."""
+    state of another model at a position or time. A follower learns from the log of another model, with its own spec,
+    and accepts no updates. The header Location has its address."""
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
     check_all_known({**document, "parents": None} if names_of_clients else document, ())
@@ -125,10 +124,10 @@ async def _begin(
 
 
 async def _forked(context: Context, name: str, source: schemas.ForkSource, document: Any) -> HostedModel:
-    """Create a model that begins as another one was; it knows nothing of the requests to that one."""
+    """Create a model from the state of another one, without its requests."""
     for field in document:
         if field not in ("name", "fork"):
-            raise invalid((field,), "must be left out: a fork has what the other model has")
+            raise invalid((field,), "must be omitted: a fork takes it from the other model")
     try:
         at = None if source.at is None else read_moment(source.at)
     except ValueError as error:
@@ -145,7 +144,7 @@ async def _followed(
     """Create a model that learns from the log of another."""
     for field in ("init_from", "fork", "groups", "parents", "promise"):
         if getattr(wanted, field):
-            raise invalid((field,), "must be left out: a follower has what the other model has")
+            raise invalid((field,), "must be omitted: a follower takes it from the other model")
     if wanted.details:
         raise invalid(("labels",), "must be names without details: a follower has those of the other model")
     if source.model == spec.name:
@@ -168,11 +167,20 @@ async def _followed(
     return json_answer(context.registry.described(replica), 201, [(b"location", location)])
 
 
+class WhichModels(Parameters):
+    """Parameters of the list of models."""
+
+    leader: str | None = None
+    """Name of a model: the list has this model and its followers only."""
+
+
 @router.endpoint("GET /v1/models", "List models", "read", schemas.ModelList)
-async def list_models(context: ContextOf, access: AccessOf) -> Response:
+async def list_models(
+    context: ContextOf, access: AccessOf, query: Annotated[WhichModels, from_query(WhichModels)]
+) -> Response:
     """Lists the models that the caller may see, by name. A model that is not in this server's memory has only the
     fields of its spec."""
-    return json_answer(listed("models", *await context.registry.list(access.may_see)))
+    return json_answer(listed("models", *await context.registry.list(access.may_see, query.leader)))
 
 
 @router.endpoint("GET /v1/models/{name}", "Show a model", "read", schemas.ModelStatus | schemas.TrainedStatus)
@@ -190,7 +198,7 @@ class WhatToDelete(Parameters):
 
 @router.endpoint("DELETE /v1/models/{name}", "Delete a model", "admin", errors=["model_has_followers"], status=204)
 async def delete_model(
-    context: ContextOf, access: AccessOf, name: str, query: Annotated[WhatToDelete, Query()]
+    context: ContextOf, access: AccessOf, name: str, query: Annotated[WhatToDelete, from_query(WhatToDelete)]
 ) -> Response:
     """Deletes a model with its log and snapshots, or its versions. The name can be used again. A model with followers
     is deleted only together with them."""
@@ -201,9 +209,11 @@ async def delete_model(
 
 
 @router.endpoint("GET /v1/models/{name}/metrics", "Show metrics", "read", schemas.Metrics, MEASURED)
-async def show_metrics(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
-    """Returns prequential metrics: every example is predicted before it is learnt. Those of a trained model are of the
-    predictions of one version, by their delayed labels."""
+async def show_metrics(
+    context: ContextOf, name: str, query: Annotated[WhichVersion, from_query(WhichVersion)]
+) -> Response:
+    """Returns prequential metrics: every example is predicted before it is learnt. For a trained model, they rate the
+    predictions of one version by their delayed labels."""
     found = await measured(context, name, query.version)
     return json_answer({**found.state.measures(), **found.place})
 
@@ -225,7 +235,9 @@ class WhichHistory(WhichVersion):
     schemas.MetricsHistory,
     ["label_not_found", *MEASURED],
 )
-async def show_metrics_history(context: ContextOf, name: str, query: Annotated[WhichHistory, Query()]) -> Response:
+async def show_metrics_history(
+    context: ContextOf, name: str, query: Annotated[WhichHistory, from_query(WhichHistory)]
+) -> Response:
     """Returns the metrics of the call without `/history` by the number of examples learnt, in columns: at fewer than
     256 equally spaced points, and now. The points are part of the state: they are identical on every replica, and a
     rollback restores those of its snapshot."""
@@ -247,7 +259,9 @@ class WhichReliability(Parameters):
     schemas.Reliability,
     ["label_not_found", "model_is_trained"],
 )
-async def show_reliability(context: ContextOf, name: str, query: Annotated[WhichReliability, Query()]) -> Response:
+async def show_reliability(
+    context: ContextOf, name: str, query: Annotated[WhichReliability, from_query(WhichReliability)]
+) -> Response:
     """Returns the reliability diagram: the share of true labels among those predicted with about the same probability.
     Each example is predicted before it is learnt, and counts with every label whose truth is known. Delayed labels
     count with the probabilities just before the example was learnt. The counts are part of the state: they are
@@ -315,12 +329,12 @@ def _check_name(name: str) -> None:
 
 
 def _model(file: IO[bytes], size_bytes: int, settings: Settings) -> OnlineModel:
-    """Return what a snapshot in a file has learnt; the memory of its bytes is the system's, which may take it back."""
+    """Return the model of a snapshot file, whose bytes are memory-mapped."""
     data = mmap(file.fileno(), size_bytes, flags=MAP_PRIVATE) if size_bytes else b""
     try:
         model = OnlineModel.from_bytes(memoryview(data), partial(check_arrays, settings=settings), requests=False)
     except DamagedState as error:
-        raise invalid((), f"must be a snapshot as it was downloaded: {error}") from error
+        raise invalid((), f"must be an unchanged downloaded snapshot: {error}") from error
     if model.answers is not None:
         raise invalid((), "must be a snapshot of a model that learns online")
     return model

@@ -29,8 +29,8 @@ _EXAMPLE = {"precision": 0.95, "settled": 0.9, "missed": 0.02, "audit_rate": 0.0
 )
 async def set_promise(request: Request, context: ContextOf, name: str) -> Response:
     """From this point of the log on, on every server, predictions say which labels may be applied unseen (`auto`), and
-    whether the example needs review. Another promise than before begins a new account of errors; `null` ends the
-    promise. The model keeps what it has learnt."""
+    whether the example needs review. A different promise begins a new account of errors; `null` ends the promise. The
+    model retains what it has learnt."""
     replica = online(await context.registry.get(name))
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency_key(request, "promise", raw)

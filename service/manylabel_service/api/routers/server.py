@@ -54,7 +54,7 @@ _TOTALS = {
 
 @router.endpoint("GET /livez", "Is the process alive?", None, schemas.Alive, stored=False)
 async def is_live() -> Response:
-    """Responds 200 as soon as the process responds at all."""
+    """Responds 200 as soon as the process serves requests."""
     return json_answer({"live": True})
 
 
@@ -67,7 +67,7 @@ async def is_live() -> Response:
     stored=False,
 )
 async def is_ready(context: ContextOf, access: AccessOf) -> Response:
-    """Responds 503 while the server starts or stops, and while another release has to serve what this one cannot
+    """Responds 503 while the server starts or stops, and while another release must serve what this one cannot
     (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It responds 503 too if the store had keys
     and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in `failed` and
     does not block the others. Without the store, predictions continue, and updates respond with 503. A caller without
@@ -176,10 +176,10 @@ class _Gauges:
             **_GAUGES,
             **_TOTALS,
             "score": "Prequential measures.",
-            "baseline_score": "Prequential measures of predicting the labels frequent so far.",
-            "jobs": "Jobs that are remembered.",
-            "key_age_seconds": "Since a key was made, by its id; of keys that are not revoked.",
-            "key_expires_seconds": "Until a key expires, negative once it has; of those that expire.",
+            "baseline_score": "Prequential measures of a predictor of the most frequent labels so far.",
+            "jobs": "Jobs in the store.",
+            "key_age_seconds": "Seconds since a key was created, by its id; without revoked keys.",
+            "key_expires_seconds": "Seconds until a key expires, negative afterwards; without keys that never expire.",
         }
         self._families = {name: GaugeMetricFamily(f"manylabel_{name}", text) for name, text in texts.items()}
 

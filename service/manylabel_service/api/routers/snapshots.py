@@ -120,7 +120,7 @@ def _target_of(wanted: schemas.RollbackRequest) -> str | int:
     """Return the position, the name of a snapshot, or the time."""
     given = [field for field in ("position", "name", "time") if getattr(wanted, field) is not None]
     if len(given) > 1:
-        raise invalid((given[1],), f"must be left out where there is a {given[0]}")
+        raise invalid((given[1],), f"must be omitted next to a {given[0]}")
     if wanted.name is not None:
         return wanted.name
     if wanted.time is not None:
@@ -129,7 +129,7 @@ def _target_of(wanted: schemas.RollbackRequest) -> str | int:
                 return at
         except ValueError:
             pass
-        raise invalid(("time",), "must be a time with an offset, as 2026-11-27T10:03:00Z")
+        raise invalid(("time",), "must be a time with an offset, such as 2026-11-27T10:03:00Z")
     try:
         return read_position(wanted.position or "")
     except ValueError:

@@ -50,7 +50,7 @@ class Streaming(Parameters):
     ["model_follows", "unsupported_media_type", "invalid_request"],
     answers={
         200: {
-            "description": "A line for each line; with `answers=errors` for each refused line, then a summary",
+            "description": "A line for each line; with `answers=errors` for each rejected line, then a summary",
             **content(
                 schemas.LineLearnt,
                 schemas.LineReplayed,
@@ -71,7 +71,7 @@ class Streaming(Parameters):
             ),
         },
         "parameters": [
-            described_key("Names the stream: lines that come again under it are not learnt again."),
+            described_key("Name of the stream: lines that were learnt under it are not learnt again."),
             *described(Streaming),
         ],
     },
@@ -90,7 +90,7 @@ async def stream(request: Request, name: str) -> Response:
         raise wrong("probabilities", NoProbabilities().detail)
     errors_only = wanted.answers == "errors"
     if wanted.probabilities and errors_only:
-        raise wrong("probabilities", "must be false with answers=errors, which answers no predictions")
+        raise wrong("probabilities", "must be false with answers=errors, which computes no predictions")
     learner = LineLearner(context, replica, key, request.scope, wanted.probabilities, errors_only, wanted.stop)
     return _StreamAnswer(context, learner, replica.records, wanted.first, errors_only, request.app.state.turns)
 
@@ -99,7 +99,7 @@ class _StreamAnswer(Response):
     """Response that reads lines, learns them, and writes a line for each.
 
     A line is read while those before it are being learnt, but no more than a few blocks are ever held: while the
-    client does not read its answers, nothing is learnt, and then nothing is read.
+    client does not read its responses, nothing is learnt, and then nothing is read.
     """
 
     def __init__(

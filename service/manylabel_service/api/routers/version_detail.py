@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import pydantic_core
-from fastapi import Query
 from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.model_access import WhichVersion, trained
+from manylabel_service.api.web.parameters import from_query
 from manylabel_service.api.web.routes import JSONAnswer, Router
 from manylabel_service.trained.detail import Detail, LabelCorrelation, read_detail
 
@@ -24,7 +24,9 @@ router = Router("versions", errors=["model_not_found", "model_is_online"])
     schemas.ModelDetail,
     ["version_not_found", "no_version_served", "version_damaged"],
 )
-async def show_detail(context: ContextOf, name: str, query: Annotated[WhichVersion, Query()]) -> Response:
+async def show_detail(
+    context: ContextOf, name: str, query: Annotated[WhichVersion, from_query(WhichVersion)]
+) -> Response:
     """Shows scores and correlations of labels, weights of views, and the course of the training."""
     async with context.examining:
         detail = await _detail(context, name, query.version)

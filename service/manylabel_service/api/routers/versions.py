@@ -87,7 +87,7 @@ async def _promote_follower(
     access.require((ADMIN,), follower.name)
     access.require_names(follower.follow.model)
     if wanted != schemas.PromoteRequest():
-        raise invalid(("version",), "must be left out: a follower has no versions")
+        raise invalid(("version",), "must be omitted: a follower has no versions")
     key = idempotency_key(request, "promote", raw)
     done, replayed = await context.registry.promote(follower.name, key, access.key_id)
     note(request.scope, position=done.position)

@@ -58,7 +58,7 @@ async def list_webhooks(context: ContextOf, access: AccessOf) -> Response:
 
 @router.endpoint("GET /v1/webhooks/{id}", "Show a webhook", "admin", schemas.WebhookDetail)
 async def show_webhook(context: ContextOf, access: AccessOf, id: str) -> Response:
-    """Shows the webhook with its latest 50 delivery attempts; never the secret, and not what was sent."""
+    """Shows the webhook with its latest 50 delivery attempts, without the secret and the bodies sent."""
     webhook = await _found(context, access, id)
     state = await context.webhooks.state(webhook)
     deliveries = [_delivery(each) for each in reversed(state.deliveries)]
@@ -78,15 +78,15 @@ async def delete_webhook(context: ContextOf, access: AccessOf, id: str) -> Respo
 
 @router.endpoint("POST /v1/webhooks/{id}/test", "Send a test event", "admin", schemas.WebhookDelivery)
 async def test_webhook(context: ContextOf, access: AccessOf, id: str) -> Response:
-    """Sends an event of type `test` once, at once, and responds with the result, which is 200 even if the delivery
-    failed: see `error`. It waits for no other event, and the delivery log does not have it."""
+    """Sends an event of type `test` once, immediately, and returns the result; the status is 200 even if the delivery
+    failed: see `error`. The event bypasses the queue and the delivery log."""
     webhook = await _found(context, access, id)
     return json_answer(_delivery(await context.webhooks.test(webhook)))
 
 
 @router.endpoint("POST /v1/webhooks/{id}/enable", "Enable a disabled webhook", "admin", schemas.WebhookStatus)
 async def enable_webhook(context: ContextOf, access: AccessOf, id: str) -> Response:
-    """Events that were queued meanwhile are sent, the oldest first. An active webhook stays as it is."""
+    """Queued events are sent, oldest first. An active webhook does not change."""
     await _found(context, access, id)
     webhook = await context.webhooks.enable(id)
     return json_answer(_to_dict(webhook, await context.webhooks.state(webhook)))

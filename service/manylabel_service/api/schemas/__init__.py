@@ -1,4 +1,4 @@
-"""The JSON of requests and answers, by resource; all models can be had from here.
+"""JSON of requests and responses, by resource; this package exports all models.
 
 Requests are validated by these models; answers are written without them, for speed, and the tests hold the
 answers against the models.

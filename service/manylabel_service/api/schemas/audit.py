@@ -35,6 +35,6 @@ class AuditPage(ResponseModel):
 
     calls: list[AuditedCall]
     before: str | None
-    """Value of the parameter `before` for older calls; null if there are none."""
+    """Value of the parameter `before` for older calls; null if missing."""
     after: str
     """Value of the parameter `after` for later calls."""

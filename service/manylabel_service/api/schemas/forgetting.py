@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from manylabel_service.api.schemas.base import ResponseModel
+from manylabel_service.documented import Documented
 from manylabel_service.hosting.examples import MAX_REF_BYTES
 from manylabel_service.storage import POSITION
 
@@ -15,10 +16,10 @@ _Ref = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_REF_BYTES)
 _Position = Annotated[str, Field(strict=True, max_length=64, json_schema_extra={"pattern": POSITION})]
 
 
-class ForgetRequest(BaseModel):
+class ForgetRequest(Documented):
     """Request to forget examples: either those with a reference, or those of some entries of the log."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
     refs: Annotated[list[_Ref], Field(min_length=1, max_length=MAX_SELECTED, fail_fast=True)] | None = None
     """References (`ref`) of the examples."""
@@ -34,7 +35,7 @@ class ForgetReceipt(ResponseModel):
     model: str
     """Name of the model."""
     status: Literal["running", "done", "failed"]
-    """Whether it is under way, done, or failed; then nothing has changed."""
+    """Whether it is in progress, done, or failed; then nothing has changed."""
     created: str
     """When it was requested: RFC 3339, UTC."""
     ended: str | None
@@ -67,7 +68,7 @@ class ForgetReceipt(ResponseModel):
     replay_version: int | None
     """Replay version by which both were computed."""
     kept: list[str]
-    """Copies that are not deleted, and have to be looked at: forks, datasets, versions, downloads."""
+    """Copies that are not deleted, and must be looked at: forks, datasets, versions, downloads."""
     beyond_reach: list[str]
     """Copies that the server cannot delete."""
     archive: Literal["pending", "purged"] | None
@@ -85,7 +86,7 @@ class ForgetReceipts(ResponseModel):
 
 
 class Verification(ResponseModel):
-    """Comparison of stored states with what the history gives."""
+    """Comparison of stored states with the replayed history."""
 
     equal: bool
     """Whether all are equal, bit for bit."""

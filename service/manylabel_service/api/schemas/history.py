@@ -18,14 +18,14 @@ class LoggedExample(ResponseModel):
 
 
 class LoggedStream(ResponseModel):
-    """Place of the examples of an update in a stream: its key, and the number of the line of each."""
+    """Position of the examples of an update in a stream: the key of the stream, and the line number of each example."""
 
     key: str
     lines: list[int]
 
 
 class HistoryEntry(At):
-    """An entry of the log of a model; which fields there are follows from its kind."""
+    """Entry of the log of a model; its kind determines the fields."""
 
     time: str
     """When it was appended, by the clock of the store: RFC 3339, UTC."""

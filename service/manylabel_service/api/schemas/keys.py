@@ -39,7 +39,7 @@ def _read_time(value: object) -> datetime | None:
     except ValueError:
         at = None
     if at is None or at.tzinfo is None:
-        raise ValueError("must be a time as 2027-01-31T12:00:00Z, with an offset or Z, or null")
+        raise ValueError("must be a time such as 2027-01-31T12:00:00Z, with an offset or Z, or null")
     return at
 
 

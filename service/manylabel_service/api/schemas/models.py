@@ -2,74 +2,32 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, create_model
 
+from manylabel_core.metrics.measures import MEASURES, STREAMED, WITH_HISTORY
 from manylabel_service.api.schemas.base import At, ResponseModel
 from manylabel_service.api.schemas.learning import Learning
 from manylabel_service.online.spec.limits import ModelLimits
 from manylabel_service.online.spec.text import Text
 from manylabel_service.storage import Durability
 
-
-class BaselineMeasures(ResponseModel):
-    """Metrics of a predictor that ignores the features: for each example it predicts the labels frequent in the
-    examples before. All are null without examples."""
-
-    precision: float | None
-    """Mean over examples of the share of predicted labels that are relevant."""
-    recall: float | None
-    """Mean over examples of the share of relevant labels that are predicted."""
-    f1: float | None
-    """Harmonic mean of `precision` and `recall`."""
-    micro_f1: float | None
-    """Micro-averaged F1, over all decisions."""
-    macro_f1: float | None
-    """Macro-averaged F1, the mean over labels."""
-    hamming_loss: float | None
-    """Share of decisions that are wrong (Hamming loss)."""
-    one_error: float | None
-    """Share of examples whose highest scored label is wrong."""
-    ranking_loss: float | None
-    """Share of pairs of a relevant and an irrelevant label in the wrong order; ties are wrong."""
-    subset_accuracy: float | None
-    """Share of examples with every decision right."""
-    precision_at_1: float | None
-    """P@1 is the mean over examples of the share of the best label that were relevant."""
-    precision_at_5: float | None
-    """P@5 is the mean over examples of the share of the 5 best labels that were relevant."""
-    precision_at_10: float | None
-    """P@10 is the mean over examples of the share of the 10 best labels that were relevant."""
-    precision_at_100: float | None
-    """P@100 is the mean over examples of the share of the 100 best labels that were relevant."""
-    f1_at_1: float | None
-    """F1@1 is the mean over examples of the F1 of predicting the best label."""
-    f1_at_5: float | None
-    """F1@5 is the mean over examples of the F1 of predicting the 5 best labels."""
-    f1_at_10: float | None
-    """F1@10 is the mean over examples of the F1 of predicting the 10 best labels."""
-    f1_at_100: float | None
-    """F1@100 is the mean over examples of the F1 of predicting the 100 best labels."""
-    ndcg_at_1: float | None
-    """NDCG@1 is the mean normalised discounted cumulative gain of the best label, over the
-    examples with a relevant one."""
-    ndcg_at_5: float | None
-    """NDCG@5 is the mean normalised discounted cumulative gain of the 5 best labels, over the
-    examples with a relevant one."""
-    ndcg_at_10: float | None
-    """NDCG@10 is the mean normalised discounted cumulative gain of the 10 best labels, over the
-    examples with a relevant one."""
-    ndcg_at_100: float | None
-    """NDCG@100 is the mean normalised discounted cumulative gain of the 100 best labels, over the
-    examples with a relevant one."""
+_Measured = create_model(
+    "BaselineMeasures",
+    __base__=ResponseModel,
+    __module__=__name__,
+    __doc__="""Metrics of a predictor that ignores the features: for each example it predicts the most frequent labels
+    of earlier examples. All are null without examples.""",
+    **{name: (float | None, Field(description=MEASURES[name].text)) for name in STREAMED},  # type: ignore[call-overload]
+)
 
 
-class Measures(BaselineMeasures):
+class Measures(_Measured):  # type: ignore[misc, valid-type]
     """Prequential metrics: each example is predicted before it is learnt; delayed labels count for the prediction that
     was served. All are null without examples."""
 
     examples: int
     """Number of examples covered."""
-    baseline: BaselineMeasures
+    baseline: _Measured  # type: ignore[valid-type]
     """Metrics of predicting the most frequent labels so far for the same examples."""
 
 
@@ -152,7 +110,7 @@ class GateOfPromise(ResponseModel):
 
 
 class NumbersOfPromise(ResponseModel):
-    """Numbers of what was applied and settled, by true labels; shares are null where there is nothing to divide by."""
+    """Counts of applied labels and settled examples, by true labels; shares are null if undefined."""
 
     applied: int
     """Number of labels applied unseen of which the truth is known."""
@@ -188,14 +146,14 @@ class LabelOfPromise(ResponseModel):
 
 
 class RecallAtPrecision(ResponseModel):
-    """The recall that could be had at a precision."""
+    """Recall at a precision."""
 
     precision: float
     recall: float
 
 
 class AccountOfPromise(PromiseOfModel):
-    """The account of a promise of precision. Only true labels told by people count."""
+    """Account of a promise of precision. Only true labels from people count."""
 
     gate: GateOfPromise
     """State of labels that may be applied unseen."""
@@ -214,7 +172,7 @@ class AccountOfPromise(PromiseOfModel):
 
 
 class MetricsOfSource(ResponseModel):
-    """Agreement of predictions with the labels of a source other than people; null where nothing can be divided."""
+    """Agreement of predictions with the labels of a source other than people; null if undefined."""
 
     examples: int
     """Number of examples with labels of this source."""
@@ -228,13 +186,16 @@ class MetricsOfSource(ResponseModel):
     """F1 of both."""
 
 
-class Metrics(BothMeasures, At):
-    """Prequential metrics of a model at one position."""
-
+class _Counted(At):
     updates: int
     """Number of examples that the model has learnt in total; for a trained model, of labelled predictions."""
     version: int | None = None
     """Version of a trained model whose predictions are measured; absent for other models."""
+
+
+class Metrics(BothMeasures, _Counted):
+    """Prequential metrics of a model at one position."""
+
     by_source: dict[Literal["machine", "rule"], MetricsOfSource] | None = None
     """Agreement with labels that are not from people, by their source; present if there were any. All other metrics
     count labels of people only."""
@@ -246,26 +207,21 @@ _Column = list[float | None]
 """Value at each point; null if undefined."""
 
 
-class BaselineColumns(ResponseModel):
-    """Past metrics of the baseline, one column each; null without examples."""
-
-    precision: _Column
-    recall: _Column
-    f1: _Column
-    micro_f1: _Column
-    macro_f1: _Column
-    hamming_loss: _Column
-    one_error: _Column
-    ranking_loss: _Column
-    subset_accuracy: _Column
+_PastMeasured = create_model(
+    "BaselineColumns",
+    __base__=ResponseModel,
+    __module__=__name__,
+    __doc__="Past metrics of the baseline, one column each; null without examples.",
+    **dict.fromkeys(WITH_HISTORY, (_Column, ...)),  # type: ignore[call-overload]
+)
 
 
-class MeasureColumns(BaselineColumns):
+class MeasureColumns(_PastMeasured):  # type: ignore[misc, valid-type]
     """Past metrics, one column each; null without examples."""
 
     examples: list[int]
     """Number of examples covered at each point."""
-    baseline: BaselineColumns
+    baseline: _PastMeasured  # type: ignore[valid-type]
     """Metrics of predicting the most frequent labels so far for the same examples."""
 
 
@@ -304,13 +260,9 @@ class PastAlarms(ResponseModel):
     """Label of the detector; null for the detector over all labels."""
 
 
-class MetricsHistory(At):
+class MetricsHistory(_Counted):
     """History of the prequential metrics of a model, in columns."""
 
-    updates: int
-    """Number of examples that the model has learnt in total; for a trained model, of labelled predictions."""
-    version: int | None = None
-    """Version of a trained model whose predictions are measured; absent for other models."""
     stride: int
     """Number of examples between two points; there can be fewer before the last one. It doubles as the stream grows."""
     examples: list[int]
@@ -402,16 +354,12 @@ class ListedLabel(ResponseModel):
     """Address of the label; null for none."""
 
 
-class LabelList(At):
+class LabelList(_Counted):
     """Some labels of a model."""
 
     labels: list[ListedLabel]
     total: int
     """Number of labels of the model."""
-    updates: int
-    """Number of examples that the model has learnt; for a trained model, of labelled predictions."""
-    version: int | None = None
-    """Version of a trained model whose predictions are measured; absent for other models."""
 
 
 class Ignored(ResponseModel):
@@ -469,7 +417,7 @@ class ModelStatus(At, _Spec):
     """Status of an online model."""
 
     follow: FollowOfModel | None = None
-    """The log of another model that this one learns from; absent for a model with a log of its own."""
+    """The log of another model that this one learns from; absent for a model with a separate log."""
 
     updates: int
     """Number of examples that the model has learnt."""
@@ -496,11 +444,11 @@ class ModelStatus(At, _Spec):
 
 
 class StoredModel(_Spec):
-    """Online model that is not in the memory of this server; the next request loads it. A new follower is described so
+    """Online model that is not in the memory of this server; the next request loads it. A new follower has this form
     while it catches up."""
 
     follow: FollowOfModel | None = None
-    """The log of another model that this one learns from; absent for a model with a log of its own."""
+    """The log of another model that this one learns from; absent for a model with a separate log."""
     loaded: Literal[False]
 
 
@@ -623,7 +571,7 @@ class ReplicaDescription(ResponseModel):
     models: dict[str, str]
     """Positions of the models in memory; at most 1,000."""
     withheld: dict[str, str]
-    """Models that the process must not serve, each with the error code; another release has to serve them."""
+    """Models that the process must not serve, each with the error code; another release must serve them."""
 
 
 class Replicas(ResponseModel):

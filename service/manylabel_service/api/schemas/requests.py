@@ -170,7 +170,7 @@ class _Explaining(_Predicting):
     only: Patterns | None = None
     """Labels to include: names, or prefixes of names that end in `*`."""
     except_: Patterns | None = Field(default=None, alias="except")
-    """Labels to leave out: names, or prefixes of names that end in `*`."""
+    """Labels to omit: names, or prefixes of names that end in `*`."""
     explain: Annotated[int, Field(strict=True, ge=0, le=MAX_EXPLAIN)] = 0
     """Number of features to list for and against each predicted label, those with the largest contributions; 0 lists
     none. Linear models only."""
@@ -307,41 +307,33 @@ def _check_bytes(name: str) -> str:
     return name
 
 
-class RetireRequest(_Request):
+class _OfLabel(_Request):
+    label: Name
+    """Label of the model."""
+
+
+class RetireRequest(_OfLabel):
     """Request to retire a label: it is no longer learnt or predicted."""
 
-    label: Name
-    """Label of the model."""
 
-
-class PauseRequest(_Request):
+class PauseRequest(_OfLabel):
     """Request to pause a label: it is not learnt or predicted until it is resumed."""
 
-    label: Name
-    """Label of the model."""
 
-
-class ResumeRequest(_Request):
+class ResumeRequest(_OfLabel):
     """Request to resume a paused label, with what was learnt before the pause."""
 
-    label: Name
-    """Label of the model."""
 
-
-class RenameRequest(_Request):
+class RenameRequest(_OfLabel):
     """Request to rename a label; everything learnt about it stays."""
 
-    label: Name
-    """Label of the model."""
     to: Annotated[Name, AfterValidator(_check_bytes)]
     """New name, which no label of the model has."""
 
 
-class MergeRequest(_Request):
+class MergeRequest(_OfLabel):
     """Request to merge a label into another: it is retired, and its name stands for the other label."""
 
-    label: Name
-    """Label of the model."""
     into: Name
     """Other label of the model."""
 
@@ -460,7 +452,7 @@ class SnapshotRequest(_Request):
     @classmethod
     def _no_position(cls, name: str | None) -> str | None:
         if name is not None and re.match(POSITION, name):
-            raise ValueError("must have a letter, a dot or an underscore: this is how positions are written")
+            raise ValueError("must have a letter, a dot or an underscore; otherwise it is a position")
         return name
 
 
@@ -555,7 +547,7 @@ class ModelRequest(ModelSpec):
     """Null: the model starts empty. Otherwise it starts with the state of another model, with its algorithm,
     parameters, features and labels; only a name may be set as well."""
     follow: FollowSource | None = None
-    """Null: the model has a log of its own. Otherwise it learns what another model learns, with a spec of its own, and
+    """Null: the model has its own log. Otherwise it learns what another model learns, with its own spec, and
     takes no updates."""
     groups: _Groups = Field(default_factory=list)
     """Groups of labels that exclude each other."""

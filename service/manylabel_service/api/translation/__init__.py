@@ -1,1 +1,1 @@
-"""Translation between JSON and the values that models, jobs and datasets take."""
+"""Translation between JSON and the values that models, jobs and datasets accept."""

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Items(NamedTuple, Generic[T]):
-    """Converted items; `batch` tells whether they came, and must be returned, as a list."""
+    """Converted items; `batch` is true if they were sent, and are returned, as a list."""
 
     values: list[T]
     batch: bool
@@ -34,8 +34,8 @@ class Items(NamedTuple, Generic[T]):
 async def to_items(
     document: Any, convert: Callable[[Any, Path], T], described: type[Batch], max_examples: int
 ) -> Items[T]:
-    """Return the items of a body. `convert` gets each with its path in the body; `described` is what a batch may have.
-    Raises a Problem."""
+    """Return the items of a body, each converted with its path; `described` has the fields of a batch. Raises a
+    Problem."""
     if not (isinstance(document, dict) and "examples" in document):
         return Items([convert(document, ())], batch=False)
     check_known(document, ())
@@ -54,9 +54,12 @@ def take_flag(document: Any, name: str) -> bool:
     return flag
 
 
+_SELECTING = frozenset({"top", "only", "except"})
+
+
 def take_selection(document: Any, max_scores: int) -> Selection:
-    """Take `top`, `only` and `except` out of a body; raises a Problem invalid_request."""
-    if not isinstance(document, dict):
+    """Pop `top`, `only` and `except` from a body; raises a Problem invalid_request."""
+    if not (isinstance(document, dict) and _SELECTING & document.keys()):
         return Selection(max_scores)
     top = document.pop("top", None)
     if top is not None and (type(top) is not int or not 1 <= top <= MAX_TOP):

@@ -1,4 +1,4 @@
-"""Items of a request as the examples that models take."""
+"""Conversion of items of a request to examples."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -46,7 +46,7 @@ def read_position(value: str) -> str:
             return value
     except ValueError:
         pass
-    raise ValueError("must be a position that an answer of this model had")
+    raise ValueError("must be a position from a response of this model")
 
 
 def read_moment(value: str) -> str | int:
@@ -57,11 +57,11 @@ def read_moment(value: str) -> str | int:
         at = datetime.fromisoformat(value)
         if at.tzinfo is not None and len(value) <= MAX_TIME_CHARACTERS:
             return unix_ms(at)
-    raise ValueError("must be a position of the model's log, or a time with an offset, as 2026-11-27T10:03:00Z")
+    raise ValueError("must be a position of the model's log, or a time with an offset, such as 2026-11-27T10:03:00Z")
 
 
 def to_features(
-    item: Any, at: Path, max_features: int, records: RecordEncoder, max_fields: int = MAX_FIELDS
+    item: Any, at: Path, max_features: int, records: RecordEncoder, max_fields: int | None = MAX_FIELDS
 ) -> Features:
     """Return the features of an item to predict at the path `at` of the body.
 
@@ -70,7 +70,7 @@ def to_features(
     max_features : int
         Maximum number of columns.
     max_fields : int
-        Maximum number of numbers of the item, of its labels, and of its views together.
+        Maximum number of numbers of the item, of its labels, and of its views together; None if they cannot be more.
     """
     check_fields(item, at, max_fields)
     kind = PredictItem if at else PredictRequest
@@ -80,7 +80,7 @@ def to_features(
 
 
 def to_inputs(
-    item: Any, at: Path, max_features: int, records: RecordEncoder | None, max_fields: int = MAX_FIELDS
+    item: Any, at: Path, max_features: int, records: RecordEncoder | None, max_fields: int | None = MAX_FIELDS
 ) -> Inputs:
     """Return the inputs of an item to predict by a trained model, which may have views; raises as `to_features`.
 
@@ -115,9 +115,9 @@ def to_example(
     max_features: int,
     records: RecordEncoder,
     alone: type[UpdateItem] = UpdateItem,
-    max_fields: int = MAX_FIELDS,
+    max_fields: int | None = MAX_FIELDS,
 ) -> Example:
-    """Return an item to learn, with its labels; raises as `to_features`. One that is no part of a batch is `alone`."""
+    """Return an item to learn, with its labels; raises as `to_features`. `alone` is the kind outside of a batch."""
     check_fields(item, at, max_fields)
     kind = UpdateItem if at else alone
     if _has_record(item):
@@ -129,13 +129,19 @@ def to_example(
     return Example(_features(valid.x, (*at, "x"), max_features), y, valid.weight, valid.source, valid.ref)
 
 
-def check_fields(item: Any, at: Path, max_fields: int) -> None:
+def max_fields_of(body: bytes, most: int) -> int | None:
+    """Return the maximum number of fields of an item in a body of JSON; None if the body is too small to have more."""
+    return None if len(body) <= most else most
+
+
+def check_fields(item: Any, at: Path, max_fields: int | None) -> None:
     """Refuse an item with too many fields, numbers or labels, before it is validated; raises a Problem."""
     if not isinstance(item, dict):
         return
     check_known(item, at)
-    for name in ("x", "y", "views"):
-        check_count(item.get(name), (*at, name), max_fields)
+    if max_fields is not None:
+        for name in ("x", "y", "views"):
+            check_count(item.get(name), (*at, name), max_fields)
 
 
 def check_count(value: Any, at: Path, max_fields: int) -> None:
@@ -216,7 +222,7 @@ def _sparse(x: SparseFeatures, at: Path, max_features: int) -> Features:
 
 
 def _lacks_some(values: NDArray[np.float32]) -> bool:
-    """Return whether some value is NaN, sooner than by looking at each: no other value makes their square NaN."""
+    """Return whether a value is NaN; a dot product detects it faster than a loop."""
     square = values.dot(values)
     return bool(square != square)
 

@@ -1,4 +1,4 @@
-"""The body of a request as a job that can be queued."""
+"""Conversion of the body of a request to a job."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -42,7 +42,7 @@ _RANGE = ("low", "high", "log")
 
 
 def _described(document: Any) -> dict[Path, type[BaseModel]]:
-    """Return what each object of a job may have, by its path."""
+    """Return the known fields of each object of a job, by path."""
     given = document if isinstance(document, dict) else {}
     name, data, search = given.get("trainer"), given.get("data"), given.get("search")
     described: dict[Path, type[BaseModel]] = {(): JobSpec, ("holdout",): Rows}

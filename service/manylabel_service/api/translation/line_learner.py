@@ -1,4 +1,4 @@
-"""Lines of a stream learnt block by block: what each is answered."""
+"""Learning of the lines of a stream in blocks, and the response to each line."""
 
 import itertools
 import time
@@ -75,7 +75,7 @@ class LineLearner:
     replica : the model.
     key : names the stream, so that a line that comes again is not learnt again.
     scope : of the request.
-    probabilities : whether the answers have them.
+    probabilities : whether the responses have them.
     errors_only : whether only refused lines are answered, and the rest counted.
     stop : whether the first refused line ends the stream.
 
@@ -105,12 +105,12 @@ class LineLearner:
         self._n_listed = 0
         self.summary = Summary()
         self._n_refused = 0
-        """Lines up to the last answer, after the last good one."""
+        """Lines up to the last response, after the last good one."""
 
     async def answers(self, lines: list[Line]) -> AsyncIterator[bytes]:
         """Learn a block, and answer its lines in order, in portions. Raises StreamFailed."""
         if self._n_refused >= MAX_REFUSED:
-            detail = f"{self._n_refused:,} lines in a row were refused: correct them, then continue from this line"
+            detail = f"{self._n_refused:,} consecutive lines were rejected: correct them, then continue from this line"
             raise StreamFailed(lines[0].number, Problem("too_many_refused", detail))
         access: Access = self._scope["access"]
         try:
@@ -139,7 +139,7 @@ class LineLearner:
         return online(replica)
 
     def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:
-        """Return the response to a line that was not learnt; that of the last line says when to resume."""
+        """Return the response to a rejected line; that of the last line has the line to resume from."""
         answer = {"line": number, "error": problem_document(problem, self._scope)}
         seconds = (problem.headers or {}).get("Retry-After")
         if last and seconds is not None:
@@ -173,8 +173,8 @@ class LineLearner:
             self.summary.position, self.summary.updates = updated.position, updated.updates
 
     def _parts(self, replica: Replica, lines: list[Line], limits: RateLimiter | None) -> Iterator[list[Line]]:
-        """Yield the lines in parts whose answers have a bounded number of scores, one for each label known by then, and
-        which fit the rate limit of the key."""
+        """Yield the lines in parts with a bounded number of scores in the response and within the rate limit of the
+        key."""
         most = len(lines) if limits is None else limits.most_at_once or len(lines)
         good = (line.content for line in lines if isinstance(line.content, Example))
         sizes = itertools.repeat(0) if self._errors_only else iter(replica.answer_sizes(good))
@@ -254,7 +254,7 @@ def _first_refused(lines: list[Line]) -> StreamFailed | None:
 def _good(
     lines: list[Line], updated: UpdateResult, selection: Selection, learns: Callable[[Example], bool]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the answers to the good lines: the first may have been learnt before, under the key of the stream."""
+    """Yield the responses to the good lines: the first may have been learnt before, under the key of the stream."""
     good = [(line.number, line.content) for line in lines if isinstance(line.content, Example)]
     for number, _ in good[: updated.skipped]:
         yield {"line": number, "replayed": True, "position": updated.position}
@@ -270,7 +270,7 @@ def _refusal(error: ServiceError) -> Problem:
 
 
 async def _portions(documents: Iterable[dict[str, Any]]) -> AsyncIterator[bytes]:
-    """Yield the answers to the lines, one a line."""
+    """Yield the responses to the lines, one a line."""
     portion = bytearray()
     async for document in in_slices(documents):
         portion += pydantic_core.to_json(document, inf_nan_mode="null")

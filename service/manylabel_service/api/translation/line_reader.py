@@ -106,7 +106,7 @@ class ReadAhead:
             self.end(None)
 
     def end(self, problem: Problem | None) -> None:
-        """Stop reading. Buffered lines can still be taken."""
+        """Stop reading. Buffered lines remain available."""
         if not self._ended:
             self._ended, self.problem = True, problem
             self._arrived.set()
@@ -127,7 +127,7 @@ class ReadAhead:
             async with asyncio.timeout(self._idle_seconds):
                 message = await self._receive()
         except TimeoutError:
-            raise Problem("stream_idle", f"nothing came for {self._idle_seconds:g} s") from None
+            raise Problem("stream_idle", f"no data arrived for {self._idle_seconds:g} s") from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         more = bool(message.get("more_body", False))

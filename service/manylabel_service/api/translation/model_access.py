@@ -1,4 +1,4 @@
-"""Requests to a model that may be evicted and reloaded in the meantime."""
+"""Requests to a model that may be evicted and reloaded during the request."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,14 +39,14 @@ def trained(hosted: HostedModel) -> TrainedModel:
 
 
 class WhichVersion(Parameters):
-    """Which version of a trained model is shown."""
+    """Parameter for the version of a trained model."""
 
     version: Number | None = None
     """The number of the version; without it the one served is shown."""
 
 
 class Measured(NamedTuple):
-    """A measured model, or version of a trained one, at a position."""
+    """Metrics of a model, or of a version of a trained one, at a position."""
 
     state: OnlineModel | VersionMeasures
     place: dict[str, Any]
@@ -81,7 +81,7 @@ async def measured(context: Context, name: str, number: int | None) -> Measured:
 
 @contextmanager
 def counting_refusals(context: Context, name: str) -> Iterator[None]:
-    """Count the requests to learn that are refused inside; a name that no model has makes no series."""
+    """Count updates rejected in this context; an unknown model name creates no series."""
     try:
         yield
     except ServiceError as error:

@@ -22,6 +22,6 @@ def full_disk() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in DISK_FULL:
-            text = f"the disk of the data directory is full ({error}); make room there"
+            text = f"the disk of the data directory is full ({error}); free space on it"
             raise StorageFull(text) from error
         raise

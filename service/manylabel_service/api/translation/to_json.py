@@ -30,7 +30,7 @@ async def answer(
     selection: Selection,
     ids: Sequence[str] | None = None,
 ) -> bytes:
-    """Return the JSON of an answer with facts, and with predictions if there are any: as one, or as a batch.
+    """Return the JSON of a response with facts, and with predictions if there are any: as one, or as a batch.
 
     `ids`, where predictions are kept, has one for each.
     """
@@ -51,7 +51,7 @@ async def posted(document: Any) -> list[bytes]:
 
 
 async def unlabelled(found: RankedPredictions) -> bytes:
-    """Return the JSON of kept predictions that wait for their labels."""
+    """Return the JSON of stored predictions that wait for their labels."""
     parts = []
     async for one in in_slices(found.predictions):
         prediction = one.prediction
@@ -73,11 +73,11 @@ def check_size(items: Items[Any], scores: int, probabilities: bool, context: Con
 
 
 def check_numbers(examples: int, needed: int, context: Context) -> None:
-    """Refuse a batch whose answer would exceed `max_response_scores`; raises a Problem."""
+    """Reject a batch whose response would exceed `max_response_scores`; raises a Problem."""
     max_scores = context.settings.limits.max_response_scores
     if needed > max_scores:
         fitting = max(1, examples * max_scores // needed)
-        raise Problem("batch_too_large", f"with this number of labels a batch has at most about {fitting:,} examples")
+        raise Problem("batch_too_large", f"with this number of labels a batch can have about {fitting:,} examples")
 
 
 def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def reliability(found: Reliability) -> dict[str, Any]:
 
 
 def _explanation(explanation: LabelExplanation) -> dict[str, Any]:
-    """Return an explanation as a value of JSON: what speaks for the label, against it, its title and the rest."""
+    """Return an explanation as JSON: contributions for and against the label, its title and the rest."""
     parts = [part._asdict() for part in explanation.parts]
     above = [part for part in parts if part["contribution"] > 0]
     below = [part for part in reversed(parts) if part["contribution"] < 0]

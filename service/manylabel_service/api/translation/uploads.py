@@ -1,4 +1,4 @@
-"""Files on their way to the disk: never more of one in memory than a megabyte."""
+"""Uploads written to the disk, with at most a megabyte of each in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
@@ -64,7 +64,7 @@ class Multipart:
         )
 
     def feed(self, data: bytes) -> list[tuple[str, bytes]]:
-        """Take the next bytes of the body, and return what they are of which part. Raises a Problem invalid_request."""
+        """Parse the next bytes of the body, and return the data of each part. Raises a Problem invalid_request."""
         self._found = []
         try:
             self._parser.write(data)
@@ -125,7 +125,7 @@ FILE, LABELS, DETAILS = "file", "labels", "label_details"
 
 @dataclass
 class Part:
-    """A file that grows by large portions; `max_bytes` is its limit."""
+    """File that grows in large chunks up to `max_bytes`."""
 
     file: IO[bytes]
     max_bytes: int
@@ -133,7 +133,7 @@ class Part:
     waiting: bytearray = field(default_factory=bytearray)
 
     async def write(self, data: bytes) -> None:
-        """Take what came; raise a Problem body_too_large, or StorageFull."""
+        """Write received bytes; raises a Problem body_too_large, or StorageFull."""
         self.size += len(data)
         if self.size > self.max_bytes:
             raise too_large(self.max_bytes)
@@ -155,7 +155,7 @@ class Part:
 async def receive(
     request: Request, datasets: DatasetStore, settings: Settings, stack: ExitStack
 ) -> dict[str, IO[bytes]]:
-    """Return the file of an upload, and its labels and their details if they came along, as files that `stack` closes.
+    """Return the file of an upload, with the labels and label details if present, as files that `stack` closes.
     Raises NotReady, a Problem, StorageFull or ClientDisconnect.
 
     Until then they count against the space for uploads in progress. An unfinished upload gives way to other uses.
@@ -184,7 +184,7 @@ async def receive_file(
 ) -> tuple[IO[bytes], int]:
     """Return a body of the given type as a file, which `stack` closes, and its size in bytes.
 
-    Until then it has its room among the uploads under way; what is still coming gives way when others need it.
+    Until then it has its room among the uploads in progress; what is still coming gives way when others need it.
     """
     check_headers(request, media_type, max_bytes)
     upload = stack.enter_context(datasets.uploads.upload())
@@ -207,8 +207,8 @@ async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
             yield
     except TimeoutError:
         if upload.gave_way:
-            raise NotReady("the upload stood still, and others needed its room") from None
-        raise Problem("stream_idle", f"an upload may take {seconds:g} s, and this one was not done") from None
+            raise NotReady("the upload was idle, and other uploads needed its slot") from None
+        raise Problem("stream_idle", f"an upload may take {seconds:g} s, and this one did not end in time") from None
     finally:
         upload.give_way = None
 

@@ -92,7 +92,7 @@ class AccessMiddleware:
 
 
 def _shown(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the key or token that a request sends; None if there is none."""
+    """Return the key or token that a request sends; None if missing."""
     for name, value in headers:
         if name == b"authorization":
             return _authorization(value)

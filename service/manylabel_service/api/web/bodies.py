@@ -116,7 +116,7 @@ def in_time(receive: Receive, seconds: float) -> Receive:
             async with asyncio.timeout(seconds):
                 return await receive()
         except TimeoutError:
-            raise Problem("stream_idle", f"nothing came for {seconds:g} s") from None
+            raise Problem("stream_idle", f"no data arrived for {seconds:g} s") from None
 
     return receive_in_time
 
@@ -136,7 +136,7 @@ def check_headers(request: Request, expected: bytes | None, max_bytes: int | Non
 
 
 def check_coding(value: bytes) -> None:
-    """Reject a coding that is left in the header Content-Encoding; known codings have been decompressed before."""
+    """Reject an unknown coding in the header Content-Encoding; known ones are already decompressed."""
     if value.strip().lower() not in (b"", b"identity"):
         detail = f"the Content-Encoding may be {SUPPORTED}, not {value.decode('latin-1')[:100]!r}"
         raise Problem("unsupported_media_type", detail, headers={"Accept-Encoding": SUPPORTED})

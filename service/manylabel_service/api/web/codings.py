@@ -1,4 +1,4 @@
-"""The content codings gzip and zstd, bit by bit: how bodies are unpacked, and packed."""
+"""Incremental decoding and encoding of the content codings gzip and zstd."""
 
 import zlib
 from collections.abc import Callable, Iterator
@@ -18,13 +18,13 @@ LEVEL = 1
 """Answers are packed quickly rather than small: the next levels take twice as long for a tenth less."""
 
 FREE_FRAMES, BYTES_PER_FRAME = 16, 2**10
-"""Frames that a body may have, and how much each further one has to bring: what is all beginnings costs only time."""
+"""Frames that a body may have, and how much each further one must bring: what is all beginnings costs only time."""
 
 _GZIP_BITS = 16 + zlib.MAX_WBITS
 
 
 class _Frame(Protocol):
-    """A decoder of one frame of zstd, or of one member of gzip."""
+    """Decoder of one zstd frame or gzip member."""
 
     @property
     def eof(self) -> bool: ...
@@ -34,7 +34,7 @@ class _Frame(Protocol):
 
 
 class Compressor(Protocol):
-    """A packer makes one body, portion by portion."""
+    """Incremental compressor of one body."""
 
     def pack(self, data: bytes) -> bytes:
         """Compress the next bytes; return the output so far."""
@@ -176,7 +176,7 @@ class Unpacker:
     def _begin(self) -> _Frame:
         self._n_frames += 1
         if self._n_frames > FREE_FRAMES + self._n_bytes // BYTES_PER_FRAME:
-            raise self.damaged("it is made of many small parts")
+            raise self.damaged("it consists of too many small parts")
         self._frame = self._coding.frame()
         return self._frame
 

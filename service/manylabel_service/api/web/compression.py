@@ -1,4 +1,4 @@
-"""Compressed bodies: requests are decompressed as they arrive, within bounds, and responses compressed if asked for."""
+"""Compressed bodies: requests are decompressed as they arrive, within bounds, and responses compressed on request."""
 
 from collections.abc import Awaitable, Iterable, Iterator
 
@@ -10,7 +10,7 @@ from manylabel_service.api.web.problems import Problem
 from manylabel_service.slices import Pace, in_slices
 
 MIN_BYTES = 2**12
-"""An answer of fewer is not packed: sending it takes less time than packing it."""
+"""A response of fewer is not packed: sending it takes less time than packing it."""
 
 PACKED_TYPES = frozenset(
     {
@@ -18,13 +18,13 @@ PACKED_TYPES = frozenset(
         *(b"text/plain", b"text/html", b"text/css", b"text/javascript"),
     }
 )
-"""Media types that are worth it. Events are not among them: each is short, and has to be read when it happens."""
+"""Media types that are worth it. Events are not among them: each is short, and must be read when it happens."""
 
 
 class CompressedResponse:
-    """One answer is packed if it is large enough, and of a type that is worth it.
+    """Response that is compressed if it is large enough and of a compressible type.
 
-    An answer that comes bit by bit is packed so that each bit can be read when it has come.
+    A streamed response is flushed after each chunk.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class CompressedResponse:
         self._coding: Coding | None = None
         self._packer: Compressor | None = None
         self._start: Message | None = None
-        """The beginning of an answer whose length was known before it was packed."""
+        """The beginning of a response whose length was known before it was packed."""
 
     def send(self, message: Message) -> Awaitable[None]:
         """Send the next message."""
@@ -77,7 +77,7 @@ class CompressedResponse:
 
 
 def _worthwhile(headers: Iterable[tuple[bytes, bytes]]) -> int | None:
-    """Return the length of an answer that is worth packing, None if that is not known yet; 0 if it is not worth it."""
+    """Return the length of a response to compress; None if unknown, 0 if it is not compressed."""
     length, kind = None, b""
     for name, value in headers:
         if name == b"content-length":
@@ -97,7 +97,7 @@ FREE_BYTES = 2**22
 
 
 class DecompressedBody:
-    """The body of one request, unpacked as it is asked for.
+    """Decompressed body of a request, read on demand.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class DecompressedBody:
         self._pace = Pace()
 
     async def receive(self) -> Message:
-        """Return the next portion, or that the client went away; raise a Problem for what is out of bounds."""
+        """Return the next chunk, or the disconnect of the client; raise a Problem for an exceeded limit."""
         while True:
             await self._pace.rest()
             portion = next(self._portions, None)
@@ -153,7 +153,7 @@ class DecompressedBody:
 
 
 class CompressionMiddleware:
-    """Endpoints see bodies as they were before they were packed, and so do those who wait for answers.
+    """Middleware that decompresses request bodies and compresses responses.
 
     A request whose coding is not known is left to the endpoint, which refuses it.
 
@@ -190,7 +190,7 @@ class CompressionMiddleware:
 
 
 def _without_coding(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the headers of a request whose body is unpacked: how long it is will be known at its end."""
+    """Return the headers of a request whose body is decompressed, without its length."""
     known = dict(headers)
     has_body = known.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in known
     kept = [each for each in headers if each[0] not in _OF_PACKED]

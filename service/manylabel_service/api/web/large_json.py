@@ -46,12 +46,12 @@ class ParseQueue:
         self._converting = asyncio.Lock()
 
     def turn(self, raw: bytes, deadline: float = math.inf) -> AbstractAsyncContextManager[None]:
-        """Return what is held while a body is converted; raises a Problem queue_full or server_busy on entering.
+        """Return a context for the parsing of a body; entering it raises a Problem queue_full or server_busy.
 
         Parameters
         ----------
         raw : the body.
-        deadline : seconds of the clock (time.monotonic) by which it has to be its turn.
+        deadline : seconds of the clock (time.monotonic) by which it must be its turn.
         """
         return self._turn(len(raw), deadline) if len(raw) >= LARGE_BYTES else _AT_ONCE
 
@@ -81,7 +81,7 @@ class ParseQueue:
         late = self._clock() + seconds - deadline
         if late > 0:
             after = max(1, round(late))
-            detail = f"large bodies wait {self._max_seconds:g} s to be read, the limit: retry in {after} s"
+            detail = f"large bodies wait {self._max_seconds:g} s to be parsed, the limit: retry in {after} s"
             raise Problem("queue_full", detail, headers={"Retry-After": str(after)})
 
 
@@ -131,7 +131,7 @@ async def read_large_json(request: Request, max_bytes: int) -> tuple[Any, bytes]
 
 
 async def read_value(raw: bytes, what: str = "the body") -> Any:
-    """Parse a body of JSON, or `what` errors name in its place; a large one in pieces. Raises a Problem."""
+    """Parse a JSON body, called `what` in errors; a large one in chunks. Raises a Problem."""
     if len(raw) < LARGE_BYTES:
         return json_value(raw, what)
     _check_containers(raw, what)
@@ -169,13 +169,13 @@ def _check_containers(raw: bytes, what: str) -> None:
 
 
 def _head(brackets: Sequence[int]) -> bytes:
-    """Return the start of a piece within open brackets, with a placeholder for everything before."""
+    """Return the start of a chunk within open brackets, with a placeholder for the preceding elements."""
     opening = [b"[" if bracket == OPEN_LIST else b"{" + _BEGIN + b":" for bracket in brackets]
     return b"".join(opening) + b"0," if opening else b""
 
 
 def _tail(brackets: Sequence[int]) -> bytes:
-    """Return the end of a piece within open brackets, after its comma, with a placeholder for everything after."""
+    """Return the end of a chunk within open brackets, after its comma, with a placeholder for later elements."""
     last = b"0" if brackets[-1] == OPEN_LIST else _END + b":0"
     return last + b"".join(b"]" if bracket == OPEN_LIST else b"}" for bracket in reversed(brackets))
 
@@ -192,7 +192,7 @@ def _malformed(detail: str, what: str) -> Problem:
 
 
 def _in_the_body(message: str, raw: bytes, begin: int, n_head: int) -> str:
-    """Return an error of a piece with the line and the column in the body."""
+    """Return an error of a chunk with its line and column in the body."""
     if (found := _PLACE.fullmatch(message)) is None:
         return message
     what, line, column = found[1], int(found[2]), int(found[3])
@@ -203,7 +203,7 @@ def _in_the_body(message: str, raw: bytes, begin: int, n_head: int) -> str:
 
 
 def _spine(piece: Any, n: int) -> list[Any]:
-    """Return the lists and objects that are open at the end of a piece, without the placeholders."""
+    """Return the lists and objects open at the end of a chunk, without placeholders."""
     spine = [piece]
     for _ in range(n - 1):
         last = spine[-1]
@@ -217,7 +217,7 @@ def _spine(piece: Any, n: int) -> list[Any]:
 
 
 def _join(piece: Any, opened: Sequence[Any], what: str) -> None:
-    """Merge a piece into the lists and objects that were open at its start, outermost first."""
+    """Merge a chunk into the lists and objects open at its start, outermost first."""
     for container in opened:
         if isinstance(container, list):
             before = piece[0]

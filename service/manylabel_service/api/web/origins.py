@@ -50,9 +50,9 @@ class OriginMiddleware:
         host = headers.get(b"host", b"")
         if host and host not in self._good and not self._is_own(host):
             named = host.decode("latin-1")[:100]
-            return Problem("host_not_allowed", f"this server is not {named!r}; its operator can add allowed_hosts")
+            return Problem("host_not_allowed", f"this server is not {named!r}; its operator can set allowed_hosts")
         if (b"origin" in headers or b"sec-fetch-site" in headers) and not self._may_ask(scope["method"], headers):
-            detail = "a page of another site may not use this server; its operator can add allowed_origins"
+            detail = "pages of other sites may not use this server; its operator can set allowed_origins"
             return Problem("origin_not_allowed", detail)
         return None
 

@@ -1,34 +1,45 @@
-"""Query parameters: each at most once, and no unknown ones."""
+"""Query parameters: each at most once, except lists, and no unknown ones."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_origin
 from urllib.parse import parse_qsl
 
-from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from fastapi import Depends
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 from starlette.requests import Request
-from starlette.responses import Response
 
-from manylabel_service.api.web.problems import Problem, invalid, problem_response
+from manylabel_service.api.web.problems import Problem, invalid
 from manylabel_service.api.web.validation import words
+from manylabel_service.documented import Documented
 
 MAX_PARAMETERS = 20
 
 P = TypeVar("P", bound="Parameters")
 
 
-class Parameters(BaseModel):
+class Parameters(Documented):
     """Base of the query parameters of a call; unknown ones are rejected."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def from_query(model: type[Parameters]) -> Any:
+    """Return the dependency that fills in the query parameters of an endpoint, ``query: Annotated[M, from_query(M)]``;
+    it raises as `read_parameters`."""
+
+    async def read(request: Request) -> Parameters:  # a coroutine, because FastAPI runs plain functions in a thread
+        return read_parameters(request, model)
+
+    return Depends(read)
 
 
 def read_parameters(request: Request, model: type[P]) -> P:
     """Return the query parameters of a request. Raises a Problem invalid_request."""
-    values = _values(request)
+    values = _values(request, _lists(model))
     try:
-        return model.model_validate(values)
+        return model.model_validate(values) if values else _defaults(model)
     except ValidationError as error:
         known = [field.alias or name for name, field in model.model_fields.items()]
         raise _problem(error.errors(), known) from error
@@ -42,27 +53,10 @@ def refuse_parameters(document: Any, model: type[Parameters]) -> None:
             raise invalid((name,), detail)
 
 
-def each_once_but(*repeated: str) -> Callable[[Request], Awaitable[None]]:
-    """Return the check of a query string that rejects a duplicate parameter, except these; FastAPI takes the last one.
-    It raises like `read_parameters`."""
-
-    async def check(request: Request) -> None:
-        _values(request, repeated)
-
-    return check
-
-
-async def answer_wrong_parameters(request: Request, error: RequestValidationError) -> Response:
-    """Respond to a validation error of FastAPI, which reads parameters only."""
-    operation = request.app.openapi()["paths"][request.scope["route"].path][request.method.lower()]
-    known = [parameter["name"] for parameter in operation["parameters"] if parameter["in"] == "query"]
-    return problem_response(_problem(error.errors(), known), request.scope)
-
-
 def _problem(errors: Sequence[Any], known: Sequence[str]) -> Problem:
     """Return the problem of the first of some errors of pydantic's, of a call with these parameters."""
     first = errors[0]
-    name = next(str(part) for part in first["loc"] if part != "query")  # followed, for a list, by the index
+    name = str(first["loc"][0])  # followed, for a list, by the index
     if first["type"] == "extra_forbidden":
         return wrong(name[:100], f"is not a parameter of this call, which takes {', '.join(known)}")
     return wrong(name, words(first))
@@ -74,22 +68,43 @@ def wrong(name: str, detail: str) -> Problem:
 
 
 def described(model: type[Parameters]) -> list[dict[str, Any]]:
-    """Return the query parameters of a call for the description of its operation, if FastAPI does not read them
-    itself."""
-    properties = model.model_json_schema()["properties"]
+    """Return the query parameters of a call for the description of its operation."""
+    found = model.model_json_schema()
     return [
-        {"name": name, "in": "query", "required": False, "description": schema.pop("description"), "schema": schema}
-        for name, schema in properties.items()
+        {
+            "name": name,
+            "in": "query",
+            "required": name in found.get("required", ()),
+            "description": schema.pop("description"),
+            "schema": schema,
+        }
+        for name, schema in found["properties"].items()
     ]
 
 
-def _values(request: Request, repeated: Sequence[str] = ()) -> dict[str, str]:
+@cache
+def _defaults(model: type[P]) -> P:
+    """Return the parameters of a call without any; raises ValidationError if one is required."""
+    return model()
+
+
+@cache
+def _lists(model: type[Parameters]) -> frozenset[str]:
+    """Return the names of the parameters that may be given several times."""
+    fields = model.model_fields.items()
+    return frozenset(field.alias or name for name, field in fields if get_origin(field.annotation) is list)
+
+
+def _values(request: Request, lists: frozenset[str]) -> dict[str, Any]:
     text: bytes = request.scope["query_string"]
-    values: dict[str, str] = {}
+    values: dict[str, Any] = {}
     for name, value in _pairs(text.decode("latin-1")) if text else ():
-        if name in values and name not in repeated:
+        if name in lists:
+            values.setdefault(name, []).append(value)
+        elif name in values:
             raise wrong(name[:100], "must be given once")
-        values[name] = value
+        else:
+            values[name] = value
     return values
 
 

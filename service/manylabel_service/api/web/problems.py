@@ -6,7 +6,7 @@ Only this module maps errors of the service to status codes.
 import math
 import re
 import time
-from collections.abc import Callable, Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, Literal
 from urllib.parse import quote
 
@@ -14,9 +14,8 @@ import pydantic_core
 import structlog
 from pydantic import ConfigDict
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from manylabel_service.documented import Documented
 from manylabel_service.errors import CODES, InvalidField, Kind, ServiceError, StorageError
@@ -142,7 +141,7 @@ class Problem(Exception):
     detail : what happened to this request, and what to do about it.
     errors : the places that are wrong, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or
         with ``"header"`` or ``"parameter"`` instead of ``"pointer"``.
-    headers : further headers of the answer.
+    headers : further headers of the response.
     """
 
     def __init__(
@@ -169,7 +168,7 @@ def problem_of(error: ServiceError) -> Problem:
     """Return the response to an error of the service."""
     if isinstance(error, InvalidField):
         return invalid(error.path, error.detail)
-    # Damage is permanent, and so is an error that an operator has to fix before restarting the server.
+    # Damage is permanent, and so is an error that an operator must fix before restarting the server.
     heals = isinstance(error, StorageError) and STATUS_AND_TITLE[error.code][0] != 500 and getattr(error, "heals", True)
     seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if heals else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
@@ -221,34 +220,28 @@ def sentence(path: Sequence[str | int], detail: str) -> str:
     return f"{place} {detail}" if place else f"the body {detail}"
 
 
-async def _problem(request: Request, error: Problem) -> Response:
-    return problem_response(error, request.scope)
+def answering_errors(app: ASGIApp) -> ASGIApp:
+    """Return an application that responds to the errors that its endpoints and its router raise."""
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await app(scope, receive, send)
+        except Problem as error:
+            await problem_response(error, scope)(scope, receive, send)
+        except ServiceError as error:
+            await problem_response(problem_of(error), scope)(scope, receive, send)
+        except HTTPException as error:
+            await problem_response(_no_route(error, scope), scope)(scope, receive, send)
+
+    return answering
 
 
-async def _service_error(request: Request, error: ServiceError) -> Response:
-    return problem_response(problem_of(error), request.scope)
-
-
-async def _framework_error(request: Request, error: HTTPException) -> Response:
-    """Respond that no route matches; the framework raises nothing else here."""
+def _no_route(error: HTTPException, scope: Scope) -> Problem:
+    """Return the problem of a request that no route matches; the framework raises nothing else."""
     if error.status_code != 405:
-        return problem_response(Problem("not_found", "there is nothing at this address; see /docs"), request.scope)
-    allowed = ", ".join(sorted(_methods_at(request)))
-    detail = f"{request.method} is not possible here, only {allowed}"
-    return problem_response(Problem("method_not_allowed", detail, headers={"Allow": allowed}), request.scope)
-
-
-def _methods_at(request: Request) -> set[str]:
-    path = request.scope["path"]
-    matching = (route for route in request.app.routes if route.path_regex.match(path))
-    return {method for route in matching for method in getattr(route, "methods", None) or ()}
-
-
-Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
-
-HANDLERS: dict[int | type[Exception], Handler] = {
-    Problem: _problem,
-    ServiceError: _service_error,
-    HTTPException: _framework_error,
-}
-"""Handlers of the exceptions that endpoints raise."""
+        return Problem("not_found", "this path does not exist; see /docs")
+    matching = (route for route in scope["app"].routes if route.path_regex.match(scope["path"]))
+    methods = {method for route in matching for method in getattr(route, "methods", None) or ()}
+    allowed = ", ".join(sorted(methods))
+    detail = f"{scope['method']} is not allowed for this path, only {allowed}"
+    return Problem("method_not_allowed", detail, headers={"Allow": allowed})

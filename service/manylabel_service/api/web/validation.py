@@ -45,7 +45,7 @@ _WORDS = {
     "string_pattern_mismatch": "must match {pattern}",
     "too_long": "must have at most {max_length} elements",
     "literal_error": "must be {expected}",
-    "union_tag_invalid": "must have as {discriminator} one of {expected_tags}",
+    "union_tag_invalid": "must have one of {expected_tags} in {discriminator}",
     "union_tag_not_found": "must have {discriminator}",
 }
 
@@ -100,7 +100,7 @@ def invalid_body(
 
 
 def _errors(error: ValidationError, at: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield the errors with their locations, also those in a part that a validator passed to another model."""
+    """Yield the errors with their locations, including those of nested validators."""
     for each in error.errors(include_url=False):
         location = (*at, *each["loc"])
         inner = each.get("ctx", {}).get("error")
@@ -119,7 +119,7 @@ def _words_at(path: Path, error: Any, described: Mapping[Path, type[BaseModel]])
 
 
 def _known(described: Mapping[Path, type[BaseModel]], path: Path) -> list[str] | None:
-    """Return the fields of the object at a path; None where it is not one kind of object."""
+    """Return the fields of the object at a path; None if the kind of object is ambiguous."""
     begin = next((path[:n] for n in range(len(path), -1, -1) if path[:n] in described), None)
     if begin is None:
         return None
@@ -145,7 +145,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 def words(error: Any, known: Collection[str] | None = None) -> str:
     """Return the message of a pydantic error, in the wording of this API."""
     if error["type"] == "extra_forbidden" and known is not None:
-        return f"is not known here, only {', '.join(known)}"
+        return f"is unknown; known are {', '.join(known)}"
     context = error.get("ctx", {})
     if error["type"] == "string_pattern_mismatch" and context["pattern"] == names.PATTERN:
         return names.ALLOWED
@@ -155,4 +155,4 @@ def words(error: Any, known: Collection[str] | None = None) -> str:
         return message.removeprefix("Value error, ")
     text = template.format(**context)
     is_null = error["type"].endswith("_type") and error.get("input", ...) is None
-    return f"{text}, not null: leave it out if it is not known" if is_null else text
+    return f"{text}, not null: omit it if it is unknown" if is_null else text

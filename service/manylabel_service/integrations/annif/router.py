@@ -52,7 +52,7 @@ Endpoint = Callable[..., Awaitable[Response]]
 
 
 def _as_annif(endpoint: Endpoint) -> Endpoint:
-    """Let an endpoint raise problems with Annif's status codes."""
+    """Convert the problems of an endpoint to Annif's status codes."""
 
     @wraps(endpoint)
     async def call(*args: Any, **kwargs: Any) -> Response:
@@ -174,7 +174,7 @@ async def _suggest(
 
     signature = await context.registry.ask(hosted, sign)
     if signature.records is None or not signature.has_probabilities:
-        raise invalid((), "cannot be answered by this model: it takes no texts, or has no probabilities")
+        raise invalid((), "is not supported by this model: it has no text field, or no probabilities")
     check_numbers(len(documents), 2 * len(documents) * len(signature.labels), context)
     access_of(request).charge(len(documents))
     reader, xs = DocumentReader(signature.records, context.settings.max_features), []

@@ -68,7 +68,7 @@ class AnnifIndexedDocuments(RootModel[list[AnnifIndexed]]):
 
 
 class AnnifInfo(ResponseModel):
-    """The interface, and the release of ManyLabel."""
+    """Description of the interface, with the release of ManyLabel."""
 
     title: str
     version: str

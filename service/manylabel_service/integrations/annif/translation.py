@@ -58,7 +58,7 @@ class DocumentReader:
     def features(self, text: str, metadata: Mapping[str, str] | None, at: Path) -> Features:
         """Return the features of a document. Raises a Problem with the field path."""
         if metadata and self._field in metadata:
-            raise invalid((*at, "metadata", self._field), "must not be there: the text of the document has this name")
+            raise invalid((*at, "metadata", self._field), "must be absent: the text of the document has this name")
         try:
             record = self._records.read({self._field: text, **(metadata or {})})
         except RecordError as error:
@@ -78,9 +78,7 @@ class DocumentReader:
         try:
             y = to_labels(_LABELS.validate_python(list(names)), (*at, "subjects"))
         except ValidationError as error:
-            raise invalid(
-                (*at, "subjects"), "has a uri that is no label yet, and too long for one: at most 256 bytes"
-            ) from error
+            raise invalid((*at, "subjects"), "has a uri that is too long for a new label: at most 256 bytes") from error
         return Example(self.features(document.text, document.metadata, at), y)
 
 

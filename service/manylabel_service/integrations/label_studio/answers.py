@@ -25,7 +25,7 @@ def truth(config: LabelConfig, result: Sequence[Any]) -> Labels | None:
     """Return the true labels of an annotation; None if it has none.
 
     It is complete if all questions may be answered with any number of labels: those not chosen are irrelevant, and so
-    is any other label. Else it is partial: what was chosen, and what could have been chosen in its place.
+    is any other label. Else it is partial: what was chosen, and what could have been chosen instead.
     """
     chosen = _chosen(result)
     signs: dict[str, bool] = {}

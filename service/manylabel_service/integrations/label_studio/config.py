@@ -154,7 +154,7 @@ def _tags(text: str) -> list[_Tag]:
             of.choices.append(choice)
 
     def refuse(*_: object) -> None:
-        raise ConfigRefused("has a document type, which is not read: it could define entities")
+        raise ConfigRefused("has a document type, which is not allowed because it could define entities")
 
     parser = expat.ParserCreate("utf-8")
     parser.StartElementHandler = begin

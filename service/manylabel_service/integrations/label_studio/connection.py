@@ -1,7 +1,7 @@
-"""The Label Studio of each project, as setup named it, and the annotations of a project from there.
+"""Label Studio of each project, as named by setup, and the annotations of a project read from it.
 
-Label Studio sends each webhook once. Annotations made while the server was down are read from Label Studio when it
-calls for training.
+Label Studio sends each webhook once. When it requests training, the server reads the annotations made while the
+server was down.
 """
 
 import asyncio
@@ -168,7 +168,7 @@ async def _get(client: httpx2.AsyncClient, url: httpx2.URL, address: str, query:
         if response.status_code != 200:
             raise FetchFailed(f"status {response.status_code}")
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise FetchFailed("compressed, which was not asked for")
+            raise FetchFailed("compressed, which was not requested")
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > MAX_PAGE_BYTES:
@@ -212,7 +212,7 @@ async def _tasks(raw: bytearray) -> AsyncIterator[dict[str, Any] | None]:
                     raise FetchFailed(f"more than {PAGE_TASKS} tasks in a page")
                 too_large = mark.end() - begin > MAX_TASK_BYTES or values > MAX_TASK_VALUES
                 yield None if too_large else _task(bytes(raw[begin : mark.end()]))
-    raise FetchFailed("the list of tasks has no end")
+    raise FetchFailed("the list of tasks is incomplete")
 
 
 def _task(raw: bytes) -> dict[str, Any]:

@@ -180,7 +180,7 @@ async def label_studio_webhook(request: Request, context: ContextOf, name: str) 
     ["model_is_trained"],
 )
 async def label_studio_versions(context: ContextOf, name: str) -> Response:
-    """Lists the versions of the model: a new one begins at 0, 1, 2, 5, 10, 20, 50 and so on examples learnt."""
+    """Lists the versions of the model: a new one begins at 0, 1, 2, 5, 10, 20, 50 ... learnt examples."""
     return json_answer({"versions": _versions(online(await context.registry.get(name)))})
 
 

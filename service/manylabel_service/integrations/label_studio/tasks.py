@@ -1,4 +1,4 @@
-"""Tasks and annotations of Label Studio as the examples that models take."""
+"""Conversion of tasks and annotations of Label Studio to examples."""
 
 import asyncio
 from collections.abc import Mapping
@@ -35,14 +35,7 @@ async def to_config(text: object, at: Path) -> LabelConfig:
 
 
 class TaskReader:
-    """Encoder of tasks as records; a field that a tag `<Text>` shows is text.
-
-    Parameters
-    ----------
-    replica : the model.
-    config : of the project.
-    max_features : most of an example.
-    """
+    """Encoder of tasks as records; a field that a tag `<Text>` shows is text."""
 
     def __init__(self, replica: Replica, config: LabelConfig, max_features: int) -> None:
         self._config = config
@@ -54,14 +47,14 @@ class TaskReader:
             self._records = RecordEncoder(replace(self._records.text, fields=fields), self._records.limits)
 
     def features(self, data: Mapping[str, Any], at: Path) -> Features:
-        """Return the features of a task; raises a Problem with the place."""
+        """Return the features of a task; raises a Problem with the field path."""
         check_count(data, at, self._records.limits.fields)
         return record_features(dict(fields_of(data, self._config)), at, self._max_features, self._records)
 
     def example(self, data: Mapping[str, Any], annotation: Mapping[str, Any], at: Path) -> Example | None:
         """Return the example of the annotation at a path; None if it was skipped or has no labels.
 
-        Raises a Problem with the place.
+        Raises a Problem with the field path.
         """
         result = annotation.get("result")
         if annotation.get("was_cancelled") or not isinstance(result, list):
@@ -76,5 +69,5 @@ class TaskReader:
         try:
             named = _LABELS.validate_python(list(y.names) if y.complete else signs)
         except ValidationError as error:
-            raise invalid((*at, "result"), "has a choice that is no label: labels have 1 to 256 bytes") from error
+            raise invalid((*at, "result"), "has an invalid choice: labels have 1 to 256 bytes") from error
         return Example(self.features(data, ("task", "data")), to_labels(named, (*at, "result")))

@@ -49,7 +49,7 @@ _READING = (
     "queue_full",
 )
 _BINARY = {
-    "description": "Predictions; if binary data were asked for, the JSON with these behind it",
+    "description": "Predictions; if binary data were requested, the JSON followed by these",
     **content(media_type="application/octet-stream"),
 }
 _EXAMPLE = {
@@ -93,7 +93,7 @@ async def server_metadata() -> Response:
 
 @router.endpoint("GET /v2/health/live", "Is the server alive?", None, schemas.ServerLive, stored=False)
 async def server_live() -> Response:
-    """Responds 200 as soon as the process responds at all."""
+    """Responds 200 as soon as the process serves requests."""
     return json_answer({"live": True})
 
 

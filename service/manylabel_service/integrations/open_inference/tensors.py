@@ -50,7 +50,7 @@ _ELEMENTS = {
 
 
 class Tensor(NamedTuple):
-    """An input: its description, its place in the body, and its elements if they are binary data."""
+    """An input: its description, its index in the body, and its elements if they are binary data."""
 
     asked: InferInput
     at: Path
@@ -70,17 +70,17 @@ def split(inputs: Sequence[InferInput], binary: memoryview) -> list[Tensor]:
             tensors.append(Tensor(each, at, None))
             continue
         if type(size) is not int or not 0 <= size <= len(binary) - begin:
-            detail = f"must be an integer from 0 to {len(binary) - begin}, the bytes that are left behind the JSON"
+            detail = f"must be an integer from 0 to {len(binary) - begin}, the remaining bytes after the JSON"
             raise invalid((*at, "parameters", BINARY_SIZE), detail)
         tensors.append(Tensor(each, at, binary[begin : begin + size]))
         begin += size
     if begin != len(binary):
-        raise invalid(("inputs",), f"must name all {len(binary)} bytes behind the JSON, names {begin}")
+        raise invalid(("inputs",), f"must name all {len(binary)} bytes after the JSON, names {begin}")
     return tensors
 
 
 def n_examples(tensor: Tensor) -> int:
-    """Return how many examples a tensor has; raises a Problem invalid_request for a shape that has none."""
+    """Return the number of examples of a tensor; raises a Problem invalid_request for a shape without examples."""
     shape, at = tensor.asked.shape, (*tensor.at, "shape")
     if tensor.asked.datatype == "BYTES":
         if len(shape) == 1 or (len(shape) == 2 and shape[1] == 1):
@@ -119,7 +119,7 @@ def _from_bytes(tensor: Tensor, n: int, d: int) -> NDArray[np.float32]:
         raise invalid((*tensor.at, "parameters", BINARY_SIZE), detail)
     values = np.frombuffer(tensor.binary, dtype=dtype).reshape(n, d)
     if (np.abs(values.astype(np.float64, copy=False)) > MAX_MAGNITUDE).any():
-        raise invalid((*tensor.at, "data"), f"must have no number beyond {MAX_MAGNITUDE:g} in absolute value")
+        raise invalid((*tensor.at, "data"), f"must be at most {MAX_MAGNITUDE:g} in absolute value")
     return values.astype(np.float32)
 
 
@@ -182,7 +182,7 @@ async def _pieces(tensor: Tensor, n: int, d: int) -> Any:
 
 
 def _lists(tensor: Tensor) -> Iterator[tuple[Path, list[Any]]]:
-    """Yield the lists that have the elements, each with its place: one, or one for each row."""
+    """Yield the lists of elements with their locations: one, or one per row."""
     data: list[Any] = tensor.asked.data or []
     at: Path = (*tensor.at, "data")
     if data and isinstance(data[0], list):
@@ -193,5 +193,5 @@ def _lists(tensor: Tensor) -> Iterator[tuple[Path, list[Any]]]:
 
 
 def _behind(begin: int) -> Any:
-    """Return what makes the place of an element from its place in the piece that begins there."""
+    """Return a function that shifts the location of an element by the start of its chunk."""
     return lambda location: tuple(part + begin if isinstance(part, int) else part for part in location[:1])

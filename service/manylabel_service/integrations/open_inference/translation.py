@@ -112,13 +112,13 @@ async def to_examples(
 
 
 def _check_names(names: Sequence[str], signature: Signature) -> None:
-    """Refuse inputs that the model does not have, before anything is made of them."""
+    """Reject inputs that the model does not have, before they are parsed."""
     if names == [EXAMPLE]:
         return
     if len(set(names)) < len(names):
         raise invalid(("inputs",), "must have each name once")
     if not (signature.views or signature.vectors):
-        raise invalid(("inputs",), f"must be the one input {EXAMPLE!r}: this model has no views")
+        raise invalid(("inputs",), f"must be the only input {EXAMPLE!r}: this model has no views")
     known = signature.views or (EXAMPLE, *signature.vectors)
     for index, name in enumerate(names):
         if name not in known:
@@ -142,7 +142,7 @@ async def _from_vectors(tensors: Sequence[Tensor], n: int, convert: Convert, max
             if not lacking.any():
                 vectors[index][name] = row
             elif not lacking.all():
-                raise invalid((*at, "data", index), "must have a number at each place, or none at all")
+                raise invalid((*at, "data", index), "must have a number in every element, or null in all")
     with_vectors = [
         replace(x, vectors={**(x.vectors or {}), **own} or None) for x, own in zip(values, vectors, strict=True)
     ]
@@ -152,7 +152,7 @@ async def _from_vectors(tensors: Sequence[Tensor], n: int, convert: Convert, max
 async def _rows(tensor: Tensor, n: int, max_features: int) -> NDArray[np.float32]:
     at = tensor.at
     if tensor.asked.datatype == "BYTES":
-        detail = f"must be a type of numbers: only the one input {EXAMPLE!r} may be BYTES"
+        detail = f"must be a numeric type: only the single input {EXAMPLE!r} may be BYTES"
         raise invalid((*at, "datatype"), detail)
     if n_examples(tensor) != n:
         raise invalid((*at, "shape"), f"must have {n} examples, as the first input")
@@ -212,7 +212,7 @@ def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
 async def to_answer(
     predictions: Sequence[Prediction], outputs: Sequence[Output], facts: dict[str, Any]
 ) -> tuple[bytes, bytes]:
-    """Return an answer in two parts: the JSON, and the binary data that goes behind it.
+    """Return a response in two parts: the JSON, and the binary data after it.
 
     Parameters
     ----------

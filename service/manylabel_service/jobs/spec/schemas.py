@@ -235,7 +235,7 @@ class Progress(_ResponseModel):
     seconds: float
     """Seconds spent on this fit."""
     fold: int | None
-    """Fold that the current fit leaves out, from 1; null for the fit of all rows."""
+    """Fold that the current fit omits, from 1; null for the fit of all rows."""
     folds: int | None
     """Number of folds, of a trial or for thresholds and probabilities; null for none."""
     checkpoint: int | None
@@ -289,9 +289,9 @@ class StreamSample(_ResponseModel):
     learnt: int
     """Number of examples that the model had learnt, without those undone by a rollback."""
     partial: int
-    """Number of latest examples left out because some of their labels are unknown."""
+    """Number of latest examples omitted because some of their labels are unknown."""
     rolled_back: int
-    """Number of examples left out because a later rollback undid them."""
+    """Number of examples omitted because a later rollback undid them."""
     position: str
     """Position of the last log entry read."""
     text: str

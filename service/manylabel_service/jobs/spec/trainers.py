@@ -5,12 +5,13 @@ training process loads its estimator.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Union
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, conlist, create_model
+from pydantic import BaseModel, ConfigDict
 
 from manylabel_core.batch import catalogue
 from manylabel_core.batch.catalogue import TRAINERS, Trainer
+from manylabel_service.parameters import model_of
 
 
 class Params(BaseModel):
@@ -23,41 +24,10 @@ class Params(BaseModel):
         return catalogue.arguments(self.model_dump(), Y)
 
 
-def _params_of(trainer: Trainer) -> type[Params]:
-    """Make the model of a trainer's parameters."""
-    fields: Any = {
-        each.name: (
-            Union[tuple(map(_annotation, each.kinds))],  # noqa: UP007 (of types that are not known before)
-            Field(default=each.default, description=each.description),
-        )
-        for each in trainer.parameters
-    }
-    return create_model(f"{trainer.estimator}Params", __base__=Params, __doc__=trainer.title, **fields)
-
-
-def _annotation(kind: catalogue.Kind) -> Any:
-    match kind:
-        case catalogue.Number():
-            return _number(kind)
-        case catalogue.Choice(words):
-            return Literal[words]
-        case catalogue.Flag():
-            return StrictBool
-        case catalogue.Null():
-            return None
-        case catalogue.Matrix(entries, most_rows):
-            return conlist(conlist(_number(entries), min_length=1, max_length=most_rows), max_length=most_rows)
-
-
-def _number(kind: catalogue.Number) -> Any:
-    bounds: Any = {"ge": kind.least, "gt": kind.above, "le": kind.most, "lt": kind.below}
-    given = {name: bound for name, bound in bounds.items() if bound is not None}
-    if kind.integer:
-        return Annotated[int, Field(strict=True, **given)]
-    return Annotated[float, Field(strict=True, allow_inf_nan=False, **given)]
-
-
-PARAMS: dict[str, type[Params]] = {name: _params_of(trainer) for name, trainer in TRAINERS.items()}
+PARAMS: dict[str, type[Params]] = {
+    name: model_of(f"{trainer.estimator}Params", Params, trainer.title, trainer.parameters)
+    for name, trainer in TRAINERS.items()
+}
 """The parameters of each trainer, by its name."""
 
 

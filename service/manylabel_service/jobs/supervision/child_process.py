@@ -1,4 +1,4 @@
-"""The training process as its supervisor sees it."""
+"""Training process, from the view of its supervisor."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ class ChildProcess:
                 yield json.loads(line)
 
     def allow(self, until: float) -> None:
-        """Let it compute until then, on the monotonic clock."""
+        """Allow the process to compute until a time of the monotonic clock."""
         if not self._process.stdin.is_closing():
             self._process.stdin.write(b"%.3f\n" % until)
         if self._paused:

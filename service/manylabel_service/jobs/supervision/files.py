@@ -66,7 +66,7 @@ class InputFiles:
         try:
             await blob_to_file(self._context.store.blobs, gathered_key(self._record.id), self._directory / DATA)
         except (BlobNotFound, BlobDamaged) as error:
-            raise FilesChanged("the examples taken from the stream are no longer there") from error
+            raise FilesChanged("the examples sampled from the stream no longer exist") from error
         return Part(file=DATA, split=None)
 
     async def _held(self) -> float | Part | None:
@@ -96,7 +96,7 @@ class InputFiles:
     async def _dataset(self, name: str, file: str) -> dict[str, int]:
         found = await self._context.datasets.fetch(name, self._directory / file)
         if found.checksum != self._record.checksums[name]:
-            raise FilesChanged(f"the dataset {name!r} is another one than when the job was submitted")
+            raise FilesChanged(f"the dataset {name!r} has been replaced since the job was submitted")
         return found.splits
 
     async def _checkpoint(self) -> None:
@@ -122,7 +122,7 @@ async def gather(context: JobContext, record: JobDocument, directory: Path) -> S
     text = counts.to_text()
     minimum = counts.available if data.minimum is None else data.minimum
     if counts.rows < minimum:
-        raise TooFewExamples(f"{text}; the job needs {minimum:,}: order fewer, or with a lower minimum")
+        raise TooFewExamples(f"{text}; the job needs {minimum:,}: request fewer, or lower the minimum")
     await file_to_blob(context.store.blobs, directory / DATA, gathered_key(record.id))
     facts = counts._asdict()
     return StreamSample(**{name: facts[name] for name in StreamSample.model_fields if name in facts}, text=text)
@@ -157,7 +157,7 @@ class CheckpointUploads:
             try:
                 await self._upload(path, iteration)
             except StorageFull as error:
-                self._lease.add_log_line(f"the checkpoint at iteration {iteration} is not kept: {error}")
+                self._lease.add_log_line(f"the checkpoint at iteration {iteration} is not stored: {error}")
             for path, _ in waiting:
                 path.unlink()
 

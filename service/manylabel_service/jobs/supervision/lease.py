@@ -26,7 +26,7 @@ MARGIN_SECONDS = 1.0
 
 
 class TaskLease:
-    """Exclusive right of this process to work at one task.
+    """Exclusive right of this process to run one task.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class TaskLease:
         return record
 
     async def heartbeat(self) -> None:
-        """Renew the lease, before the process has to be paused; raises as `change`."""
+        """Renew the lease, before the process must be paused; raises as `change`."""
         await self.change(_unchanged, most_seconds=self._store_seconds())
 
     async def retry_until_stored(self, do: Callable[[], Awaitable[Done]]) -> Done:
@@ -134,11 +134,11 @@ class TaskLease:
             raise LeaseLost(str(error)) from error
 
     def _store_seconds(self) -> float:
-        """Return how long to wait for the store before the process has to be paused."""
+        """Return how long to wait for the store before the process must be paused."""
         return max(POLL_SECONDS, self._valid_seconds() - MARGIN_SECONDS)
 
     def _allow_or_pause(self) -> None:
-        """Let the process compute while the lease is valid; then pause it (self-fencing)."""
+        """Allow the process to compute while the lease is valid, then pause it (self-fencing)."""
         if self.process is None:
             return
         if self._valid_seconds() > MARGIN_SECONDS:

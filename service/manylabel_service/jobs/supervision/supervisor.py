@@ -55,7 +55,7 @@ class TaskFailed(Exception):
 
 
 class ProcessDied(Exception):
-    """The training process ended without saying why; another attempt may do better."""
+    """The training process ended without a reason; another attempt may succeed."""
 
 
 class ProcessOrphaned(Exception):
@@ -93,7 +93,7 @@ class Supervision:
         self._log = log.bind(job=record.id, task=lease.number, stage=self._task.stage)
 
     async def run(self) -> None:
-        """Do the task until it ends in any way."""
+        """Run the task to its end."""
         self._log.info("task_started", attempt=self._task.attempt)
         try:
             await _while_leased(self._lease.renew_forever(), self._work())
@@ -120,7 +120,7 @@ class Supervision:
             await self._lease.commit(change)
 
     async def _release(self) -> None:
-        self._lease.add_log_line(f"{_named(self._record, self._lease.number)} is given back: its worker stops")
+        self._lease.add_log_line(f"{_named(self._record, self._lease.number)} is released: its worker stops")
         number, token = self._lease.number, self._lease.token
         with suppress(TimeoutError, LeaseLost, ServiceError):
             await self._lease.change(lambda record, *_: record.release(number, token), most_seconds=RELEASE_SECONDS)
@@ -181,7 +181,7 @@ class Supervision:
             await self._context.job_store.remove_blobs(record.id)
 
     async def _trained(self, directory: Path) -> dict[str, Any]:
-        """Let a process train, and return its result."""
+        """Run a training process, and return its result."""
         try:
             files = InputFiles(self._context, self._record, self._lease.number, directory)
             await self._lease.retry_until_stored(files.fetch)
@@ -198,7 +198,7 @@ class Supervision:
                 return await self._listen(process, directory, checkpoints)
         except TimeoutError:
             raise TaskFailed(
-                "timed_out", f"it was not done in job_timeout_seconds = {seconds:g} s without a break"
+                "timed_out", f"it did not end within job_timeout_seconds = {seconds:g} s without a break"
             ) from None
         finally:
             self._lease.process = None

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str], files: Sequence[int]) -> int:
         _work(directory, report)
     except MemoryError:
         _limit_memory(sys.maxsize)  # reporting the error needs some memory
-        report("failed", {"code": "out_of_memory", "detail": "the training process may not have more memory"})
+        report("failed", {"code": "out_of_memory", "detail": "the training process reached its memory limit"})
         return FAILED
     except BrokenPipeError:
         return ORPHANED
@@ -83,7 +83,7 @@ def _work(directory: Path, report: Any) -> None:
     from manylabel_service.jobs.training.fitting import FitRun
 
     _limit_memory(request.memory_bytes)
-    text = f"compiling the functions of {request.trainer}, once on this machine: that takes up to a minute"
+    text = f"compiling the functions of {request.trainer}, once on this machine, which takes up to a minute"
     with when_compiling(lambda: report("log", {"text": text})):
         FitRun(request, directory, report).run()
 

@@ -1,4 +1,4 @@
-"""A fit run does the fits of one request, with checkpoints between them and within each.
+"""Execution of the fits of one request, with checkpoints between and within fits.
 
 A model is a fit for each fold that its thresholds and probabilities are chosen with, and then one of all rows. A trial
 of a search is a fit for each fold, whose scores it is measured by, and which choose the thresholds of other folds.
@@ -56,7 +56,7 @@ class ConvergenceTrace:
     points: list[list[float]] = field(default_factory=list)
 
     def add(self, at: Progress) -> None:
-        """Take note of a report, if it is its turn."""
+        """Record a report if it is due."""
         if self.seen % self.every == 0:
             self.points.append([at.iteration, at.objective, at.gap, at.seconds])
         self.seen += 1
@@ -78,7 +78,7 @@ class FitCheckpoint:
     ----------
     scores, seconds : of the folds that are done, scores of the rows held out, of shape (n_rows, n_labels).
     undecided : True if a fold cannot be learnt, so that the model has neither thresholds nor probabilities.
-    reached, trace, estimator : of the fit under way.
+    reached, trace, estimator : of the fit in progress.
     """
 
     scores: list[NDArray[np.float64]] = field(default_factory=list)
@@ -113,7 +113,7 @@ class FitCheckpoint:
 
 
 class Fold(NamedTuple):
-    """A fold that a fit leaves out, by number and total; number 0 is the fit of all rows."""
+    """A fold that a fit omits, by number and total; number 0 is the fit of all rows."""
 
     number: int = 0
     total: int = 0
@@ -175,7 +175,7 @@ class FitRun:
         try:
             folded = self._out_of_fold(learnt, parts, lambda _: wanted.for_fold(), self._label_scores)
         except TooFewRows as error:
-            self.report("log", {"text": f"neither thresholds nor probabilities: a fold cannot be learnt, {error}"})
+            self.report("log", {"text": f"no thresholds or probabilities: a fold cannot be learnt, {error}"})
             parts, folded = [], []
             self.checkpoint = FitCheckpoint(undecided=True)
         estimator = self._fitted(wanted.for_fold(), learnt, Fold(0, len(parts)))

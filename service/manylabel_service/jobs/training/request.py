@@ -39,7 +39,7 @@ class FitRequest(BaseModel):
     unlabelled : rows to learn from without labels.
     folds, measure : of a trial.
     threads, segment_work : the result is the same, bit by bit, with the same of these only.
-    memory_bytes : what the process may have of its own.
+    memory_bytes : maximum private memory of the process.
     niceness : how much it gives way to other processes, 0 to 19.
     """
 

@@ -85,7 +85,7 @@ class RQWorkerProcess:
             pause = min(2 * pause, PAUSES_SECONDS[1])
 
     def work(self) -> None:
-        """Do tasks, one after the other, until stopped; compile the functions of trainers in the background."""
+        """Do tasks, in turn, until stopped; compile the functions of trainers in the background."""
         self._warming = subprocess.Popen([sys.executable, "-P", "-m", warmup.__name__], stdin=subprocess.DEVNULL)
         pause = PAUSES_SECONDS[0]
         while not self.stopping:
@@ -93,7 +93,7 @@ class RQWorkerProcess:
             try:
                 worker = TaskWorker(self, connect(self._settings))
                 log.info("worker_started", queue=QUEUE, store=store_address(self._settings))
-                # What RQ has to say is about its own records, which are not ours: a task that it was given twice
+                # What RQ must say is about its own records, which are not ours: a task that it was given twice
                 # because Redis was away, say, is an error to it.
                 worker.work(logging_level="CRITICAL")
             except redis.exceptions.RedisError as error:

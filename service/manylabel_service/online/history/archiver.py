@@ -1,4 +1,4 @@
-"""The archiver moves a log into segments before it is trimmed, keeps states of the model, and drops the oldest.
+"""Archiver that moves a log into segments before it is trimmed, stores states of the model, and drops the oldest.
 
 A segment is stored, read back and compared; then the catalogue names it; only then is the log trimmed through its end.
 A server killed between two of these leaves a blob that nothing names, or entries that both the log and a segment have.
@@ -53,14 +53,14 @@ log = structlog.get_logger()
 
 
 class HistoryLimits(NamedTuple):
-    """How much of the history of a model is kept: `size_bytes` at most (0: none), and `seconds` (0: without end)."""
+    """Limits of the history of a model: bytes (0: no history) and age in seconds (0: unlimited)."""
 
     size_bytes: int
     seconds: float = 0.0
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """Return what the settings say."""
+        """Return the limits of the settings."""
         return cls(settings.history_bytes, 86_400 * settings.history_days)
 
 
@@ -68,12 +68,7 @@ NO_HISTORY = HistoryLimits(0)
 
 
 class Archiver:
-    """Moves the log of one model into its history, and keeps the history within its limits.
-
-    Parameters
-    ----------
-    record, store : the model and where it is.
-    limits : how much is kept.
+    """Moves the log of one model into its history, and limits the history.
 
     Attributes
     ----------
@@ -90,11 +85,7 @@ class Archiver:
     async def close(self, through: str) -> str:
         """Move the log up to about a position into segments; return the position that it may be trimmed through.
 
-        Entries that do not fill a segment stay in the log.
-
-        Raises
-        ------
-        StorageUnavailable, ModelGone, ModelDamaged
+        Entries that do not fill a segment stay in the log. Raises StorageUnavailable, ModelGone or ModelDamaged.
         """
         if not self._limits.size_bytes:
             return through
@@ -115,7 +106,7 @@ class Archiver:
             found = await self._add(found, entries)
 
     async def keep_states(self, snapshots: Sequence[SnapshotMeta]) -> None:
-        """Copy those snapshots into the history that are needed there; raise as `close`."""
+        """Copy the snapshots that the history needs; raises like `close`."""
         if not self._limits.size_bytes:
             return
         catalogue = await self._found()
@@ -124,7 +115,7 @@ class Archiver:
                 catalogue = await self._keep(snapshot, catalogue)
 
     async def put_state(self, position: str, examples: int, data: bytes | memoryview) -> None:
-        """Keep the state at a position, if it is not kept yet.
+        """Store the state at a position if the history lacks it.
 
         Raises
         ------
@@ -144,16 +135,13 @@ class Archiver:
         await self._add_state(StoredState(id, position, examples, 0, size_bytes))
 
     async def retain(self, rollbacks: Iterable[tuple[str, str]], trimmed: str) -> None:
-        """Drop the oldest part of the history where it is larger, or older, than it may be.
+        """Drop the oldest part of the history where it is larger, or older, than it may be. Raises StorageUnavailable
+        or ModelGone.
 
         Parameters
         ----------
         rollbacks : the position of each rollback that may be needed, and the position that it went back to.
         trimmed : the position that the log was trimmed through.
-
-        Raises
-        ------
-        StorageUnavailable, ModelGone
         """
         targets = {position_key(to): position_key(entry) for entry, to in rollbacks}
         young_ms = int(1_000 * (time.time() - YOUNG_SECONDS))
@@ -199,7 +187,7 @@ class Archiver:
             return await self._catalogue.read()
 
     async def _next(self, after: str, through: str) -> list[Entry]:
-        """Return the entries of the next segment, as far as the log has them up to a position."""
+        """Return the entries of the next segment, up to a position."""
         entries: list[Entry] = []
         size_bytes, last = 0, position_key(through)
         while size_bytes < SEGMENT_BYTES:
@@ -222,7 +210,7 @@ class Archiver:
         return is_large or (is_old and self._limits.seconds > 0)
 
     async def _add(self, found: Catalogue, entries: list[Entry]) -> Catalogue:
-        """Store a segment, see that it is there, and have the catalogue name it."""
+        """Store a segment, read it back, and add it to the catalogue."""
         after = found.through
         data = await asyncio.to_thread(segments.encode, after, entries)
         id, size_bytes = await self._catalogue.put_blob(pieces_of(data))
@@ -249,7 +237,7 @@ class Archiver:
         return added
 
     async def _begun_anew(self, found: Catalogue, error: LogLost | LogTrimmed) -> Catalogue:
-        """Return the catalogue once it goes on where the log does.
+        """Return the catalogue once it continues the log.
 
         The log begins later than the history ends at first, and if no history was kept for a while. It no longer has
         the end of the history if the store lost its newest entries; then the log still has all that was not trimmed.
@@ -299,7 +287,7 @@ class Archiver:
         return await self._add_state(StoredState(id, snapshot.position, *snapshot.extent, size_bytes))
 
     async def _add_state(self, state: StoredState) -> Catalogue:
-        """Have the catalogue name a state, whose blob is removed if it has another at the position."""
+        """Add a state to the catalogue; remove its blob if the catalogue has another one at the position."""
 
         def add(catalogue: Catalogue) -> Catalogue:
             return catalogue if catalogue.state_at(state.position) else catalogue.with_state(state)

@@ -1,13 +1,11 @@
 """Catalogue of the history of a model: a document that names its segments and its states.
 
-A blob is stored first, under a key of its own; it belongs to the history once the catalogue names it, which is changed
+A blob is stored first, under a separate key; it belongs to the history once the catalogue names it, which is changed
 by compare-and-set. So of two servers that store the same segment one succeeds, and what a server that died has left is
 removed by its age.
 """
 
-import secrets
-import time
-from collections.abc import AsyncIterable, Callable, Container, Iterable, Sequence
+from collections.abc import AsyncIterable, Callable, Container, Iterable
 from contextlib import suppress
 from typing import NamedTuple, Self
 
@@ -17,6 +15,7 @@ from manylabel_service import ulid
 from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentDamaged, RevisionConflict
 from manylabel_service.online.history.lineage import LineageStore
 from manylabel_service.storage import START, Collection, ModelMeta, Store, StoredModel, blob_bytes, position_key
+from manylabel_service.storage.publishing import is_old, named_models
 
 KIND = "history"
 """Kind of the documents, which are named by the incarnation."""
@@ -28,9 +27,6 @@ MAX_SEGMENTS = 4_096
 
 MAX_STATES = 1_024
 """Maximum states of one history."""
-
-ORPHANED_SECONDS = 3_600.0
-"""Seconds after which a blob that no catalogue names is removed."""
 
 
 class Segment(NamedTuple):
@@ -50,7 +46,7 @@ class Segment(NamedTuple):
 
 
 class StoredState(NamedTuple):
-    """Snapshot at a position, which is retained as long as the history."""
+    """Snapshot at a position, retained with the history."""
 
     id: str
     position: str
@@ -116,7 +112,7 @@ class Catalogue(StoredModel):
         return self.model_copy(update={"states": tuple(states)})
 
     def beginning_at(self, begin: str, needed: Container[str]) -> Self:
-        """Return what is left if the history begins after a position; of the states before it the ids that are needed.
+        """Return the history after a position, with the ids of the earlier states that it needs.
 
         The segment that the position is in stays as a whole.
         """
@@ -128,12 +124,7 @@ class Catalogue(StoredModel):
 
 
 class CatalogueStore:
-    """Access to the catalogue and the blobs of one model; every method raises StorageUnavailable.
-
-    Parameters
-    ----------
-    record, store : the model and where it is.
-    """
+    """Access to the catalogue and the blobs of one model; every method raises StorageUnavailable."""
 
     def __init__(self, record: ModelMeta, store: Store) -> None:
         self._record = record
@@ -172,7 +163,7 @@ class CatalogueStore:
 
     async def put_blob(self, pieces: AsyncIterable[bytes]) -> tuple[str, int]:
         """Store a blob; return its id, which no catalogue names yet, and its size in bytes."""
-        id = ulid.make(time.time_ns() // 1_000_000, secrets.token_bytes(ulid.N_RANDOM_BYTES))
+        id = ulid.new()
         return id, await self._store.blobs.put(self.key(id), pieces)
 
     async def blob(self, id: str) -> bytes:
@@ -190,9 +181,8 @@ class CatalogueStore:
 
     async def collect_garbage(self) -> None:
         """Delete old blobs that the catalogue does not name; raise `DocumentDamaged`."""
-        oldest_ms = time.time_ns() // 1_000_000 - int(ORPHANED_SECONDS * 1_000)
         ids = [key.removeprefix(self._prefix) for key in await self._store.blobs.keys(self._prefix)]
-        old = {id for id in ids if ulid.timestamp_of(id) < oldest_ms}
+        old = {id for id in ids if is_old(id)}
         if old:
             await self.delete(old - (await self.read()).ids)
 
@@ -217,24 +207,14 @@ LOST = (BlobNotFound, BlobDamaged)
 
 async def collect_garbage(store: Store) -> None:
     """Delete blobs that no history needs, and the remains of deleted models; raise StorageUnavailable."""
-    named = [*await store.documents.revisions(KIND), *_incarnations(await store.blobs.keys(BLOBS))]
-    if not named:
-        return
-    records = await store.models.all()
-    if any(record.damaged for record in records):
-        return  # it may belong to one whose number cannot be read
-    models = {record.incarnation: record for record in records}
-    lineages = (await LineageStore(store).all()).values()
+    models = await named_models(store, KIND, BLOBS)
+    lineages = (await LineageStore(store).intact()).values()
     staged = {each.successor for lineage in lineages for each in lineage.successions}
-    for incarnation in set(map(int, named)):
+    for incarnation, record in models.items():
         if incarnation in staged:
             continue
-        if (record := models.get(incarnation)) is None:
+        if record is None:
             await CatalogueStore(ModelMeta("", incarnation, b""), store).delete_all()
         else:
             with suppress(DocumentDamaged):
                 await CatalogueStore(record, store).collect_garbage()
-
-
-def _incarnations(keys: Sequence[str]) -> set[str]:
-    return {key.removeprefix(BLOBS).partition("/")[0] for key in keys}

@@ -4,14 +4,12 @@ Forgetting examples and promoting a follower replace a model by a successor. The
 way, which process works on it, and which successors it has staged, so that another process can end it.
 """
 
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Container, Iterable
 from typing import Any, Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from manylabel_service.errors import RevisionConflict
-from manylabel_service.storage import Store
+from manylabel_service.storage import Collection, Store, StoredModel
 
 KIND = "lineages"
 """Kind of the documents, which are named by the model."""
@@ -74,7 +72,7 @@ class Succession(NamedTuple):
     successor: int
 
 
-class Lineage(BaseModel):
+class Lineage(StoredModel):
     """Receipts and promotions of a model, the latest last.
 
     While one is running, `owner` is the process that works on it, `incarnation` the model that is to be replaced, and
@@ -94,7 +92,7 @@ class Lineage(BaseModel):
 
     @property
     def running(self) -> Receipt | Promotion | None:
-        """The change that is under way."""
+        """Running change."""
         latest: list[Receipt | Promotion] = [*self.receipts[-1:], *self.promotions[-1:]]
         return next((each for each in latest if each.status == "running"), None)
 
@@ -114,59 +112,35 @@ class Lineage(BaseModel):
         rest = {"owner": None, "incarnation": None, "successions": ()}
         return ended.model_copy(update={**rest, "incarnations": (incarnation,), "origins": origins})
 
-    def purged(self, ids: Collection[str]) -> Self:
+    def purged(self, ids: Container[str]) -> Self:
         """Return it with receipts that say that the archive was purged."""
         receipts = (each.model_copy(update={"archive": "purged"}) if each.id in ids else each for each in self.receipts)
         return self.model_copy(update={"receipts": tuple(receipts)})
 
 
-class Found(NamedTuple):
-    """A document, and its revision; None if there is none."""
-
-    lineage: Lineage
-    revision: int | None
-
-
-class LineageStore:
-    """Reads and changes the lineages of models; every method raises StorageUnavailable and DocumentDamaged."""
+class LineageStore(Collection[Lineage]):
+    """The lineages of models, by name; every method raises StorageUnavailable and DocumentDamaged."""
 
     def __init__(self, store: Store) -> None:
-        self._documents = store.documents
+        super().__init__(store.documents, KIND, Lineage)
 
-    async def find(self, name: str) -> Found:
+    async def find(self, name: str) -> Lineage:
         """Return the lineage of a model."""
-        document = await self._documents.get(KIND, name)
-        if document is None:
-            return Found(Lineage(), None)
-        return Found(read_lineage(document.value), document.revision)
+        return await self.get(name) or Lineage()
 
-    async def put(self, name: str, found: Found, lineage: Lineage) -> bool:
-        """Replace what was found; return False if it has changed since."""
-        value = lineage.model_dump_json().encode()
-        try:
-            await self._documents.put(KIND, name, value, revision=found.revision, urgent=True)
-        except RevisionConflict:
-            return False
-        return True
+    async def update(self, name: str, change: Callable[[Lineage], Lineage]) -> None:
+        """Change the lineage of a model as it is by then, also on a full disk."""
 
-    async def change(self, name: str, change: Callable[[Lineage], Lineage]) -> Lineage:
-        """Change the document as it is by then; return it as it is afterwards."""
-        while True:
-            found = await self.find(name)
-            changed = change(found.lineage)
-            if changed == found.lineage or await self.put(name, found, changed):
-                return changed
+        def changed(found: Lineage | None) -> Lineage | None:
+            before = found or Lineage()
+            lineage = change(before)
+            return None if lineage == before else lineage.at(before.revision)
 
-    async def all(self) -> dict[str, Lineage]:
-        """Return those of all models by name."""
-        documents = await self._documents.all(KIND)
-        return {document.name: read_lineage(document.value) for document in documents if not document.damaged}
+        await self.change(name, changed, urgent=True)
 
-    async def delete(self, name: str) -> None:
-        """Remove that of a model that has been deleted."""
-        while (revision := (await self._documents.revisions(KIND)).get(name)) is not None:
-            with suppress(RevisionConflict):
-                await self._documents.delete(KIND, name, revision=revision)
+    async def intact(self) -> dict[str, Lineage]:
+        """Return those of all models by name, but for damaged ones."""
+        return {name: lineage for name, lineage in (await self.all()).items() if lineage is not None}
 
 
 def read_lineage(value: bytes) -> Lineage:

@@ -20,10 +20,6 @@ class HistoryReader:
 
     The history of a follower is the part of the leader's that it learns from.
 
-    Parameters
-    ----------
-    record, store : the model and where it is.
-
     Attributes
     ----------
     ended : whether the part of a follower ends within the entries last read.
@@ -83,7 +79,7 @@ class HistoryReader:
         return entries[at + 1 : at + 1 + limit]
 
     async def _in_log(self, position: str) -> str:
-        """Return the position that stands in the log for the end of the last segment, if this is that end."""
+        """Return the position in the log of the end of the last segment, if this is the end."""
         catalogue = await self._catalogue.read()
         ended = catalogue.segments[-1].through if catalogue.segments else None
         return catalogue.moved_to or position if position == ended else position
@@ -129,18 +125,14 @@ class HistoryReader:
         return START
 
     async def find(self, at: str | int) -> str:
-        """Return the position, as the log has it, of an entry: the one at a position, or the last up to a time.
+        """Return the log position of an entry: the one at a position, or the last up to a time.
 
-        The position at which the history begins is also found.
+        The position at which the history begins is also found. Raises PositionNotFound, BeforeHistory, HistoryDamaged,
+        DocumentDamaged, StorageUnavailable, ModelGone or ModelDamaged.
 
         Parameters
         ----------
         at : a position; or a time, in milliseconds of Unix time.
-
-        Raises
-        ------
-        PositionNotFound, BeforeHistory
-        HistoryDamaged, DocumentDamaged, StorageUnavailable, ModelGone, ModelDamaged
         """
         if isinstance(at, int):
             return await self._at_time(at)
@@ -185,7 +177,7 @@ class HistoryReader:
 
 
 def _index(entries: Sequence[Entry], position: str) -> int | None:
-    """Return the index of the entry at a position, by bisection; None if there is none."""
+    """Return the index of the entry at a position, by bisection; None if missing."""
     key, low, high = position_key(position), 0, len(entries)
     while low < high:
         middle = (low + high) // 2

@@ -48,7 +48,7 @@ def encode(after: str, entries: Sequence[Entry]) -> bytes:
 
 
 def decode(data: bytes) -> tuple[str, list[Entry]]:
-    """Return the position that a segment begins after, and its entries.
+    """Return the position before a segment, and its entries.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Room for snapshots: in memory while they are stored, and in the store."""
+"""Quotas of snapshots: in memory while they are stored, and in the store."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ MEASURE_SECONDS = 10.0
 
 
 class SnapshotQuota:
-    """The room that all models of a process share for their snapshots.
+    """Quota of the snapshots of all models of a process.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class SnapshotReader:
             raise ReleaseTooOld(f"the snapshot at {position} is {error}") from error
 
     async def header(self, position: str) -> dict[str, Any]:
-        """Return the header of a snapshot, with its checksum, of which nothing is checked. Raises
+        """Return the unverified header of a snapshot, with its checksum. Raises
         manylabel_core.state.DamagedState."""
         async with aclosing(self._store.snapshots.read(self._record, position)) as pieces:
             return State.header_of(await anext(pieces, b""), MAX_HEADER_BYTES)

@@ -12,13 +12,7 @@ Waiting = asyncio.Future[SnapshotMeta]
 
 
 class SnapshotRequests:
-    """Requests for snapshots of one model; concurrent requests get the same snapshot.
-
-    Parameters
-    ----------
-    name : of the model.
-    snapshots : take them.
-    """
+    """Requests for snapshots of one model; concurrent requests get the same snapshot."""
 
     def __init__(self, name: str, snapshots: Snapshotter) -> None:
         self._name = name
@@ -26,16 +20,16 @@ class SnapshotRequests:
         self._waiting: list[Waiting] = []
 
     def __bool__(self) -> bool:
-        """Return whether one is asked for that has not been begun."""
+        """Return whether a requested snapshot has not been started."""
         return bool(self._waiting)
 
     @property
     def due(self) -> bool:
-        """True if a snapshot can be begun now."""
+        """True if a snapshot can be started now."""
         return bool(self._waiting) and not self._snapshots.busy
 
     def ask(self) -> Waiting:
-        """Ask for one of all that has been learnt by now."""
+        """Request a snapshot of everything learnt so far."""
         waiting: Waiting = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         return waiting

@@ -22,7 +22,7 @@ class Plan(NamedTuple):
 
 
 def plan(snapshots: Sequence[SnapshotMeta], n_kept: int) -> Plan:
-    """Plan what stays of these snapshots, the newest of which is the first, and of the log."""
+    """Plan the retention of these snapshots (newest first) and of the log."""
     # At most behind the newest entry but one: a remaining entry shows a lagging replica that it is behind.
     first = max(n_kept, 2) - 1
     trimmed = snapshots[first].position if len(snapshots) > first else None
@@ -66,8 +66,8 @@ class Retention:
         return _total([old for old in others if old.position not in kept and not old.pinned])
 
     async def apply(self, model: OnlineModel) -> list[SnapshotMeta]:
-        """Drop what is old, and move the log behind the oldest needed into the history; return the snapshots that there
-        were before."""
+        """Delete old snapshots, and move the log before the oldest needed one into the history; return the previous
+        snapshots."""
         snapshots = await self._store.snapshots.all(self._record)
         planned = await self._plan(snapshots)
         trimmed = None

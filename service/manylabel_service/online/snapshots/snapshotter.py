@@ -1,4 +1,4 @@
-"""Snapshots of one model: when, how, and which are kept.
+"""Snapshots of one model: when they are taken, how, and which are retained.
 
 A store compares what it has written with what it was given before a snapshot counts; only then are
 older ones dropped and the log trimmed behind the oldest kept. So a damaged snapshot costs a longer
@@ -48,7 +48,7 @@ Storing = asyncio.Task[SnapshotMeta | None]
 
 
 class Snapshotter:
-    """Takes and keeps the snapshots of one model.
+    """Takes and retains the snapshots of one model.
 
     Attributes
     ----------
@@ -93,8 +93,7 @@ class Snapshotter:
         self.size_bytes = 0
 
     def resume(self, snapshot: SnapshotMeta | None, learnt: int, size_bytes: int) -> None:
-        """Start from a snapshot that the model was restored from, or from none, and the part of the log learnt
-        since."""
+        """Start from the snapshot of a restore, or none, and the part of the log learnt since."""
         self.covered = START if snapshot is None else snapshot.position
         self.size_bytes = 0 if snapshot is None else snapshot.size_bytes
         self.learnt = learnt
@@ -114,7 +113,7 @@ class Snapshotter:
         )
 
     def seconds_until_due(self, position: str) -> float | None:
-        """Return the seconds until it is worth asking `due` again; None while a snapshot covers everything."""
+        """Return the seconds until the next check of `due`; None if a snapshot is up to date."""
         if position == self.covered:
             return None
         seconds = self.taken_at + self._settings.snapshot_every_seconds * self._patience - time.monotonic()
@@ -144,7 +143,7 @@ class Snapshotter:
     async def begin(self, model: OnlineModel) -> Storing | None:
         """Serialise the model in a thread, and store it in the background.
 
-        The caller must not fold anything in until this returns; predictions may go on. None if there is no room in
+        The caller must not fold anything in until this returns; predictions may continue. None if there is no room in
         memory for it at present; then it is `busy` until it is worth trying again.
         """
         await self._wait_until_stored()
@@ -179,7 +178,7 @@ class Snapshotter:
         self._on_stored()
 
     async def covers(self, position: str) -> bool:
-        """Return whether a snapshot of any replica covers all up to a position, once none is being stored. Raises
+        """Return whether a snapshot of any replica includes a position, after running snapshots are stored. Raises
         StorageError or ModelGone."""
         await self._wait_until_stored()
         if position != self.covered:
@@ -187,7 +186,7 @@ class Snapshotter:
         return position_key(self.covered) >= position_key(position)
 
     async def take_last(self, model: OnlineModel) -> None:
-        """Take one unless one covers the model, and wait until it is stored; only when nothing is folded in any more.
+        """Ensure an up-to-date snapshot, and wait until it is stored; only after the last entry is applied.
         Raises StorageError or ModelGone."""
         if not await self.covers(model.position):
             while await self.begin(model) is None:
@@ -200,10 +199,10 @@ class Snapshotter:
         if not await self._store.snapshots.keep(
             self._record, position, kept, self._settings.limits.max_manual_snapshots
         ):
-            raise NotReady(f"the snapshot of model {self._record.name!r} went before it could be kept")
+            raise NotReady(f"the snapshot of model {self._record.name!r} was removed before it could be stored")
 
     async def let_go(self, position: str) -> None:
-        """Keep a snapshot no longer than the model itself needs it; raise SnapshotNeeded, StorageError, ModelGone."""
+        """Make a manual snapshot automatic; raises SnapshotNeeded, StorageError, ModelGone."""
         if not await self._store.snapshots.let_go(self._record, position):
             raise SnapshotNeeded(self._record.name, position)
         await self._retention.drop_old()
@@ -221,7 +220,7 @@ class Snapshotter:
         self._patience = 1.0 + SPREAD * random.random() if self.met_others else 1.0
 
     async def _others_took(self, position: str, must_cover: bool) -> bool:
-        """Return whether another replica has stored one that this one may leave it at for now."""
+        """Return whether a snapshot of another replica is recent enough."""
         newest = await self._newer_of_others()
         if newest is None or must_cover:
             return position_key(self.covered) >= position_key(position)

@@ -39,13 +39,13 @@ class Follow(BaseModel):
         return ModelMeta(self.model, self.incarnation, b"")
 
     def to_json(self) -> dict[str, Any]:
-        """Return what statuses and lists show of it."""
+        """Return the JSON for statuses and lists."""
         until = self.until if self.until_ms is None else rfc3339(self.until_ms)
         return {"model": self.model, "begin": self.begin, "until": until}
 
     @property
     def has_seed(self) -> bool:
-        """True if the state at `begin` is stored as the snapshot at `SEED`; otherwise it is that of an empty model."""
+        """True if the state at `begin` is stored as the snapshot at `SEED`; otherwise it is empty."""
         return self.begin != START
 
     def part_of(self, entries: Sequence[Entry]) -> list[Entry]:
@@ -60,7 +60,7 @@ class Follow(BaseModel):
 
 
 def follow_of(spec: bytes) -> Follow | None:
-    """Return which log a model follows, by its stored spec; None for a model that has a log of its own."""
+    """Return which log a model follows, by its stored spec; None for a model that has a separate log."""
     if b'"follow"' not in spec:
         return None
     document = json.loads(spec)
@@ -103,6 +103,18 @@ def demoted(leader: bytes, follower: bytes, position: str, follow: Follow) -> by
 
 def _switched(document: dict[str, Any], position: str) -> bytes:
     document[SWITCHES] = [*document.get(SWITCHES, ()), position]
+    return json.dumps(document).encode()
+
+
+def as_of(spec: bytes, position: str) -> bytes:
+    """Return the stored spec of a model that continues after a position, in the role that it has now."""
+    document = json.loads(spec)
+    if SWITCHES not in document:
+        return spec
+    key = position_key(position)
+    earlier = [switch for switch in document[SWITCHES] if position_key(switch) < key]
+    n_later = len(document[SWITCHES]) - len(earlier)
+    document[SWITCHES] = [*earlier, *([position] if n_later % 2 else [])]
     return json.dumps(document).encode()
 
 

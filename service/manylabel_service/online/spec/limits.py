@@ -9,11 +9,12 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from manylabel_core import Vocabulary
 from manylabel_core.rows import MAX_COLUMNS
+from manylabel_service.documented import Documented
 from manylabel_service.hosting.examples import Labels
 
 _Most = Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)]
@@ -21,12 +22,12 @@ _Most = Annotated[int, Field(strict=True, ge=1, le=MAX_COLUMNS)]
 
 def _nameable(policy: Any) -> Any:
     if policy == "hash":
-        raise PydanticCustomError("label_hash", "must be reject or ignore: an answer could not name a hashed label")
+        raise PydanticCustomError("label_hash", "must be reject or ignore: a response could not name a hashed label")
     return policy
 
 
-class _Limit(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+class _Limit(Documented):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class FeatureLimit(_Limit):
@@ -63,12 +64,12 @@ class ModelLimits(_Limit):
 
     @property
     def ignores(self) -> bool:
-        """True if a part of an example can be left out because of them."""
+        """True if a part of an example can be omitted because of them."""
         return any(limit.policy == "ignore" for limit in self.given)
 
     @property
     def hashes(self) -> bool:
-        """True if the names of features are not kept."""
+        """True if the names of features are not stored."""
         return self.features is not None and self.features.policy == "hash"
 
     @property
@@ -90,7 +91,7 @@ def limits_to_dict(limits: ModelLimits | None) -> dict[str, Any] | None:
 
 
 def most_of(limit: FeatureLimit | LabelLimit | None, policy: str) -> int | None:
-    """Return the most columns if it is this policy that keeps to them, else None."""
+    """Return the maximum number of columns if this policy enforces it, else None."""
     return limit.most if limit is not None and limit.policy == policy else None
 
 

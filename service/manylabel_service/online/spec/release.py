@@ -1,4 +1,4 @@
-"""Names the versions that this release reads, writes and computes: replicas of two releases have to agree about them.
+"""Versions that this release reads, writes and computes, on which replicas of two releases must agree.
 
 A change of the bytes of log entries or states adds a version to `FORMAT_VERSIONS`. A change of the bits that are learnt
 from an entry adds a version to `REPLAY_VERSIONS`. A new algorithm, option or field of a spec needs no version:
@@ -17,7 +17,7 @@ keeps the one that it was created with, which its stored spec names."""
 
 
 class Versions(NamedTuple):
-    """The versions that are in use in a store: the last ones that all of its replicas know."""
+    """Versions in use in a store: the latest that all of its replicas support."""
 
     format: int
     replay_version: int

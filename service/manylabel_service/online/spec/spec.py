@@ -1,12 +1,10 @@
-"""Immutable spec of a model, as a client creates it and the store keeps it."""
+"""Immutable spec of a model, as created by a client and stored."""
 
-import re
 from collections import Counter
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Discriminator,
     Field,
@@ -22,10 +20,11 @@ from pydantic_core import PydanticCustomError, from_json
 
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_service import names
+from manylabel_service.documented import Documented
 from manylabel_service.online.spec.limits import LimitsField, limits_to_dict
 from manylabel_service.online.spec.params import PARAMS, AnyParams, Params
-from manylabel_service.online.spec.sources import Sources
 from manylabel_service.online.spec.text import Text, text_to_dict
+from manylabel_service.parameters import in_json
 from manylabel_service.storage import Durability
 
 MAX_NAME_BYTES = 256
@@ -47,7 +46,7 @@ def _at_most_max_bytes(name: str) -> str:
 
 
 def no_repeats(names: list[str]) -> list[str]:
-    """Return names of which none is repeated."""
+    """Return names after a check for duplicates."""
     for name, count in Counter(names).items():
         if count > 1:
             raise PydanticCustomError("name_repeated", "{name} is repeated", {"name": repr(name)})
@@ -78,13 +77,31 @@ _Features = Annotated[
 ]
 
 
-class ModelSpec(BaseModel):
+_Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
+
+
+class Sources(Documented):
+    """Factors of the weights of examples, by the source of their labels. Labels of people count in full."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    machine: _Share = 0.0
+    """Factor for labels that a model has predicted and no person has checked; 0: nothing is learnt from them."""
+    rule: _Share = 1.0
+    """Factor for labels that a rule has given; 0: nothing is learnt from them."""
+
+    def factor(self, source: str) -> float:
+        """Return the factor of a source."""
+        return self.machine if source == "machine" else self.rule if source == "rule" else 1.0
+
+
+class ModelSpec(Documented):
     """Settings of a model at its creation: learner, features, labels, limits and durability.
 
     Defaults of the learner are filled in once, here, so a release with other defaults loads the same model.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, Field(pattern=names.PATTERN)]
     """Name in the address: lower-case letters, digits, dots, dashes, underscores; at most 64."""
@@ -125,7 +142,7 @@ class ModelSpec(BaseModel):
 
     @model_validator(mode="after")
     def _resolve(self) -> Self:
-        """Let the learner check its parameters and fill in defaults."""
+        """Validate the parameters by the learner, and set its defaults."""
         try:
             resolved = self.learner().resolved_params()
         except ValueError as error:
@@ -165,16 +182,13 @@ class ModelSpec(BaseModel):
         return self.params.learner(self.scaling, self.missing)
 
 
-_PYTHON = {"None": "null", "True": "true", "False": "false"}
-
-
 def _refused(detail: str, params: Params) -> ValidationError:
     """Return the error for a parameter that the learner rejects, with its path."""
     name, _, rest = detail.partition(" ")
     place: tuple[str, ...] = ("params", name) if name in type(params).model_fields else (name,)
     if place == (name,) and name not in ("scaling", "missing"):
         place, rest = ("params",), detail
-    words = re.sub(r"\b(None|True|False)\b", lambda found: _PYTHON[found[0]], rest)
+    words = in_json(rest)
     problem = PydanticCustomError("parameter", "{detail}", {"detail": words})
     value = getattr(params, name, None)
     return ValidationError.from_exception_data("ModelSpec", [{"type": problem, "loc": place, "input": value}])

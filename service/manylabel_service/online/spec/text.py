@@ -1,20 +1,21 @@
-"""How a model reads the texts of records: a part of its spec, checked and filled in by core."""
+"""Text options in the spec of a model, validated and completed by core."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
 from manylabel_core.records import TextSettings
+from manylabel_service.documented import Documented
 
 _Span = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
-class Text(BaseModel):
-    """Settings of the tokeniser of texts; omitted ones are filled in."""
+class Text(Documented):
+    """Settings of the tokeniser; omitted ones get their defaults."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     fields: list[str] | None = None
     """Fields of a record that are text; a field of a nested object is named with a dot (`author.bio`). Null: all fields
@@ -22,7 +23,7 @@ class Text(BaseModel):
     longer_than: Annotated[int, Field(ge=0)] | None = None
     """Number of characters above which a string is a text in any field. Null: 200 if no `fields` are named; otherwise
     only `fields` are texts."""
-    ngrams: int | _Span = [1, 1]
+    ngrams: int | _Span = Field(default=[1, 1])
     """Lengths of word n-grams that become tokens: from the first number to the second, 1 to 5; a number n means 1 to n.
     """
     chars: int | _Span | None = None
@@ -38,7 +39,7 @@ class Text(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _resolve(cls, document: Any) -> Any:
-        """Let core check the settings and fill in defaults."""
+        """Validate the settings by core, and set its defaults."""
         if not isinstance(document, Mapping):
             return document
         known = {name: value for name, value in document.items() if name in cls.model_fields}
@@ -56,5 +57,5 @@ class Text(BaseModel):
 
 
 def text_to_dict(text: Text | None) -> dict[str, Any]:
-    """Return how texts are read, every choice made."""
+    """Return the complete text options."""
     return (text or Text()).model_dump(mode="json")

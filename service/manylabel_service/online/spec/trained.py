@@ -37,7 +37,7 @@ class TrainedSpec(BaseModel):
     window: ClassVar[int] = WINDOW
 
     def to_bytes(self) -> bytes:
-        """Return the spec as the store keeps it."""
+        """Return the spec as stored bytes."""
         return self.model_dump_json().encode()
 
 
@@ -51,7 +51,7 @@ _REPLAY_VERSION = "replay_version"
 
 
 def stored_spec(spec: ModelSpec | TrainedSpec, replay_version: int, follow: Follow | None = None) -> bytes:
-    """Return a spec as the store keeps it, of a model with a replay version, which may follow another model."""
+    """Return the stored bytes of a spec with its replay version, and the followed model if any."""
     more: dict[str, Any] = {} if replay_version == 1 else {_REPLAY_VERSION: replay_version}
     if follow is not None:
         more[FOLLOW] = follow.model_dump(exclude_none=True)

@@ -62,7 +62,7 @@ class Alarm(NamedTuple):
 class ApplyResult(NamedTuple):
     """Result of applying an entry: an outcome, or the error of its rejection.
 
-    `replayed` says that nothing was done: the answer is the one given to an earlier entry with the same key, or
+    `replayed` says that nothing was done: the response is the one given to an earlier entry with the same key, or
     all its lines had been learnt. `learnt` is the number of examples learnt, `alarms` are those of its examples,
     `previous_position` is that of the entry before, and `new_labels` are those that the model had not known.
     `relabelled` is the change of a label, `described` has the labels with new details, but for those that are new.
@@ -151,7 +151,7 @@ class _Block:
         return len(self.examples)
 
     def takes(self, model: OnlineModel, entry: _Entry) -> bool:
-        """Return whether the entry's next example can be added: a block learns all its examples, or none."""
+        """Return whether the block, which is learnt as a whole, can accept the next example of the entry."""
         example = entry.update.examples[entry.taken]
         learns = example.source == "human" or model.learns(example)
         if not self.examples:
@@ -230,7 +230,7 @@ class ApplyBatch:
     ----------
     outcomes : one ApplyResult per finished entry, in log order.
     learnt : examples learnt so far.
-    needed_snapshot : the position of the snapshot that the next entry, a rollback, needs; nothing goes on before
+    needed_snapshot : the position of the snapshot that the next entry, a rollback, needs; nothing continues before
         `roll_back`.
     """
 
@@ -267,7 +267,7 @@ class ApplyBatch:
                 continue
             if not entry.begun:
                 if _repeats_key(entry, done):
-                    break  # the answer to the earlier one is due first
+                    break  # the response to the earlier one is due first
                 self._begin(entry)
             if entry.refusal is None:
                 while entry.taken < len(entry.update.examples) and len(block) < max_examples and not alone:
@@ -579,7 +579,7 @@ def _decide(
     scores: NDArray[np.float64],
     probabilities: NDArray[np.float64],
 ) -> list[Decision]:
-    """Return the decision about each example just before it was learnt; count it, or the one served for late labels.
+    """Return the decision about each example just before it was learnt, and count it, or the served one.
 
     A follower has served nothing, and counts its own.
     """

@@ -1,4 +1,4 @@
-"""The state that a model begins with which follows another."""
+"""Initial state of a follower."""
 
 from manylabel_service.errors import InvalidField
 from manylabel_service.online.spec.spec import ModelSpec
@@ -9,13 +9,13 @@ def spec_of_follower(spec: ModelSpec, leading: ModelSpec) -> ModelSpec:
     """Return the spec of a follower, with the texts, features and labels of the leader's. Raises InvalidField."""
     for field in ("text", "features", "labels"):
         if getattr(spec, field) not in (None, getattr(leading, field)):
-            raise InvalidField((field,), f"must be left out, or as in model {leading.name!r}")
+            raise InvalidField((field,), f"must be omitted, or as in model {leading.name!r}")
     same = {field: getattr(leading, field) for field in ("text", "features", "labels")}
     return ModelSpec.model_validate({**spec.model_dump(), **same})
 
 
 def beginning(spec: ModelSpec, state: OnlineModel) -> OnlineModel:
-    """Return a model that has learnt nothing, and knows labels and requests as another state does, which is used up.
+    """Return an empty model with the labels and requests of another state, which is consumed.
     Raises InvalidField."""
     model = OnlineModel(spec)
     most = None if model.limits.labels is None else model.limits.labels.most

@@ -14,7 +14,7 @@ from manylabel_service.online.state.model import OnlineModel
 
 
 class SizeDelta(NamedTuple):
-    """The gain of a model by an update, or by several.
+    """Growth of a model by one or several updates.
 
     `features` counts those below the highest index, `columns` those that were seen and take memory,
     and `vectors` the values of vectors of new fields.
@@ -57,7 +57,7 @@ class Checked(NamedTuple):
 
 
 def grown(model: OnlineModel, growth: SizeDelta) -> tuple[int, int]:
-    """Return the most features and labels that a model has once it has gained what several updates bring."""
+    """Return the maximum features and labels of a model after several updates."""
     return model.limits.within(len(model.features) + growth.features, len(model.labels) + growth.labels)
 
 
@@ -72,7 +72,7 @@ def _exceeds(model: OnlineModel, growth: SizeDelta) -> bool:
 
 
 class _Gain:
-    """Names that a model would gain.
+    """Names that an update would add to a model.
 
     Parameters
     ----------
@@ -105,13 +105,13 @@ class _Gain:
         return new[room] if len(new) > room else None
 
     def take(self, new: list[str]) -> None:
-        """Count new names. Names that will be ignored are not kept."""
+        """Count new names, without those that will be ignored."""
         room = len(new) if self._most is None else max(self._most - len(self._known) - len(self._new), 0)
         self._new.update(new[:room])
 
 
 class DryRun:
-    """Examples tried on a model, one after the other, without learning them.
+    """Examples tried on a model, in turn, without learning them.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class DryRun:
 
     @property
     def checked(self) -> Checked:
-        """The result for the examples so far."""
+        """Result for the examples so far."""
         growth = self._growth(self.layout, self._new_features.size_with(), self._new_labels.size_with(), 0)
         return Checked(self.layout, growth, self._features.names, self._model.relabels)
 
@@ -227,14 +227,14 @@ class DryRun:
         if (most := most_of(limits.features, "reject")) is not None:
             beyond = self._new_features.first_beyond(features)
             if beyond is not None:
-                raise self._beyond(("x", beyond), f"is one feature more than the {most} that this model may have")
+                raise self._beyond(("x", beyond), f"exceeds the limit of {most} features of this model")
             if (problem := _numbers_beyond(x, most)) is not None:
                 raise self._beyond(("x",), f"{problem}, the limit of this model")
         if (most := most_of(limits.labels, "reject")) is not None:
             beyond = self._new_labels.first_beyond(labels)
             if beyond is not None:
                 place = y.names.index(beyond) if y.complete else beyond
-                raise self._beyond(("y", place), f"is one label more than the {most} that this model may have")
+                raise self._beyond(("y", place), f"exceeds the limit of {most} labels of this model")
 
     def _check_labels(self, y: Labels) -> None:
         declared, retired = self._model.spec.labels is not None, self._model.retired
@@ -243,7 +243,7 @@ class DryRun:
         for place, name in enumerate(y.names):
             path = ("y", place if y.complete else name)
             if name in retired:
-                raise self._beyond(path, "is a label that was retired")
+                raise self._beyond(path, "is a retired label")
             if declared and name not in self._model.labels:
                 raise self._beyond(path, "is not one of the labels declared for this model")
 

@@ -27,7 +27,7 @@ Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Kinds of the features, as settled by the examples so far.
+    """Kind of the features, determined by the examples so far.
 
     `kind` is None until a first example was learnt. `size` is the number of numbered features so far: one more than the
     highest index; `fixed` says that no others will be accepted (declared, or a dense example has been seen). `most` is
@@ -61,9 +61,9 @@ class Layout:
         """Return why an example of this form cannot be used, or None."""
         if x.names is not None:
             numbered = self.kind == "numbered"
-            return "features are numbered: send a list, or indices and values" if numbered else None
+            return "this model has numbered features: send a list, or indices and values" if numbered else None
         if self.kind == "named" and not self.declared:
-            return "features are named: send an object of names and values"
+            return "this model has named features: send an object of names and values"
         if x.indices is not None:
             highest = int(x.indices[-1]) if len(x.indices) else -1
             return f"indices must be below {self.size}" if self.fixed and highest >= self.size else None
@@ -83,7 +83,7 @@ class Layout:
                 return name, "is not one of the features declared for this model"
         new, room = [name for name, vector in given.items() if len(vector) and name not in known], MAX_VECTOR_FIELDS
         if len(known) + len(new) > room:
-            detail = f"is one vector more than the {room} fields of vectors that a model may have"
+            detail = f"exceeds the limit of {room} vector fields of a model"
             return new[room - len(known)], detail
         for name in known.keys() - given.keys():
             if any(own == name or own.startswith(f"{name}=") for own in x.names or ()):
@@ -123,7 +123,7 @@ class FeatureSpace:
 
     Attributes
     ----------
-    ignored : how many features beyond the limit have been left out of examples learnt, each time that one was.
+    ignored : how many features beyond the limit have been omitted from examples learnt, each time that one was.
     columns : of the indices of numbered features.
     """
 
@@ -159,12 +159,12 @@ class FeatureSpace:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held for names and indices."""
+        """Bytes of memory of names and indices."""
         return self.names.nbytes + self.columns.nbytes
 
     @property
     def keeps_names(self) -> bool:
-        """True if names that are new get columns of their own."""
+        """True if names that are new get separate columns."""
         return self._n_hashed is None and not self.layout.declared
 
     def continues(self, earlier: "FeatureSpace") -> bool:
@@ -248,12 +248,12 @@ class FeatureSpace:
         """Return the columns of an example to be predicted; nothing is added.
 
         Features never learnt stand in the columns that learning would give them: they have no weight yet,
-        but count in the norm of the example, as they will when it is learnt. Those that it would ignore are left out.
+        but count in the norm of the example, as they will when it is learnt. Those that it would ignore are omitted.
         """
         return self._with_vectors(x, self._found(x))
 
     def name_in(self, x: Features) -> Callable[[int], str | int]:
-        """Return what names the feature of an example in one of its columns; of several, that of the largest value."""
+        """Return the feature in a column of an example by name or index; of several, that of the largest value."""
         name_of = self._name_in(x)
         if not self.layout.vectors:
             return name_of
@@ -301,7 +301,7 @@ class FeatureSpace:
         return arrays, layout if self._n_kept is None else {**layout, "ignored": self.ignored}
 
     def restore(self, arrays: dict[str, NDArray[Any]], layout: dict[str, Any]) -> None:
-        """Take over a `state` of features declared alike. Raises ValueError or TypeError."""
+        """Restore a `state` with the same declared features. Raises ValueError or TypeError."""
         facts = dict(layout)
         ignored = facts.pop("ignored", None) if self._n_kept is not None else 0
         names = Vocabulary.from_state(arrays)
@@ -327,7 +327,7 @@ class FeatureSpace:
         numbered = layout.kind == "numbered" and self._n_hashed is None
         size = layout.size if self._n_kept is None else min(layout.size, self._n_kept)
         if indices.size and not (numbered and indices.max() < size):
-            raise ValueError("indices: there are none, or none so high")
+            raise ValueError("indices: missing, or too high")
         if numbered and layout.fixed and not layout.declared and len(indices) != size:
             raise ValueError(f"indices: a dense example has all {size}, not {len(indices)}")
 
@@ -343,12 +343,12 @@ def _checked_vectors(given: Any) -> tuple[tuple[str, int], ...]:
         if not (named and type(length) is int and 1 <= length <= MAX_VECTOR_LENGTH):
             raise ValueError("layout: expected vectors with a name and a length")
     if len(dict(fields)) != len(fields) or len(fields) > MAX_VECTOR_FIELDS:
-        raise ValueError(f"layout: expected at most {MAX_VECTOR_FIELDS} vectors, each with a name of its own")
+        raise ValueError(f"layout: expected at most {MAX_VECTOR_FIELDS} vectors, with distinct names")
     return fields
 
 
 def _undeclared(layout: Layout, names: Vocabulary) -> bool:
-    """Return whether examples can have led to such a layout, with such names."""
+    """Return whether a layout is possible with these names."""
     if layout.kind == "numbered":
         return not (len(names) or layout.vectors) and (layout.size > 0 or not layout.fixed)
     bare = layout.size == 0 and not layout.fixed
@@ -357,7 +357,7 @@ def _undeclared(layout: Layout, names: Vocabulary) -> bool:
 
 
 def _check_limit(names: Vocabulary, layout: Layout, limit: FeatureLimit) -> None:
-    """Raise ValueError if there is more than the limit lets in."""
+    """Raise ValueError above the limit."""
     if limit.policy == "hash":
         if len(names):
             raise ValueError("layout: hashed features have no names")

@@ -1,4 +1,4 @@
-"""The groups of a model's labels, and their parents: how they are written, checked and kept."""
+"""Groups and parents of a model's labels: serialisation, validation and state."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Groups:
         self._parents = dict(zip(labels.lookup(parents), labels.lookup(parents.values()), strict=True))
 
     def build(self, names: Sequence[str], paused: Collection[str]) -> None:
-        """Take in the names of the labels, and which are paused; raises InvalidStructure, but not after `set`."""
+        """Update the names of labels and the paused ones; raises InvalidStructure, but not after `set`."""
         self.all = self.shown = None
         self.parent_columns = NO_PARENTS
         if not (self._groups or self._parents):
@@ -77,7 +77,7 @@ class Groups:
         return groups, {names[child]: names[parent] for child, parent in self._parents.items()}
 
     def to_json(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return groups and parents by the names of labels, as they are given."""
+        """Return groups and parents by label name."""
         groups, parents = self._named(names)
         return {"groups": [{**group._asdict(), "labels": list(group.labels)} for group in groups], "parents": parents}
 
@@ -128,7 +128,7 @@ def places(groups: Sequence[Group], parents: Mapping[str, str]) -> Iterator[tupl
 
 
 def check_written(groups: Sequence[Group], parents: Mapping[str, str]) -> None:
-    """Raise InvalidField unless these are groups and parents within their bounds, whatever labels there are."""
+    """Raise InvalidField unless groups and parents are valid, independent of the existing labels."""
     if len(groups) > MAX_GROUPS:
         raise InvalidField(("groups",), f"must have at most {MAX_GROUPS:,} groups, has {len(groups):,}")
     if (count := sum(len(group.labels) for group in groups)) > MAX_GROUPED:

@@ -1,6 +1,6 @@
-"""The window of idempotency keys, with the answers that their requests were given.
+"""The window of idempotency keys, with the responses that their requests were given.
 
-Part of a model's state: every replica gives a retry the answer that the first request got.
+Part of a model's state: every replica gives a retry the response that the first request got.
 """
 
 from collections import OrderedDict
@@ -37,11 +37,11 @@ class IdempotencyWindow:
         return key in self._answers
 
     def find(self, key: str) -> tuple[bytes, UpdateOutcome] | None:
-        """Return the digest and the answer of the request that came with the key, or None."""
+        """Return the digest and the response of the request that came with the key, or None."""
         return self._answers.get(key)
 
     def add(self, key: IdempotencyKey, answer: UpdateOutcome) -> None:
-        """Remember the answer to a request, and forget the oldest where they become too many."""
+        """Remember the response to a request, and forget the oldest where they become too many."""
         self._answer_bytes += answer.nbytes
         self._text_bytes += len(key.key.encode())
         self._answers[key.key] = (key.digest, answer)
@@ -56,7 +56,7 @@ class IdempotencyWindow:
         return _KEY_BYTES * len(self._answers) + self._text_bytes + self._answer_bytes
 
     def to_array(self) -> NDArray[np.uint8]:
-        """Return all of it as bytes: a row for each answer."""
+        """Return all of it as bytes: a row for each response."""
         rows = [[key, digest, *_pack(answer)] for key, (digest, answer) in self._answers.items()]
         return np.frombuffer(msgpack.packb(rows), dtype=np.uint8)
 

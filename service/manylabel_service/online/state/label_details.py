@@ -91,7 +91,7 @@ class DetailsOfLabels:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8], n_labels: int) -> DetailsOfLabels:
-        """Read what `to_array` wrote. Raises ValueError."""
+        """Restore from the output of `to_array`. Raises ValueError."""
         found = cls()
         previous = -1
         try:

@@ -1,4 +1,4 @@
-"""The labels of a model one by one: how frequent they are, how well they are predicted, and by what."""
+"""Table of the labels of a model: frequency, metrics and decision of each."""
 
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -34,7 +34,7 @@ class LabelPage(NamedTuple):
 
 
 class LabelFacts(NamedTuple):
-    """Facts about labels by column; `curves`, `alarms` and `details` are None if there are none.
+    """Facts about labels by column; `curves`, `alarms` and `details` are None if missing.
 
     `old_names` has those of the labels that have some, by column.
     """
@@ -86,7 +86,7 @@ def label_page(facts: LabelFacts, sort: str, descending: bool, offset: int, limi
 
 
 def _columns(facts: LabelFacts) -> dict[str, Column]:
-    """Return a number per label, NaN if there is none."""
+    """Return a number per label, NaN if missing."""
     n = len(facts.names)
     counted = facts.measured.labels()
     examples, told, first, last = (_padded(array, n) for array in counted[:4])
@@ -118,7 +118,7 @@ def measures_of_labels(counts: NDArray[np.float64]) -> dict[str, Column]:
 
 
 def _padded(array: NDArray[Any], n: int) -> Column:
-    """Return the numbers of the first labels, then zeros: labels known from before a rollback are not measured."""
+    """Return the values of the first labels, then zeros for labels that a rollback left without metrics."""
     padded = np.zeros(n)
     padded[: len(array)] = array
     return padded

@@ -40,13 +40,13 @@ class LabelledIds:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held, estimated."""
+        """Estimated bytes of memory."""
         return _ID_BYTES * len(self._ids) + self.parts.nbytes
 
     def check(
         self, ids: Sequence[str], truths: Sequence[Labels], columns_of: Callable[[Iterable[str]], Sequence[int]]
     ) -> None:
-        """Raise if not all of the ids can be given these labels, each of them once. Raises PredictionLabelled,
+        """Raise unless each id can get these labels, each once. Raises PredictionLabelled,
         PredictionExpired or PredictionNotFound.
 
         Parameters
@@ -63,7 +63,7 @@ class LabelledIds:
             if not prediction_ids.valid(id):
                 raise PredictionNotFound(id)
             if id <= self.floor:
-                raise PredictionExpired(id, f"because {MAX_LABELLED:,} later ones have got their labels")
+                raise PredictionExpired(id, f"because {MAX_LABELLED:,} later predictions were labelled")
             here.add(id)
 
     def _check_part(self, id: str, y: Labels, columns: Sequence[int]) -> None:
@@ -74,13 +74,13 @@ class LabelledIds:
             told = [name for name, column in zip(y.names, columns, strict=True) if column in repeated]
             what = ", ".join(map(repr, told)) or "labels"
             raise PredictionLabelled(
-                id, f"has been told {what} already, and learns each label once: name the others, as an object"
+                id, f"already has {what}, and each label counts once: send the others as an object"
             )
 
     def add(self, id: str, columns: Sequence[int] | None = None) -> None:
         """Add an id that `check` accepted, and drop the oldest above the limit.
 
-        `columns` are the labels of a truth that may go on; None: it is all told.
+        `columns` are the labels of a truth that may continue; None: it is all told.
         """
         if id not in self._ids:
             self._ids.add(id)
@@ -99,7 +99,7 @@ class LabelledIds:
 
     @classmethod
     def from_arrays(cls, packed: NDArray[np.uint8], has_floor: bool, parts: NDArray[np.uint8]) -> "LabelledIds":
-        """Read what `to_array` wrote, here and of the parts. Raises ValueError."""
+        """Restore from the outputs of `to_array`, here and of the parts. Raises ValueError."""
         text = packed.tobytes().decode("ascii")
         ids = [text[begin : begin + 26] for begin in range(0, len(text), 26)]
         if (

@@ -1,14 +1,14 @@
 """Log entries: an Update, a Rollback, a Relabel, a Describe, a Regroup or a SetPromise, as bytes and back.
 
-An entry is a msgpack array, [format, kind, durability, key, digest, ...]. A rollback goes on [to], a relabel [label,
-to, merges], with `paused` behind it if the label is paused or resumed, a describe [{label: {field: text or null}}], a
-regroup [[[name, labels, choose], ...], {child: parent}], a promise [[precision, settled, missed, audit rate] or null],
-an update [want_predictions, want_probabilities, origin, examples]. An origin is null or [prediction ids, scores served,
-stream key, stream lines], with [[versions, [version, label names], ...], decisions] behind it, each perhaps null, if
-versions of a trained model have answered or precision was promised, and behind these the last line, if it was
-forgotten. An example is [names, indices, values, label names, signs, complete], then its weight, the source of its
-labels, its vectors, {field: values}, and its reference, up to the last of these that is not 1, "human" or none. The
-format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
+An entry is a msgpack array, [format, kind, durability, key, digest, ...]. A rollback continues with [to], a relabel
+with [label, to, merges], followed by `paused` if the label is paused or resumed, a describe with [{label: {field:
+text or null}}], a regroup with [[[name, labels, choose], ...], {child: parent}], a promise with [[precision, settled,
+missed, audit rate] or null], an update with [want_predictions, want_probabilities, origin, examples]. An origin is
+null or [prediction ids, served scores, stream key, stream lines], followed by [[versions, [version, label names],
+...], decisions], each perhaps null, if versions of a trained model served or precision was promised, then by the last
+line, if it was forgotten. An example is [names, indices, values, label names, signs, complete], then its weight, the
+source of its labels, its vectors, {field: values}, and its reference, up to the last of these that is not 1, "human"
+or null. The format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.
@@ -54,12 +54,12 @@ class StreamPart(NamedTuple):
 
     @property
     def last(self) -> int:
-        """The number of the last line."""
+        """Number of the last line."""
         return self.lines[-1] if self.through is None else self.through
 
 
 class ServedBy(NamedTuple):
-    """A version of a trained model has answered, whose labels are these, in the order of its scores."""
+    """Version of a trained model that served a prediction, with its labels in the order of the scores."""
 
     version: int
     labels: tuple[str, ...]
@@ -165,7 +165,7 @@ class Regroup:
 
 @dataclass(frozen=True, slots=True)
 class SetPromise:
-    """A sixth kind of log entry: precision is promised from here on, or, without a target, no longer."""
+    """A sixth kind of log entry: a promise of precision begins, or, without a target, ends."""
 
     target: Target | None
     durability: str
@@ -173,7 +173,7 @@ class SetPromise:
 
 
 def as_followed(change: "Change") -> "Change":
-    """Return a change as a follower learns it: by its own predictions, not by those that the leader served."""
+    """Return a change for a follower, without the predictions that the leader served."""
     if not isinstance(change, Update):
         return change
     return replace(change, served=None, answered=None, decisions=None)
@@ -298,7 +298,7 @@ def _update(
 
 
 def _answered(versions: list[int], *labels: list[Any]) -> tuple[ServedBy, ...]:
-    """Return who answered each example; the labels of a version stand there once."""
+    """Return the version that served each example, with the labels of each version once."""
     known = {int(version): ServedBy(int(version), tuple(names)) for version, names in labels}
     try:
         return tuple(known[version] for version in versions)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.metrics.history import LabelHistory, MeasureHistory
-from manylabel_core.metrics.prequential import BASIC_NAMES
+from manylabel_core.metrics.measures import WITH_HISTORY
 from manylabel_service.errors import LabelNotFound
 from manylabel_service.online.state.label_table import LabelFacts, measures_of_labels
 
@@ -42,7 +42,7 @@ def _part(past: MeasureHistory, part: int, examples: NDArray[np.int64]) -> dict[
 
 def _named(measures: NDArray[np.float64], examples: NDArray[np.int64]) -> dict[str, list[float]]:
     shown = np.where(examples[:, None] > 0, measures, np.nan)
-    return {name: column.tolist() for name, column in zip(BASIC_NAMES, shown.T, strict=True)}
+    return {name: column.tolist() for name, column in zip(WITH_HISTORY, shown.T, strict=True)}
 
 
 def _of_label(past: LabelHistory) -> dict[str, Any]:

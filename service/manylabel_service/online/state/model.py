@@ -1,4 +1,4 @@
-"""The fold: a model's state as a pure function of its spec and of the log of its updates.
+"""State of a model: a pure function of its spec and its log.
 
 Nothing here waits, stores or looks at a clock, and no setting of a server enters: two processes
 that fold the same entries hold the same bits.
@@ -80,11 +80,11 @@ class OnlineModel:
     ----------
     position : of the last log entry folded in.
     updates : examples learnt.
-    scaled_before : examples that the statistics of its scaling began with, where it goes on from a trained model.
+    scaled_before : examples that the statistics of its scaling began with, where it continues from a trained model.
     limits : of its features and labels.
     words : how many words of its texts were new.
-    keys : the idempotency keys seen, with the answers.
-    labelled : the kept predictions that have been given their labels, or some.
+    keys : the idempotency keys seen, with the responses.
+    labelled : the stored predictions that have been given their labels, or some.
     answers : the measures of a trained model, by version; it learns nothing, and has none beside them. None of others.
     streams : how far each stream of examples has been learnt.
     retired : the labels that are learnt and predicted no more; they keep their columns.
@@ -145,7 +145,7 @@ class OnlineModel:
         return self.nbytes - self.learner.nbytes + grown
 
     def predict(self, xs: Sequence[Features], probabilities: bool = False) -> list[Prediction]:
-        """Predict by the present state; features it has not learnt are left out.
+        """Predict by the present state; features it has not learnt are omitted.
 
         The examples must have passed `features.check`; probabilities only of a learner that calibrates.
         """
@@ -187,7 +187,7 @@ class OnlineModel:
     def for_promise(
         self, probabilities: NDArray[np.float64], scores: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int32]]:
-        """Return what a promise decides by: probabilities, 0 for hidden labels, scores, and parents by column."""
+        """Return the inputs of a promise: probabilities (0 for hidden labels), scores, and parents by column."""
         if hidden := self.hidden_columns:
             probabilities = probabilities.copy()
             probabilities[:, hidden] = 0.0
@@ -283,7 +283,7 @@ class OnlineModel:
         return learning_of
 
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
-        """Go back to what `target` had learnt at `to`, by an entry at `position`; the target is used up.
+        """Return to the state of `target` at `to`, by an entry at `position`; consumes the target.
 
         Features and labels that came since keep their columns, in which nothing is learnt. Only from a state without
         features, or of other features, are those of the target taken: then the form of examples is free again.
@@ -318,7 +318,7 @@ class OnlineModel:
         self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
 
     def take_requests(self, other: "OnlineModel") -> None:
-        """Know the requests that another state of the same log knows, which is used up; of them nothing is measured."""
+        """Take over the requests of another state of the same log, without their metrics; consumes the state."""
         self.keys, self.labelled, self.streams = other.keys, other.labelled, other.streams
         self.labelled.parts.roll_back(PartialLabels())
 
@@ -384,7 +384,7 @@ class OnlineModel:
 
     def _check_ungrouped(self, label: str, column: int) -> None:
         if column in self.groups.columns:
-            raise InvalidField(("label",), f"{label!r} is named by groups or parents: take it out of these first")
+            raise InvalidField(("label",), f"{label!r} is named by groups or parents: remove it from these first")
 
     def regroup(self, groups: Sequence[Group], parents: Mapping[str, str]) -> list[str]:
         """Replace the groups and parents of labels; return the labels that this declares.
@@ -400,16 +400,16 @@ class OnlineModel:
         new: dict[str, None] = {}
         for label, path in places(groups, parents):
             if label in self.retired:
-                raise InvalidField(path, f"{label!r} is a label that was retired")
+                raise InvalidField(path, f"{label!r} is a retired label")
             if label in self.labels:
                 continue
             if label in self.old_names:
-                raise InvalidField(path, f"{label!r} is an old name: use the label's present name")
+                raise InvalidField(path, f"{label!r} is an old name: use the current name of the label")
             if self.spec.labels is not None:
                 raise InvalidField(path, f"{label!r} is not one of the labels declared for this model")
             new[label] = None
             if (limit := self.limits.labels) is not None and len(self.labels) + len(new) > limit.most:
-                raise InvalidField(path, f"{label!r} is one label more than the {limit.most} of this model")
+                raise InvalidField(path, f"{label!r} exceeds the limit of {limit.most} labels of this model")
         self.labels.add(new)
         self.groups.set(groups, parents, self.labels)
         self.groups.build(self.labels.names, self.paused)
@@ -417,7 +417,7 @@ class OnlineModel:
         return list(new)
 
     def set_promise(self, target: Target | None) -> None:
-        """Promise precision from here on, or no longer (None).
+        """Set or end (None) the promise of precision.
 
         Raises
         ------
@@ -433,7 +433,7 @@ class OnlineModel:
     def describe(self, edits: Mapping[str, Edit]) -> list[str]:
         """Change titles, descriptions and URIs of labels; return the labels that this declares.
 
-        The learner has no columns for the new labels before it grows, and has to be given titles by `give_titles` then.
+        The learner has no columns for the new labels before it grows, and must be given titles by `give_titles` then.
 
         Raises
         ------
@@ -449,7 +449,7 @@ class OnlineModel:
         if new and self.spec.labels is not None:
             raise InvalidField(("labels", new[0]), "is not one of the labels declared for this model")
         if (limit := self.limits.labels) is not None and (room := limit.most - len(self.labels)) < len(new):
-            raise InvalidField(("labels", new[room]), f"is one label more than the {limit.most} of this model")
+            raise InvalidField(("labels", new[room]), f"exceeds the limit of {limit.most} labels of this model")
         for column, edit in zip(self.labels.add(edits), edits.values(), strict=True):
             before = self.details[column]
             self.details.edit(column, edit)
@@ -490,7 +490,7 @@ class OnlineModel:
 
     @property
     def ignored(self) -> dict[str, int]:
-        """The numbers of features and labels left out of examples learnt, counting each time that one was."""
+        """The numbers of features and labels omitted from examples learnt, counting each time that one was."""
         return {"features": self.features.ignored, "labels": self.ignored_labels}
 
     def take_labels(self, y: Labels) -> tuple[list[int], NDArray[np.int8]]:
@@ -500,9 +500,9 @@ class OnlineModel:
         return columns, signs
 
     def implied(self, columns: list[int], signs: NDArray[np.int8], complete: bool, id: str | None = None) -> Truth:
-        """Return a truth with what follows from it by groups and parents.
+        """Return true labels completed by groups and parents.
 
-        For a stored prediction, named by its id, labels that earlier parts have submitted are left out of the result.
+        For a stored prediction, named by its id, labels that earlier parts have submitted are omitted from the result.
         """
         if self.groups.all is None:
             return Truth(columns, signs, complete)
@@ -513,7 +513,7 @@ class OnlineModel:
         return Truth(implied, all_signs, complete)
 
     def without_paused(self, columns: list[int], signs: NDArray[np.int8], complete: bool) -> Truth:
-        """Return the truth of an example about to be learnt, with that of the paused labels as unknown."""
+        """Return the true labels of an example to learn, with paused labels as unknown."""
         if not self.paused:
             return Truth(columns, signs, complete)
         every = np.full(len(self.labels), -1 if complete else 0, dtype=np.int8)
@@ -523,7 +523,7 @@ class OnlineModel:
         return Truth(known.tolist(), every[known], complete=False)
 
     def seed(self, name: str, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
-        """Return the bytes of a new model of that name, with what this one has learnt, and nothing of its requests.
+        """Return the bytes of a new model of that name with this state, without the requests.
 
         They have one of `FORMAT_VERSIONS`.
 
@@ -611,7 +611,7 @@ class OnlineModel:
         ----------
         data : a buffer that can be written may be changed, and spares a copy.
         check : is called with the arrays before anything is built of them, and may raise.
-        requests : whether what is known of requests is read too; a new model that goes on from here has no use for it.
+        requests : whether the window of requests is loaded too; a new model that continues from here does not need it.
 
         Raises
         ------
@@ -623,7 +623,7 @@ class OnlineModel:
             check(arrays)
         version = header.get("version")
         if type(version) is int and version > FORMAT_VERSIONS[-1]:
-            raise NewerState(f"a model of version {version}; this program reads up to version {FORMAT_VERSIONS[-1]}")
+            raise NewerState(f"a model of version {version}; this release supports up to version {FORMAT_VERSIONS[-1]}")
         try:
             return cls._restored(arrays, header, requests)
         except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
@@ -688,7 +688,7 @@ def as_rows(columns: Sequence[Columns]) -> Rows:
 
 
 def _text_of(spec: ModelSpec | TrainedSpec) -> TextSettings | None:
-    """Return how a model reads texts; None if it is trained by jobs, or may not keep the names of all features."""
+    """Return the text options of a model; None if it is trained by jobs, or does not store all feature names."""
     limit = None if spec.limits is None else spec.limits.features
     if not isinstance(spec, ModelSpec) or spec.text is None or (limit is not None and limit.policy != "reject"):
         return None
@@ -730,7 +730,7 @@ def _columns_of(name: str, arrays: Mapping[str, NDArray[Any]], labels: Vocabular
     return listed
 
 
-# -- states that come as bytes: their parts have to agree --------------------------------------------
+# -- states that come as bytes: their parts must agree --------------------------------------------
 
 
 def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:

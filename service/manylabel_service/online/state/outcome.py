@@ -17,8 +17,8 @@ class UpdateOutcome(NamedTuple):
     Attributes
     ----------
     scores : the raw scores of each example before it was learnt, the threshold first and then one for each
-        label known then (float64); None when no predictions were asked for.
-    probabilities : likewise one for each label known then (float64); None when they were not asked for.
+        label known then (float64); None when no predictions were requested.
+    probabilities : one for each label known then (float64); None if not requested.
     decisions : where precision is promised, of each example 1 if it needs review, else 0, and then the columns of the
         labels that may be applied unseen (int32).
     skipped : how many of the first examples had been learnt before, as the same lines of their stream; they
@@ -36,7 +36,7 @@ class UpdateOutcome(NamedTuple):
     decisions: tuple[NDArray[np.int32], ...] | None = None
 
     def predictions(self, label_names: Sequence[str], hidden: Collection[str] = ()) -> Predictions | None:
-        """Return the predictions, given the names of the model's labels in column order, and those not predicted."""
+        """Return the predictions by the names of labels in column order, without the hidden ones."""
         if self.scores is None:
             return None
         return Predictions(self.scores, label_names, self.probabilities, hidden, self.decisions)
@@ -50,12 +50,12 @@ class UpdateOutcome(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
-    """The result of a request to update or to roll back.
+    """Result of an update or a rollback.
 
     `replayed` when nothing was done now: an earlier one with its key was, or all its lines had been learnt.
     `predictions` are those of the examples after the first `skipped`: see `UpdateOutcome`. `alarms` are the labels
     whose drift detectors fired now, None for the detector of all labels. `refused` has the errors of the examples that
-    were left out, by their index, if examples were to be refused one by one.
+    were omitted, by their index, if examples were to be refused one by one.
     """
 
     position: str

@@ -40,7 +40,7 @@ class PartialLabels:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held, estimated."""
+        """Estimated bytes of memory."""
         return _ID_BYTES * len(self._told) + _LABEL_BYTES * self._n_labels
 
     def repeated(self, id: str, columns: Iterable[int]) -> list[int]:
@@ -74,19 +74,19 @@ class PartialLabels:
                 self.versions[id] = version
 
     def close(self, id: str) -> None:
-        """Take no more parts of this one, if there were any."""
+        """Close this id for further parts."""
         if (told := self._told.pop(id, None)) is not None:
             self._n_labels -= len(told)
             self.measured.pop(id, None)
             self.versions.pop(id, None)
 
     def close_version(self, version: int) -> None:
-        """Take no more parts of the predictions of a version."""
+        """Close the predictions of a version for further parts."""
         for id in [id for id, its in self.versions.items() if its == version]:
             self.close(id)
 
     def roll_back(self, target: "PartialLabels") -> None:
-        """Go back to what the measures of another state had of those that are still open here."""
+        """Restore the shares of the open ids from the metrics of another state."""
         self.measured = {id: truth for id, truth in target.measured.items() if id in self._told}
 
     def to_array(self) -> NDArray[np.uint8]:
@@ -103,7 +103,7 @@ class PartialLabels:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "PartialLabels":
-        """Return what `to_array` saw. Raises ValueError."""
+        """Restore from the output of `to_array`. Raises ValueError."""
         truths = cls()
         try:
             for id, told, *measured in msgpack.unpackb(packed.tobytes()):

@@ -1,4 +1,4 @@
-"""The promise of precision of a model: how it is set, checked and kept."""
+"""Promise of precision of a model: its setting, validation and account."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Promises:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held."""
+        """Bytes of memory."""
         return 0 if self.promise is None else self.promise.nbytes
 
     def set(self, target: Target | None) -> None:
-        """Promise this; None: nothing. Another target than before begins new accounts."""
+        """Set the promise, or end it (None). A different target begins new accounts."""
         if target is None:
             self.promise = None
             return
@@ -59,7 +59,7 @@ class Promises:
             self.promise.change(target, self._version)
 
     def roll_back(self, to: Promises) -> None:
-        """Go back to what another state had learnt; that is used up. Accounts of another promise start from zero."""
+        """Restore from another state, which is consumed. Accounts of a different promise start from zero."""
         if self.promise is None:
             return
         target, earlier = self.promise.target, to.promise
@@ -85,7 +85,7 @@ class Promises:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8], n_labels: int) -> Promises:
-        """Read what `to_array` wrote, for a model with this number of labels; raises ValueError."""
+        """Restore from the output of `to_array` for this number of labels; raises ValueError."""
         found = cls()
         try:
             found._version, target, state = msgpack.unpackb(packed.tobytes())

@@ -1,6 +1,6 @@
 """Metrics of the served predictions of a trained model's versions, by delayed labels; nothing is learnt.
 
-Each version has measures of its own, of the answers that it gave: which version is served when their labels come does
+Each version has separate measures, of the responses that it gave: which version is served when their labels come does
 not matter. Its columns are its labels, in the order of its scores, and behind them those that only truths have named.
 """
 
@@ -39,21 +39,21 @@ class NothingLearnt:
         self.n_features_ = self.n_labels_ = 0
 
     def grow_vectors(self, lengths: Sequence[int]) -> None:
-        """Take note of no vectors."""
+        """Do nothing: vectors are not learnt."""
 
     def grow(self, n_features: int, n_labels: int) -> None:
         """Count columns."""
         self.n_features_, self.n_labels_ = max(n_features, self.n_features_), max(n_labels, self.n_labels_)
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
-        """Take no memory."""
+        """Do nothing: no memory is needed."""
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        """Return 0: it never takes memory."""
+        """Return 0: no memory is needed."""
         return 0
 
     def nbytes_of_vectors(self, n_values: int, n_features: int, n_labels: int) -> int:
-        """Return 0: it never takes memory."""
+        """Return 0: no memory is needed."""
         return 0
 
     def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
@@ -82,7 +82,7 @@ class NothingLearnt:
         return {"columns": np.array([self.n_features_, self.n_labels_], dtype=np.int64)}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take over what `arrays` returned; raise ValueError if it did not."""
+        """Restore the output of `arrays`; raises ValueError."""
         columns = arrays["columns"]
         if columns.shape != (2,) or columns.dtype != np.int64 or (columns < 0).any():
             raise ValueError("columns: expected two numbers")
@@ -106,13 +106,13 @@ class VersionMeasures:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held."""
+        """Bytes of memory."""
         n_labels = len(self.labels)
         return self.labels.nbytes + self.prequential.nbytes + self.detectors.nbytes(n_labels, 0)
 
     @property
     def updates(self) -> int:
-        """The number of its answers that were labelled; each part of a truth counts."""
+        """The number of its responses that were labelled; each part of a truth counts."""
         return self.prequential.given
 
     @property
@@ -165,18 +165,18 @@ class ServedMetrics:
         return iter(self._versions)
 
     def __getitem__(self, version: int) -> VersionMeasures:
-        """Return the measures of a version; empty ones if no answer of it was labelled."""
+        """Return the measures of a version; empty ones if no response of it was labelled."""
         return self._versions.get(version) or VersionMeasures()
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held."""
+        """Bytes of memory."""
         return sum(measures.nbytes for measures in self._versions.values())
 
     def measure(
         self, answered: ServedBy, served: NDArray[np.float64], example: Example, id: str, parts: PartialLabels
     ) -> list[str | None]:
-        """Measure an answer by its truth, or by a part of it; return whose detectors of drift sounded.
+        """Count a response by its true labels, or a part of them; return the labels with a drift alarm.
 
         Parameters
         ----------
@@ -212,7 +212,7 @@ class ServedMetrics:
         return [names[column - 1] if column else None for column in sounded]
 
     def _of(self, answered: ServedBy, parts: PartialLabels) -> VersionMeasures:
-        """Return the measures of a version, begun if need be; where there are too many, one makes way."""
+        """Return the metrics of a version, created if necessary; above the limit, the oldest are removed."""
         number, labels = answered
         version = self._versions.get(number)
         if version is not None and version.labels.names[: len(labels)] == labels:

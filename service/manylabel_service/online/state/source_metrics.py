@@ -1,4 +1,4 @@
-"""Metrics of the labels that no person has given: how far predictions agree with machines and rules."""
+"""Agreement of predictions with labels from machines and rules."""
 
 from __future__ import annotations
 

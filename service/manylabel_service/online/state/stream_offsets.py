@@ -1,4 +1,4 @@
-"""How far each stream of examples has been learnt, so that a stream can be sent again from before where it broke."""
+"""Last learnt line of each stream, so that an interrupted stream can be resent from an earlier line."""
 
 from bisect import bisect_right
 from collections import OrderedDict
@@ -18,7 +18,7 @@ _STREAM_BYTES = 300
 
 
 class StreamOffsets:
-    """The last line learnt of each of the streams used last."""
+    """Last learnt line of each of the latest streams."""
 
     def __init__(self) -> None:
         self._last: OrderedDict[str, int] = OrderedDict()
@@ -29,7 +29,7 @@ class StreamOffsets:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory held, estimated."""
+        """Estimated bytes of memory."""
         return _STREAM_BYTES * len(self._last) + self._text_bytes
 
     def last(self, key: str) -> int:
@@ -56,7 +56,7 @@ class StreamOffsets:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "StreamOffsets":
-        """Read what `to_array` wrote. Raises ValueError."""
+        """Restore from the output of `to_array`. Raises ValueError."""
         try:
             rows: Any = msgpack.unpackb(packed.tobytes())
             last: OrderedDict[Any, Any] = OrderedDict(rows)

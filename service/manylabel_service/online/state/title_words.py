@@ -1,4 +1,4 @@
-"""The words of the titles and descriptions of labels, and the features of a model that are these words."""
+"""Words of titles and descriptions of labels, and the features that stand for these words."""
 
 from __future__ import annotations
 
@@ -36,10 +36,6 @@ class TitleWords:
     the token for its name. The learner sees a number instead of a word: 63 bits of its digest.
 
     All of it follows from the titles and from the names of features, so it is not part of a state.
-
-    Parameters
-    ----------
-    text : how the model reads texts.
     """
 
     def __init__(self, text: TextSettings) -> None:
@@ -74,7 +70,7 @@ class TitleWords:
         return sum(min(length, MAX_TITLE_WORDS) * _WORD_BYTES + 4 * length for length in lengths)
 
     def change(self, column: int, before: LabelDetails, after: LabelDetails) -> None:
-        """Take over the new details of the label in a column."""
+        """Apply the new details of the label in a column."""
         old, new = self._words(before), self._words(after)
         if old == new:
             return
@@ -83,12 +79,12 @@ class TitleWords:
         self._changed[column] = new
 
     def restore(self, details: Mapping[int, LabelDetails]) -> None:
-        """Take over the details of labels, by column, that the learner knows already."""
+        """Apply details of labels, by column, that the learner already has."""
         for each in details.values():
             self._count(self._words(each), 1)
 
     def give_all(self, details: Mapping[int, LabelDetails], n_labels: int) -> None:
-        """Let the next `give` pass all titles to a new learner."""
+        """Make the next `give` pass all titles to a new learner."""
         self._changed = {column: [] for column in range(n_labels)}
         self._changed |= {column: self._words(each) for column, each in details.items()}
 

@@ -1,4 +1,4 @@
-"""The share of words in new texts that a model had never seen: where it is high, parts of words may serve better."""
+"""Share of unseen words in new texts; if it is high, parts of words may predict better."""
 
 from manylabel_core import Vocabulary
 from manylabel_core.records import TextSettings
@@ -16,11 +16,6 @@ class UnseenWords:
     """Count of words in examples `FIRST` to `LAST`, and of those that no earlier example had.
 
     A word that an example repeats counts once. Words are those of the text fields; without named fields, of bare texts.
-
-    Parameters
-    ----------
-    text : TextSettings, optional
-        How the model reads texts; None for a model whose words are not to be counted.
     """
 
     def __init__(self, text: TextSettings | None) -> None:
@@ -42,7 +37,7 @@ class UnseenWords:
 
     @property
     def share(self) -> float | None:
-        """The share of the words counted that were new; None before there are enough."""
+        """Share of new words among the counted ones; None below the minimum count."""
         return self._unseen / self._words if self._words >= MIN_WORDS else None
 
     def state(self) -> list[int]:

@@ -1,7 +1,7 @@
 """Rewrites the history of a model without some of its examples, into the successor of the model.
 
 Two states are folded side by side from the entry before the first one that is forgotten: the old one, to know what each
-entry did, and the new one. The new history leaves out every change that the old one refused. Entries stay at their
+entry did, and the new one. The new history omits every change that the old one refused. Entries stay at their
 positions; those of which examples are forgotten have only the others.
 """
 
@@ -42,7 +42,7 @@ class Selection:
 
 @dataclass(slots=True)
 class Findings:
-    """Result of a search in a history: numbers, the first position and that before it, ids of predictions."""
+    """Result of a search in a history: counts, the first position and the one before it, ids of predictions."""
 
     begin: str = START
     entries: int = 0
@@ -78,10 +78,10 @@ class Rewriter(SuccessorWriter):
         self._selection = selection
         self.findings = Findings()
         self.counted = Findings()
-        """The examples left out of the new history, which are more where entries came after `find`."""
+        """The examples omitted from the new history, which are more where entries came after `find`."""
 
     async def find(self) -> Findings:
-        """Look for what is to be forgotten."""
+        """Find the examples to forget."""
         reader = HistoryReader(self._record, self._store)
         findings = Findings(begin=await reader.begin())
         position, pace = findings.begin, Pace()
@@ -128,7 +128,7 @@ class Rewriter(SuccessorWriter):
         return LogReplayer(record, read_spec(record.spec), self._store, snapshots, reader.read, past.target)
 
     async def _carry_early(self) -> None:
-        """Copy the states and snapshots from before what is forgotten; note where later ones are."""
+        """Copy the states and snapshots before the first forgotten example; note the positions of later ones."""
         catalogue = self._found
         states = [state for state in catalogue.states if not self._is_later(state.position)]
         copied = [state._replace(id=await self._copied(state.id)) for state in states]
@@ -178,7 +178,7 @@ class Rewriter(SuccessorWriter):
         await self._fold_new(amended)
 
     async def _amended(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Fold entries into the old state, and return them without what is forgotten or was refused."""
+        """Apply entries to the old state, and return them without forgotten examples and rejected changes."""
         done = position_key(self._old.position)
         earlier = [entry for entry in entries if position_key(entry.position) <= done]
         later = entries[len(earlier) :]
@@ -222,7 +222,7 @@ class Rewriter(SuccessorWriter):
             raise error.error from error
 
     async def _keep(self, key: tuple[int, ...], model: OnlineModel | None = None) -> None:
-        """Store a state of the new history, as the old one has it."""
+        """Store a state of the new history at a position of the old one."""
         model = model or self._new
         data = await asyncio.to_thread(model.to_buffer, self._format)
         if key in self._states and key not in self._carried:
@@ -250,7 +250,7 @@ class Rewriter(SuccessorWriter):
                 await self._keep(key, await past.at(position))
 
     async def finish(self, log_bytes: int) -> Rewritten:
-        """End what `build` began, once the log is sealed: the successor can take the place of the model then.
+        """Complete `build` after the log is sealed; then the successor can replace the model.
 
         Parameters
         ----------

@@ -80,7 +80,7 @@ class SuccessorWriter:
                 left -= n_entries
 
     async def _left(self) -> int:
-        """Return the number of entries that the new log has not got; `MANY_ENTRIES` stands for more."""
+        """Return the number of entries missing in the new log, at most `MANY_ENTRIES`."""
         counts = await self._store.logs.entries_after({self._record: self._adopted}, MANY_ENTRIES)
         return min(counts.get(self._record, 0), MANY_ENTRIES)
 

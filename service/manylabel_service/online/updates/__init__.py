@@ -1,1 +1,1 @@
-"""An update's way: checked, queued, appended to the log, folded in, answered."""
+"""Path of an update: check, queue, append to the log, apply, respond."""

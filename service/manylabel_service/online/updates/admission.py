@@ -1,4 +1,4 @@
-"""The admission of an update, before it may wait: its examples fit the model, and the model its limits."""
+"""Admission of an update before it is queued: checks of its examples and of the limits of the model."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ WEIGHED_VALUES = 65_536
 class Admitted:
     """Admitted update: its remaining examples, its log entry, and the result of its dry run.
 
-    `refused` has the errors of the examples left out, by their index in the update that was to be admitted.
+    `refused` has the errors of the examples omitted, by their index in the update that was to be admitted.
     """
 
     update: Update

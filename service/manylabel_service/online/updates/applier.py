@@ -1,8 +1,8 @@
-"""The log into the model: one task that appends, reads and folds. Nothing else touches the model.
+"""Apply loop of a model: one task appends to the log, reads new entries and applies them. Only it modifies the model.
 
-Updates that wait together share one append and one pass of the kernel (group commit). An append
-answers with what other processes added before it, and that is folded in first. When nothing waits
-here, `poll` makes the task read what others have added.
+Queued updates share one append and one pass of the kernel (group commit). An append returns the entries that other
+processes added before it, which are applied first. Without queued updates, `poll` makes the task read the entries of
+other processes.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ class Applier:
 
     Attributes
     ----------
-    model : the state; another takes its place when it has to be restored.
+    model : the state; replaced by a restore.
     events : what happens to the model.
     learning : as of `LogReplayer`.
     """
@@ -126,7 +126,7 @@ class Applier:
     # -- from outside -----------------------------------------------------------------------------
 
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Bring the model to the end of the log, with `ask` after an `ReplayVerifier.check`; raise as these.
+        """Bring the model to the end of the log, with `ask` after a `ReplayVerifier.check`; raises like these.
 
         A follower is brought to its newest snapshot only, and catches up from there once it was started.
         """
@@ -156,12 +156,12 @@ class Applier:
 
     @property
     def waited_for(self) -> bool:
-        """True while anybody waits for what this task does."""
+        """True while a caller waits for this task."""
         waiters = self._queue or self._position_waiters or self._snapshot_requests or self._sync_waiters
         return bool(self._busy or waiters)
 
     async def sync(self) -> ServiceError | None:
-        """Wait until all that others have done to the model by now is known here; return what kept it from that.
+        """Wait until all current log entries are applied; return the error that prevented it.
 
         A model that turns out to be gone has ended afterwards.
         """
@@ -185,12 +185,7 @@ class Applier:
         return self._position_waiters.reached(position)
 
     async def snapshot(self) -> SnapshotMeta:
-        """Take a snapshot of all that has been learnt by now; return when it is stored.
-
-        Raises
-        ------
-        NotReady, StorageError
-        """
+        """Take a snapshot of everything learnt so far; return when it is stored. Raises NotReady or StorageError."""
         requested = self._snapshot_requests.ask()
         self._queue.wake()
         return await requested
@@ -202,7 +197,7 @@ class Applier:
         self._queue.wake()
 
     async def stop(self) -> None:
-        """Apply what waits, and end."""
+        """Apply the queued updates, then stop."""
         self._stopping = True
         self._queue.wake()
         if self._task is not None:
@@ -265,7 +260,7 @@ class Applier:
             _answer(waiters, error)
 
     async def _commit(self, group: list[Pending]) -> ServiceError | None:
-        """Append and fold a group, and answer its requests; return what kept all or some of it from that."""
+        """Append and apply a group, and resolve its requests; return the error that prevented it."""
         failure: ServiceError | None = None
         results: list[ApplyResult] = []
         try:
@@ -340,7 +335,7 @@ class Applier:
         return None
 
     async def _follow_on(self) -> ServiceError | None:
-        """Learn the next entries of the log that a follower follows; return what kept it from that.
+        """Learn the next entries of the leader's log; return the error that prevented it.
 
         Snapshots are taken in between, so that a restart begins at the latest of them.
         """
@@ -404,7 +399,7 @@ class Applier:
     # -- when something is wrong ------------------------------------------------------------------
 
     def _mark_diverged(self, error: Exception) -> None:
-        """Have another state restored before anything else is folded in: this one does not go with the log any more."""
+        """Require a restore before further entries are applied, because the state no longer matches the log."""
         log.warning("model_diverged", model=self._record.name, position=self.model.position, reason=str(error))
         self._state, self._must_read = ApplierStatus.DIVERGED, True
 

@@ -8,7 +8,7 @@ from manylabel_service.online.state.outcome import UpdateOutcome
 
 
 def events_of(result: ApplyResult) -> Iterator[Event]:
-    """Yield what happened to a model with one entry of its log; all events but the last have `resume`."""
+    """Yield the events of one log entry; all but the last have `resume`."""
     answer = result.answer
     if not isinstance(answer, UpdateOutcome) or result.replayed:
         return

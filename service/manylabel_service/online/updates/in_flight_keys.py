@@ -10,7 +10,7 @@ from manylabel_service.online.state.outcome import UpdateOutcome
 
 
 class InFlightKeys:
-    """Keys of requests to one model that have not been answered."""
+    """Idempotency keys of the pending requests to one model."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()
@@ -22,12 +22,8 @@ class InFlightKeys:
         return key in self._keys
 
     def stored_answer(self, key: IdempotencyKey | None, window: IdempotencyWindow) -> UpdateOutcome | None:
-        """Return the answer stored for the key; None if this is the first request with it.
-
-        Raises
-        ------
-        KeyInFlight, KeyReused
-        """
+        """Return the response stored for the key; None if this is the first request with it. Raises KeyInFlight or
+        KeyReused."""
         if key is None:
             return None
         if key.key in self._keys:
@@ -42,7 +38,7 @@ class InFlightKeys:
 
     @contextmanager
     def hold(self, key: IdempotencyKey | None) -> Iterator[None]:
-        """Mark a request with the key as under way inside."""
+        """Mark a request with the key as in progress inside."""
         if key is None:
             yield
             return

@@ -35,7 +35,7 @@ class Verified(NamedTuple):
 
 
 class PastStates:
-    """Finds the states that one model had at positions of its log, exact to the bit.
+    """Computes the states of one model at positions of its log, bit for bit.
 
     Parameters
     ----------
@@ -105,11 +105,8 @@ class PastStates:
         """Return the events after a position and up to another; None if the history no longer has all of these entries.
 
         The model is restored a second time, and learns the entries again. After `START` come all entries of a model,
-        also of one that was created with an initial state.
-
-        Raises
-        ------
-        ReleaseTooOld, UnreadableEntry, DocumentDamaged, StorageUnavailable, ModelGone
+        also of one that was created with an initial state. Raises ReleaseTooOld, UnreadableEntry, DocumentDamaged,
+        StorageUnavailable or ModelGone.
         """
         for begin in (after, SEED) if after == START else (after,):
             try:
@@ -121,7 +118,7 @@ class PastStates:
         return None
 
     async def verify(self, format_version: int) -> Verified:
-        """Replay the history from its earliest state, and compare each later one that is stored with what it gives.
+        """Replay the history from its earliest state, and compare each later stored state with it.
 
         Raises as `at`.
         """
@@ -149,7 +146,7 @@ class PastStates:
             raise HistoryDamaged(self._record.name, position, position, str(error)) from error
 
     async def target(self, position: str) -> OnlineModel:
-        """Return the state that a rollback goes back to.
+        """Return the target state of a rollback.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The log played into a model, in slices between which predictions are answered."""
+"""Replay of a log into a model, in time slices between which predictions run."""
 
 import asyncio
 import time
@@ -44,7 +44,7 @@ HOPELESS = (LogTrimmed, LogLost, HistoryDamaged, TargetLost, UnreadableEntry)
 
 
 class Interrupted(Exception):
-    """The store went away in the middle: the model stands behind an entry, and the later ones are to come.
+    """The store became unavailable during the replay: the model is at an earlier entry, and later ones are missing.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class LogReplayer:
     snapshot_reader : reads its snapshots.
     read : reads the entries after a position, at most a number of them; None: as `Logs.read` does.
     target : returns the state at a position that the log goes back to, or raises TargetLost; None: a snapshot.
-    pace : shared with the other followers of this process; a model with a log of its own needs none.
+    pace : shared with the other followers of this process; a model with a separate log needs none.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class LogReplayer:
         self.learning = asyncio.Lock()
 
     async def restored(self) -> Restored:
-        """Return the model as of the end of the log: the newest intact snapshot, then what came after it.
+        """Return the model at the end of the log: the newest intact snapshot and the replayed log after it.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class LogReplayer:
         raise trimmed
 
     async def stored(self, beginning: Callable[[], Awaitable[OnlineModel]]) -> Restored:
-        """Return a follower as of its newest intact snapshot that the leader's log goes on from, or at its beginning.
+        """Return a follower as of its newest intact snapshot that the leader's log continues from, or at its beginning.
 
         Raises
         ------
@@ -190,7 +190,7 @@ class LogReplayer:
         log.warning("snapshot_damaged", model=self._record.name, position=position, error=str(error), action=action)
 
     async def read_on(self, model: OnlineModel, through: str | None = None) -> list[tuple[Entry, ApplyResult]]:
-        """Fold in the next entries of the log, up to a position if one is given; return each with its result.
+        """Apply the next entries of the log, up to a position if given; return each with its result.
 
         None are left at its end.
 
@@ -220,7 +220,7 @@ class LogReplayer:
         return decoded
 
     async def _rest(self, worked_seconds: float) -> None:
-        """Let other tasks run after some work; a follower, for as long as it has worked."""
+        """Yield to other tasks after some work; a follower pauses for the duration of its work."""
         if self._follow is None:
             await asyncio.sleep(0)
             return
@@ -258,7 +258,7 @@ class LogReplayer:
         try:
             return await self._snapshot_reader.load(position)
         except DamagedState as error:
-            raise TargetLost(f"the log goes back to the snapshot at {position}, which is not there: {error}") from error
+            raise TargetLost(f"the log goes back to the snapshot at {position}, which is missing: {error}") from error
 
 
 def payload_bytes(entries: Iterable[Entry]) -> int:

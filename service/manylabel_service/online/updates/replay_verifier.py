@@ -34,12 +34,7 @@ log = structlog.get_logger()
 
 
 class ReplayVerifier:
-    """Comparison of the states that this process and other processes reach from the log of one model.
-
-    Parameters
-    ----------
-    record, spec, store, snapshot_reader, replayer : of the model.
-    """
+    """Comparison of the states that this process and other processes reach from the log of one model."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Updates that wait for their place in the log and in the model."""
+"""Queue of the updates of a model."""
 
 import asyncio
 import math
@@ -28,7 +28,7 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A change waits: an update as `Admission` let it in, or a rollback, which needs no check and brings no growth.
+    """Queued change: an admitted update, or a rollback, which needs no check and adds nothing.
 
     It is refused if those before it are not done by the `deadline`.
     """
@@ -55,7 +55,7 @@ TIMED_EXAMPLES = 64
 
 
 class UpdateQueue:
-    """The updates of one model, from their acceptance to their answer.
+    """The updates of one model, from their acceptance to their response.
 
     Parameters
     ----------
@@ -102,17 +102,13 @@ class UpdateQueue:
     async def put(
         self, change: Change, payload: bytes, checked: Checked | None, deadline: float = math.inf
     ) -> ApplyResult:
-        """Wait in the queue, and for the result of the update.
+        """Wait in the queue, and for the result of the update. Raises QueueFull.
 
         Parameters
         ----------
         change, payload, checked : as of `Pending`.
         deadline : seconds of the clock; if those before it are not done by then, the update gets a QueueFull. Without
             one it waits for as long as it takes.
-
-        Raises
-        ------
-        QueueFull
         """
         now = self._clock()
         deadline = max(deadline, now + GRACE_SHARE * self._max_seconds)
@@ -149,7 +145,7 @@ class UpdateQueue:
             timer.cancel()
 
     def take_group(self) -> list[Pending]:
-        """Take the updates for one append, oldest first; each must be answered. Reject those that waited too long."""
+        """Return the updates for one append, oldest first, to be resolved. Reject those that waited too long."""
         group: list[Pending] = []
         taken, room = 0, min(GROUP_EXAMPLES, self._rate.amount(GROUP_SHARE * self._max_seconds) or FIRST_EXAMPLES)
         now = self._clock()

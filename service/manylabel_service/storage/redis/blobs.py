@@ -4,8 +4,6 @@ Pieces are written with a time to live, so that those of a process that died go 
 however slow, prolongs it; the last step ends it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress

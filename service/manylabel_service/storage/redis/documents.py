@@ -1,7 +1,5 @@
 """The documents of a Redis store: for each kind a hash of their values, and a sorted set of their names by revision."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from manylabel_service.errors import RevisionConflict

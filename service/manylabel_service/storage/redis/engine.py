@@ -1,6 +1,4 @@
-"""The connection of one process to the Redis of a store, and the work that its closing waits for."""
-
-from __future__ import annotations
+"""Connection of one process to the Redis of a store, and the work that closing it waits for."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -22,7 +20,7 @@ class Engine:
     ----------
     connection : there once the store is open.
     gate : passed by every call.
-    background : what has to come to its end, also where the caller gives up.
+    background : what must come to its end, also where the caller gives up.
     """
 
     connection: Connection
@@ -36,9 +34,7 @@ class Engine:
         try:
             await work
         except StorageUnavailable as error:
-            log.warning(
-                "storage_maintenance_failed", error=str(error), action="nothing is lost; it is tried again later"
-            )
+            log.warning("storage_maintenance_failed", error=str(error), action="nothing is lost; it is retried later")
 
 
 class Part:

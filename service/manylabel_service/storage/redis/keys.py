@@ -6,9 +6,9 @@ a name that is created again shares no key with what had it before::
     ml:{tags.1763690000000}:head                 hash: how far the log goes and is trimmed, and the list of snapshots
     ml:{tags.1763690000000}:log                  stream: the log
     ml:{tags.1763690000000}:snap:<id>:<part>     string: one chunk of a snapshot
-    ml:{tags.1763690000000}:due                  sorted set: ids of kept predictions by the end of their time
-    ml:{tags.1763690000000}:sizes                hash: bytes of each kept prediction, and under "" of all
-    ml:{tags.1763690000000}:pred:<id>            string, expires: a kept prediction
+    ml:{tags.1763690000000}:due                  sorted set: ids of stored predictions by the end of their time
+    ml:{tags.1763690000000}:sizes                hash: bytes of each stored prediction, and under "" of all
+    ml:{tags.1763690000000}:pred:<id>            string, expires: a stored prediction
 
     ml:models                                    hash: name -> incarnation and spec, the models there are
     {ml:models}:last                             string: the highest incarnation given
@@ -107,7 +107,7 @@ def entry_id(position: str) -> str:
 
 @lru_cache(8192)
 def log_key(record: ModelMeta) -> bytes:
-    """Return the key of a log, as Redis names it in answers."""
+    """Return the key of a log, as Redis names it in responses."""
     return Keys.of(record).log.encode()
 
 

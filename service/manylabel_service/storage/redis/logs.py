@@ -1,7 +1,5 @@
 """The logs of a Redis store: one stream for each model."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
@@ -15,8 +13,7 @@ from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Durability, Entry, ModelMeta, position_key
 from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import Keys, entry_id
-from manylabel_service.storage.redis.refusals import check
-from manylabel_service.storage.redis.scripts import ADOPT, APPEND, COUNT, MARK, READ, TRIM
+from manylabel_service.storage.redis.scripts import ADOPT, APPEND, COUNT, MARK, READ, TRIM, check
 from manylabel_service.storage.redis.watcher import ASKED_AT_ONCE, Watcher, is_beyond
 
 PAGE_ENTRIES = 1_000
@@ -38,7 +35,7 @@ class RedisLogs(Part):
 
     durabilities: frozenset[Durability] = frozenset(("log",))
     waits_for_disk = False
-    """Whether an append of durability ``fsync`` has to ask for the disk itself."""
+    """Whether an append of durability ``fsync`` must ask for the disk itself."""
 
     def __init__(self, engine: Engine, watcher: Watcher) -> None:
         self._engine = engine
@@ -59,7 +56,7 @@ class RedisLogs(Part):
         return await self._append(record, payloads, after, sync=durability == "fsync" and self.waits_for_disk)
 
     async def _append(self, record: ModelMeta, payloads: Sequence[bytes], after: str, sync: bool) -> list[Entry]:
-        """Add entries, and read those before them: one round trip, unless there is a lot to read."""
+        """Append entries, and read those before them, usually in one round trip."""
         keys = Keys.of(record)
         entries: list[Entry] = []
         checksums = pack(f"<{len(payloads)}I", *map(crc32, payloads))
@@ -173,7 +170,7 @@ def check_durability(durability: str) -> None:
 
 
 def _checked(record: ModelMeta, flat: Sequence[bytes], link: bytes) -> list[Entry]:
-    """Return entries that follow the one with a link; raise `ModelDamaged` where one does not fit."""
+    """Return the entries after the one with a link; raises `ModelDamaged` at a mismatch."""
     entries, expected = [], int(link)
     for id, value in zip(flat[::2], flat[1::2], strict=True):
         position, payload = id.decode(), value[:-LINK_BYTES]

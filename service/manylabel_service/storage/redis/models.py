@@ -1,11 +1,9 @@
-"""The models of a Redis store: made in two steps, removed in two steps, so that a process may die between any of them.
+"""Models of a Redis store, created and removed in two steps each, so that a process may die between any of them.
 
 The list of models and the keys of a model are in different places of a Redis Cluster, where no script reaches both.
 Creation: reserve an incarnation, fill its keys, claim the name. Deletion: give up the name, remove the keys. Models
 in between are listed (`NEW`, `GONE`), and any process may finish the operation.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 

@@ -1,6 +1,4 @@
-"""The kept predictions of a Redis store: a string each that expires, and their number and sizes."""
-
-from __future__ import annotations
+"""The stored predictions of a Redis store: a string each that expires, and their number and sizes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,8 +8,7 @@ from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import UNBOUNDED_BYTES, ModelMeta
 from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import Keys
-from manylabel_service.storage.redis.refusals import check
-from manylabel_service.storage.redis.scripts import DROP_PREDICTIONS, GET_PREDICTIONS, KEPT_IDS, PUT_PREDICTIONS
+from manylabel_service.storage.redis.scripts import DROP_PREDICTIONS, GET_PREDICTIONS, KEPT_IDS, PUT_PREDICTIONS, check
 
 AT_ONCE = 1_000
 """Maximum number of predictions that one script reads."""

@@ -1,13 +1,18 @@
-"""Lua scripts: each happens in one step.
+"""Lua scripts, each atomic.
 
 They run on Redis 6.2 and later. Those of a model touch keys of one hash tag only (the names of snapshot chunks are
 made inside from the others). Each answers an array whose first element says how it went: ``ok`` or ``gone``,
 ``trimmed`` (with the position), ``lost``, ``damaged`` (with the position), and so on.
 """
 
-from __future__ import annotations
-
 import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from manylabel_service.errors import LogLost, LogSealed, LogTrimmed, ModelGone
+from manylabel_service.storage.checksums import damaged_entry
+from manylabel_service.storage.protocol import ModelMeta
+from manylabel_service.storage.redis.keys import position_of
 
 _POSITIONS = """
 local function parts(id)
@@ -498,3 +503,18 @@ end
 return {'ok', missing}
 """,
 )
+
+
+def check(answer: Sequence[Any], record: ModelMeta, position: str) -> None:
+    """Raise the error of a refusal."""
+    match answer[0]:
+        case "gone":
+            raise ModelGone(record.name, record.incarnation)
+        case "sealed":
+            raise LogSealed(name=record.name)
+        case "trimmed":
+            raise LogTrimmed(record.name, position, position_of(answer[1].decode()))
+        case "lost":
+            raise LogLost(record.name, position)
+        case "damaged":
+            raise damaged_entry(record.name, position_of(answer[1].decode()))

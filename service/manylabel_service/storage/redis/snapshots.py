@@ -25,13 +25,13 @@ from manylabel_service.storage.protocol import (
 )
 from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import MODELS, Keys, entry_id, position_of
-from manylabel_service.storage.redis.refusals import check
 from manylabel_service.storage.redis.scripts import (
     DELETE_SNAPSHOT,
     KEEP_SNAPSHOT,
     LET_SNAPSHOT_GO,
     PIN_SNAPSHOT,
     PUT_SNAPSHOT,
+    check,
 )
 
 log = structlog.get_logger()

@@ -3,8 +3,6 @@
 A log is acknowledged by one server, the master, in one order; so there is nothing to agree about between processes.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import TypeVar
 
@@ -41,7 +39,7 @@ class RedisStore:
     Parameters
     ----------
     address : of the server, or of any node of a cluster.
-    timeout_seconds : for a connection, and for an answer.
+    timeout_seconds : for a connection, and for a response.
     """
 
     shared = True

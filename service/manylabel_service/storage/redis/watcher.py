@@ -1,7 +1,5 @@
 """Watcher of changes by other processes to the models of this process."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Iterable, Mapping
@@ -65,7 +63,7 @@ class Watcher:
         return {record for record in positions if record.incarnation in self._gone} if self._gone else set()
 
     async def _check(self, positions: Mapping[ModelMeta, str]) -> set[ModelMeta]:
-        """Ask now and then, and after Redis was away, which models are there no more, and which logs end too early.
+        """Check periodically, and after an outage, for deleted models and logs that lost entries.
 
         Nothing else shows that Redis was restarted without its latest entries while no process was connected to it.
         """

@@ -1,7 +1,5 @@
 """The blobs of a SQLite store: files under random tokens, until the row of the key names them."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing, suppress
 

@@ -1,7 +1,5 @@
 """The documents of a SQLite store: a table whose key is the revision."""
 
-from __future__ import annotations
-
 from manylabel_service.storage.document_pages import check_document, collect, intact
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Document

@@ -8,11 +8,9 @@
 
 Two threads serve it. The writer has the database to itself, and its work comes in small pieces, so
 an append waits for one piece at most. The filer does what waits for the disk: snapshot files,
-pieces of blobs, and the bulk of checkpoints. Each does its work in the order it was asked for: a file that is written
+pieces of blobs, and the bulk of checkpoints. Each does its work in the order it was requested: a file that is written
 while its model is deleted is there before the folder is removed.
 """
-
-from __future__ import annotations
 
 import os
 from contextlib import ExitStack, closing
@@ -42,10 +40,6 @@ DATABASE = "manylabel.sqlite3"
 
 class Engine:
     """Shared state of the parts of one store.
-
-    Parameters
-    ----------
-    directory, busy_timeout_seconds : as for `SQLiteStore`.
 
     Attributes
     ----------
@@ -120,10 +114,10 @@ class Engine:
         """Refuse files without a database: sweeping them away would end the last hope of the operator."""
         for files, what in ((self.snapshot_files, "snapshots"), (self.blob_files, "blobs")):
             if files.any():
-                raise StoreDamaged(self._path, f"it is empty or was missing, but there are {what}")
+                raise StoreDamaged(self._path, f"it is empty or missing, but the directory has {what}")
 
     def _sweep(self) -> None:
-        """Remove the files that no row leads to; none where a row is damaged that may have led to them."""
+        """Remove files without a row; none if a damaged row could refer to them."""
         alive, tokens = [record.incarnation for record in self.tables.models()], self.blob_rows.tokens()
         self.snapshot_files.sweep(alive, self.tables.all_snapshots(), keep_others=not self.tables.intact())
         self.blob_files.sweep(tokens or (), keep_others=tokens is None)
@@ -138,7 +132,7 @@ class Engine:
         await self.threads.end(self._held.close)
 
     async def cleaned(self) -> None:
-        """Wait until what has been deleted so far has left the disk as well."""
+        """Wait until data deleted so far is removed from the disk."""
         await self.maintenance.done()
         await self.background.done()
 

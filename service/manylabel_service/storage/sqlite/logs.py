@@ -1,7 +1,5 @@
 """The logs of a SQLite store: a table of entries."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 

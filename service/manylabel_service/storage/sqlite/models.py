@@ -1,6 +1,4 @@
-"""The models of a SQLite store: rows of a table, made and removed in steps that a kill may come between."""
-
-from __future__ import annotations
+"""Models of a SQLite store: rows of a table, created and removed in steps that a kill can interrupt."""
 
 from collections.abc import Sequence
 

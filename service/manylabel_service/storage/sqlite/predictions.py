@@ -1,6 +1,4 @@
-"""The kept predictions of a SQLite store: a table of their own."""
-
-from __future__ import annotations
+"""The stored predictions of a SQLite store: a separate table."""
 
 from collections.abc import Mapping, Sequence
 

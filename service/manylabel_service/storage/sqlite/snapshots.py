@@ -1,6 +1,4 @@
-"""The snapshots of a SQLite store: a file each, and a row that says it is there."""
-
-from __future__ import annotations
+"""Snapshots of a SQLite store: a file each, valid if a row names it."""
 
 import asyncio
 from collections.abc import AsyncGenerator

@@ -1,7 +1,5 @@
 """The embedded store: a data directory of one process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from manylabel_service.storage.gate import gated
@@ -44,7 +42,7 @@ class SQLiteStore:
 
     @gated
     async def cleaned(self) -> None:
-        """Wait until what has been deleted so far has left the disk as well."""
+        """Wait until data deleted so far is removed from the disk."""
         await self.engine.cleaned()
 
     @gated

@@ -19,7 +19,7 @@ CUT = httpx2.ReadError("cut")
 def test_versions_are_listed_promoted_and_looked_into() -> None:
     one = {
         "version": 1, "served": True, "created": "t", "job": "j1", "trainer": "m3l", "params": {}, "measures": None,
-        "converged": False, "gap": 0.66, "scaling": "auto", "not_promoted_because": "it was not measured",
+        "converged": False, "gap": 0.66, "scaling": "auto", "not_promoted_because": "it was not evaluated",
         "rows": 3, "sampled": None, "bytes": 9, "position": "4",
     }  # fmt: skip
     detail = {

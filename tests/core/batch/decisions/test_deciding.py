@@ -118,7 +118,7 @@ def test_without_a_measure_a_label_is_predicted_above_0():
     [
         ({"optimise": "f1"}, "optimise"),
         ({"calibrate": "yes"}, "calibrate"),
-        ({"folds": 1}, "folds must be at least 2"),
+        ({"folds": 1}, "folds must be an integer from 2 to 100, not 1"),
         ({"folds": 2.5}, "folds"),
     ],
 )
@@ -179,7 +179,7 @@ def test_too_few_rows_are_cut_at_0():
 
 
 def test_a_fold_that_cannot_be_learnt_leaves_the_model_without_cuts():
-    with pytest.warns(UserWarning, match="neither cuts nor probabilities: a fold cannot be learnt, n_components"):
+    with pytest.warns(UserWarning, match="no thresholds or probabilities: a fold cannot be learnt, n_components"):
         model = LSAMML(n_components=30, max_iter=3, tol=0.5).fit({"a": np.hstack([X] * 7)[:32]}, Y[:32])
     assert model.curves_ is None
 

@@ -73,6 +73,9 @@ def test_what_a_follower_cannot_be(client, leader, refused):
     refused(create(client, "g", follow=start, text={"chars": 5}), 422, "invalid_request", "/text")
     refused(create(client, "g", follow=start, parents={"a": "b"}), 422, "invalid_request", "/parents")
     assert sorted(each["name"] for each in client.get("/v1/models").json()["models"]) == ["f", "test"]
+    for name, listed in (("test", ["f", "test"]), ("f", ["f"]), ("nobody", [])):
+        found = client.get("/v1/models", params={"leader": name}).json()["models"]
+        assert [each["name"] for each in found] == listed
     assert create(client, "g", follow={**start, "until": "2"}).status_code == 201
     assert client.get("/v1/models/g").json()["updates"] == 2
 

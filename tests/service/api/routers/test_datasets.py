@@ -163,7 +163,7 @@ def test_wrong_headers(none: TestClient, refused: Callable[..., Any]) -> None:
             {"label_columns": 1, "weight": "w"},
         ),
         ("npz", npz()[:-30], "not an .npz file", {}),
-        ("libsvm", SVM, "the split must leave rows on both sides: 1 to 1, not 2", {"split": 2}),
+        ("libsvm", SVM, "both splits need rows: the split must be 1 to 1, not 2", {"split": 2}),
     ],
 )
 def test_files_that_are_wrong(
@@ -262,7 +262,7 @@ def test_as_many_uploads_as_are_taken_at_a_time(client: TestClient, refused: Cal
         for _ in range(MAX_UPLOADS):
             stack.enter_context(app.state.context.datasets.uploads.upload())
         detail = refused(upload(client), 503, "not_ready")["detail"]
-        assert detail.startswith("as many files are being uploaded")
+        assert detail.startswith("limit of concurrent uploads")
 
 
 # -- over a socket, in a process of its own ---------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def test_the_truth_of_one_id_comes_in_parts_and_counts_once(
     refused(tell(p=True), 409, "prediction_labelled", "/id")
     assert "'p'" in tell(q=True, p=False).json()["detail"]
     whole = client.post(f"{model}/labels", json={"id": kept["id"], "y": ["p", "q"]})
-    assert refused(whole, 409, "prediction_labelled", "/id")["detail"].endswith("name the others, as an object")
+    assert refused(whole, 409, "prediction_labelled", "/id")["detail"].endswith("send the others as an object")
     assert tell(q=False, r=True).json()["updates"] == updates + 2
     refused(tell(r=True), 409, "prediction_labelled", "/id")
     refused(tell(), 409, "prediction_labelled", "/id")  # it tells nothing, but may be a repetition

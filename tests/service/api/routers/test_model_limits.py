@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from manylabel_service.api import schemas
-from manylabel_service.online.spec.bounds import max_learner_bytes
+from manylabel_service.online.size_limits import max_learner_bytes
 from manylabel_service.online.spec.spec import ModelSpec
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -126,4 +126,4 @@ def test_no_trained_model_is_made_of_hashed_features(
     client.post(f"{address}/update", json=item("a")).raise_for_status()
     job = {"model": "made", "trainer": "m3l", "data": {"stream": address.rsplit("/", 1)[1], "last": 5}}
     problem = refused(client.post("/v1/jobs", json=job), 422, "invalid_request", "/data/stream")
-    assert "hashes no features" in problem["detail"]
+    assert "without hashed features" in problem["detail"]

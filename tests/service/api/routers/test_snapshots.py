@@ -158,7 +158,7 @@ def test_the_bytes_of_all_snapshots_have_a_limit(
         teach(small, "/v1/models/m", 3)
         refused(small.post("/v1/models/m/snapshots"), 507, "limit_exceeded")
         refused(small.put("/v1/models/o", content=snapshot, headers=BYTES), 507, "limit_exceeded")
-        assert teach(small, "/v1/models/m", 3)["updates"] == 106, "updates go on"
+        assert teach(small, "/v1/models/m", 3)["updates"] == 106, "updates continue"
         small.delete("/v1/models/n").raise_for_status()
         position = take(small, "/v1/models/m")["position"]
         for _ in range(3):  # in place of older ones
@@ -373,4 +373,4 @@ def test_a_rollback_has_one_aim(client: TestClient, model: str, refused: Callabl
     told = refused(
         client.post(f"{model}/rollback", json={"position": "1", "name": "x"}), 422, "invalid_request", "/name"
     )
-    assert told["errors"] == [{"pointer": "/name", "detail": "must be left out where there is a position"}]
+    assert told["errors"] == [{"pointer": "/name", "detail": "must be omitted next to a position"}]

@@ -81,7 +81,7 @@ def test_every_path_learns_what_core_learns(client: TestClient, made: Callable[.
         (1000.01, "must be <= 1000.0"),
         ("2", "must be a number"),
         (True, "must be a number"),
-        (None, "must be a number, not null: leave it out if it is not known"),
+        (None, "must be a number, not null: omit it if it is unknown"),
         ([1], "must be a number"),
     ],
 )

@@ -422,3 +422,18 @@ async def test_no_file_has_a_trace(lone_fleet: Any, tmp_path: Path) -> None:
     assert (await forgotten(registry)).examples == 4
     assert in_files() == []
     assert await in_segments(registry, lone_fleet) == []
+
+
+async def test_stored_predictions_keep_the_scores_of_the_labels_that_are_left(any_fleet: Any) -> None:
+    registry = await any_fleet.start(**SMALL)
+    replica = await registry.create(any_fleet.spec())
+    await replica.update([named(REF, "only-theirs", a=1)])
+    await replica.update([named(None, "common", a=1, b=2)])
+    id, x = ulid.make(now_ms(), bytes(ulid.N_RANDOM_BYTES)), named(a=1, b=1).x
+    await replica.keep([id], [x], (await replica.predict([x])).predictions)
+    (before,) = await replica.kept([id], [Labels.all_of(["common"])])
+    await forgotten(registry)
+    replica = await registry.get("m")
+    assert replica.model.labels.names == ("common",)
+    (after,) = await replica.kept([id], [Labels.all_of(["common"])])
+    assert after.scores.tolist() == before.scores[1:].tolist()

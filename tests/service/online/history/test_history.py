@@ -268,7 +268,7 @@ async def test_deleting_a_model_deletes_its_history(any_fleet: Any, monkeypatch:
     await store.blobs.put(f"{BLOBS}1000/{ulid.make(1, bytes(10))}", pieces_of(b"of a model that was deleted"))
     await collect_garbage(store)
     assert len(await store.blobs.keys(BLOBS)) == len(there) + 1, "it may belong to a server that lives"
-    monkeypatch.setattr("manylabel_service.online.history.catalogue.ORPHANED_SECONDS", -1.0)
+    monkeypatch.setattr("manylabel_service.storage.publishing.ORPHANED_SECONDS", -1.0)
     await collect_garbage(store)
     assert await store.blobs.keys(BLOBS) == there
 

@@ -9,7 +9,7 @@ from tests.service.online.folds import append, learn, new_model, ulid
 
 from manylabel_service.hosting.examples import Features
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.spec.bounds import max_learner_bytes
+from manylabel_service.online.size_limits import max_learner_bytes
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.state import idempotency_window as key_window
 from manylabel_service.online.state import labelled_ids as labelled

@@ -343,7 +343,7 @@ def test_a_hashing_model_has_all_its_columns_from_the_first_example_on() -> None
     seed = OnlineModel.from_bytes(model.seed("seed"))
     assert seed.predict([named(a=1, b=3)]) == model.predict([named(a=1, b=3)])
     assert learner_state(seed) == learner_state(model)
-    assert "features are named" in str(learn(model, (sparse(1), ["x"])).answer)
+    assert "named features" in str(learn(model, (sparse(1), ["x"])).answer)
 
 
 # -- specs and states -----------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def test_predicting_agrees_with_what_predict_update_answers(spec: dict[str, Any]
 
 Refused = tuple[dict[str, Any], list[tuple[Features, Sequence[str]]], str]
 REFUSED: dict[str, Refused] = {
-    "numbered after named": ({}, [(named(a=1), []), (dense(1.0), [])], "features are named"),
+    "numbered after named": ({}, [(named(a=1), []), (dense(1.0), [])], "named features"),
     "named after numbered": ({}, [(sparse(3), []), (named(a=1), [])], "features are numbered"),
     "another length": ({}, [(dense(1, 2), []), (dense(1, 2, 3), [])], "must have 2 numbers, has 3"),
     "shorter than an index": ({}, [(sparse(3), []), (dense(1, 2), [])], "at least 4 numbers, has 2"),

@@ -1,4 +1,4 @@
-"""Truth for kept predictions is learnt once, whatever the order, the retries and the bound on memory."""
+"""Truth for stored predictions is learnt once, whatever the order, the retries and the bound on memory."""
 
 import numpy as np
 import pytest

@@ -43,7 +43,7 @@ def named_model(**spec: Any) -> OnlineModel:
 
 
 def tell(model: OnlineModel, id: str, **signs: int) -> None:
-    """A part of the truth of a kept prediction."""
+    """A part of the truth of a stored prediction."""
     y = Labels(tuple(signs), np.array(list(signs.values()), dtype=np.int8), complete=False)
     served = (np.array([0.5, -0.5]),)
     append(model, Update((Example(named(a=1), y),), "log", prediction_ids=(id,), served=served))

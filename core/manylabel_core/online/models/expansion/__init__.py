@@ -1,1 +1,1 @@
-"""Kernel expansions: sums over support vectors, and the strategies that keep to a budget of them."""
+"""Kernel expansions: sums over support vectors, and budget strategies."""

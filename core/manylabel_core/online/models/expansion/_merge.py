@@ -49,7 +49,7 @@ def find_partner(alpha, alpha_norms, slot, column, n_vectors):  # type: ignore[n
 
 @compiled
 def best_mixture(aa, bb, ab, value):  # type: ignore[no-untyped-def]
-    """Return h in [0, 1/2] and what is lost, from the products of the coefficients (aa <= bb) and K(a, b)."""
+    """Return h in [0, 1/2] and the loss, from the products of the coefficients (aa <= bb) and K(a, b)."""
     c = -log(value) if value > 0.0 else MAX_DISTANCE
     low, high = 0.0, 0.5
     left, right = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
@@ -79,7 +79,7 @@ def _kept(aa, bb, ab, c, h):  # type: ignore[no-untyped-def]
 
 @compiled
 def similarities(value, h):  # type: ignore[no-untyped-def]
-    """Return K(a, z) and K(b, z), from K(a, b); a K(a, b) of 0 is that of vectors too far apart for float64."""
+    """Return K(a, z) and K(b, z), from K(a, b), which is 0 for vectors too far apart for float64."""
     if value <= 0.0:
         return 1.0 if h == 1.0 else 0.0, 1.0 if h == 0.0 else 0.0
     c = -log(value)
@@ -88,7 +88,7 @@ def similarities(value, h):  # type: ignore[no-untyped-def]
 
 @compiled
 def _least_loss(aa, bb, ab, value):  # type: ignore[no-untyped-def]
-    """Return what is lost with the best single direction in feature space, be it that of a z or not.
+    """Return the loss of the best single direction in feature space, a lower bound for every z.
 
     It is the smaller eigenvalue of the products of the coefficients times those of the vectors.
     """
@@ -117,7 +117,7 @@ def shrink(alpha, alpha_norms, n_vectors, kept):  # type: ignore[no-untyped-def]
 
 @compiled
 def mix(first_indices, first_values, second_indices, second_values, h, indices, values):  # type: ignore[no-untyped-def]
-    """Write h a + (1 - h) b without zeros; give its number of values."""
+    """Write h a + (1 - h) b without zeros; return the number of values."""
     p, q, n = 0, 0, 0
     while p < len(first_indices) or q < len(second_indices):
         at = np.int64(2**31)

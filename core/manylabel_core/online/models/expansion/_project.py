@@ -32,7 +32,7 @@ MAX_COEFFICIENT = 1e30
 
 @compiled
 def normalise(column, own, scales, n_vectors, cosines):  # type: ignore[no-untyped-def]
-    """Write the column of C of an example from that of the kernel; give the example's norm in feature space."""
+    """Write the column of C of an example from that of the kernel; return the example's norm in feature space."""
     scale = math.sqrt(own)
     for v in range(n_vectors):
         cosines[v] = min(max(column[v] / scales[v] / scale, -1.0), 1.0)
@@ -55,7 +55,7 @@ def fits(Q, product, rest, n_vectors):  # type: ignore[no-untyped-def]
 
 @compiled
 def multiply(Q, cosines, n_vectors, product):  # type: ignore[no-untyped-def]
-    """Write g = Q c; give what the ridge leaves of the example beside the vectors."""
+    """Write g = Q c; return the squared distance of the example from the span of the vectors."""
     for v in range(n_vectors):
         product[v] = inner_product(Q[v, :n_vectors], cosines[:n_vectors])
     return 1.0 + RIDGE - inner_product(cosines[:n_vectors], product[:n_vectors])
@@ -63,7 +63,7 @@ def multiply(Q, cosines, n_vectors, product):  # type: ignore[no-untyped-def]
 
 @compiled
 def border(Q, product, rest, n_vectors):  # type: ignore[no-untyped-def]
-    """Let Q, which has the room, be that with one more vector."""
+    """Update Q, which has capacity, for one more vector."""
     for v in range(n_vectors):
         share = product[v] / rest
         for u in range(n_vectors):
@@ -89,7 +89,7 @@ def least_missed(Q, product, rest, scales, alpha_norms, n_vectors):  # type: ign
 
 @compiled
 def replace(Q, product, rest, slot, n_vectors, leaving):  # type: ignore[no-untyped-def]
-    """Let Q be that with the newest vector in a slot; write to `leaving` the column of the one that was there.
+    """Update Q for the newest vector in a slot; write the column of the previous vector to `leaving`.
 
     `leaving`, of n_vectors + 1 elements, is its column of the inverse with both of them, the newest one last.
     """
@@ -124,7 +124,7 @@ def project(alpha, alpha_norms, slot, shares, scales, n_vectors):  # type: ignor
 
 @compiled
 def invert(C, n_vectors, Q):  # type: ignore[no-untyped-def]
-    """Write the inverse of C + RIDGE I by bordering; give whether it has one that fits."""
+    """Write the inverse of C + RIDGE I by bordering; return whether it exists."""
     product = np.empty(n_vectors)
     for n in range(n_vectors):
         rest = multiply(Q, C[n], n, product)
@@ -136,7 +136,7 @@ def invert(C, n_vectors, Q):  # type: ignore[no-untyped-def]
 
 @compiled
 def cosine_matrix(shape, place, norms, pool_indices, pool_values, n_vectors, scales, work, C):  # type: ignore[no-untyped-def]
-    """Write C of the vectors, and their norms in feature space; give whether all are above 0."""
+    """Write C of the vectors, and their norms in feature space; return whether all are above 0."""
     column = np.empty(n_vectors)
     for v in range(n_vectors):
         entries = slice(place[v, 0], place[v, 1])

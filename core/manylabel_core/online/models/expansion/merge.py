@@ -1,4 +1,4 @@
-"""A budget of support vectors kept by merging."""
+"""Budget of support vectors, enforced by merging."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEMORY = 100
 
 
 class Merge(Strategy):
-    """Merging joins, of more vectors than the budget, the one with the smallest coefficients and its best partner.
+    """Merging: above the budget, the vector with the smallest coefficients is joined with its best partner.
 
     Budgeted stochastic gradient descent, with coefficients of several labels: the partner is the vector with which
     least is lost, summed over the columns. Wang, Crammer, Vucetic: Breaking the curse of kernelization, JMLR 13, 2012,
@@ -48,7 +48,7 @@ class Merge(Strategy):
         return column
 
     def _merge(self, support: SupportVectors, slot: int, partner: int, value: float, h: float) -> None:
-        """Move the partner to h times the vector of the slot + (1 - h) times its own, and give up the slot."""
+        """Replace the partner by h times the vector of the slot + (1 - h) times the partner, and free the slot."""
         of_slot, of_partner = similarities(value, h)
         support.alpha[partner] = support.alpha[partner] * of_partner + support.alpha[slot] * of_slot
         one, other = support.point(slot), support.point(partner)

@@ -24,7 +24,7 @@ from manylabel_core.storage import MAX_WEIGHT, check_n_seen, check_range, check_
 class Expansion(Model):
     """Kernel model: coefficients for each support vector, and an intercept.
 
-    Where the mean of the coefficients is asked for, there is a second plane of all of them (see `_expansion`).
+    Where the mean of the coefficients is requested, there is a second plane of all of them (see `_expansion`).
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Expansion(Model):
         """Do nothing: these steps do not shrink."""
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return coefficients and vectors, and what the strategy keeps."""
+        """Return coefficients, vectors, and the state of the strategy."""
         indptr, indices, values = self._support.packed()
         live = self._support.alpha[: self.n_support, :, : 1 + n_labels]
         averaging = (
@@ -144,7 +144,7 @@ class Expansion(Model):
         }
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        """Return the most bytes: each example may become a vector, none with more values than there are features."""
+        """Return the maximum bytes, if each example becomes a vector with all features."""
         n_planes, item = len(self._intercept), self._intercept.itemsize
         n_vectors, n_values = self.n_support + n_samples, self._support.n_values + n_values
         if self._settings.budget is not None:

@@ -1,4 +1,4 @@
-"""A budget of support vectors kept by projection."""
+"""Budget of support vectors, enforced by projection."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TOLERANCE = 1e-3
 
 
 class Project(Strategy):
-    """Projection gives up, of more vectors than the budget, the one whose projection on the others' span is best.
+    """Projection: above the budget, the vector best represented by the others is removed.
 
     The Projectron's projection by an inverse kernel matrix that is updated by rank one, which serves all labels; unlike
     there, the vector given up is not always the newest one, so that the span follows the stream. An example costs time
@@ -49,7 +49,7 @@ class Project(Strategy):
         self._replaced = np.zeros(1, dtype=np.int64)
 
     def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
-        """Add it while there is room; else project it, or another vector whose slot it takes."""
+        """Add a vector within the budget; else project it or another one, whose slot it gets."""
         n = support.n_points
         cosines, product = np.empty(n), np.empty(n)
         scale = normalise(x.column, x.own, self._scales, n, cosines)
@@ -89,7 +89,7 @@ class Project(Strategy):
             self._inverse = inverse
 
     def _project(self, support: SupportVectors, slot: int, shares: NDArray[np.float64]) -> None:
-        """Project a vector, and give up its slot."""
+        """Project a vector, and free its slot."""
         n = support.n_points
         project(support.alpha, support.alpha_norms, slot, np.resize(shares, n), self._scales, n)
         support.remove(slot)
@@ -103,7 +103,7 @@ class Project(Strategy):
         return 8 * (n_vectors * n_vectors + 1)
 
     def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:
-        """Take over the arrays, if the inverse is one."""
+        """Restore the arrays if the inverse is valid."""
         n, inverse, replaced = support.n_points, arrays["inverse"], arrays["replaced"]
         if inverse.shape != (n, n) or replaced.shape != (1,):
             raise ValueError("state must hold an inverse of as many rows and columns as vectors, and one replaced")

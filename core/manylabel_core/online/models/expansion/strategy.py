@@ -22,17 +22,17 @@ class Example(NamedTuple):
 
 
 class Strategy:
-    """Budget strategy: it adds support vectors and enforces the budget; this base class keeps all vectors."""
+    """Budget strategy: adds support vectors and enforces the budget; this base class retains all."""
 
     separate_intercept = False
-    """True if the constant that is added to the kernel has coefficients of its own, which no strategy touches."""
+    """True if the constant that is added to the kernel has separate coefficients, which no strategy touches."""
 
     def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
-        """Take an example with its coefficients (planes, columns) in, and make the vectors as few as is allowed."""
+        """Add an example with its coefficients (planes, columns), and reduce the vectors to the budget."""
         support.add(x.features, x.values, x.norm, tau)
 
     def arrays(self, n_vectors: int) -> dict[str, NDArray[Any]]:
-        """Return what the strategy keeps beside the vectors."""
+        """Return the state of the strategy besides the vectors."""
         return {}
 
     def nbytes(self, n_vectors: int) -> int:
@@ -40,4 +40,4 @@ class Strategy:
         return 0
 
     def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:
-        """Take over the arrays for these vectors; raise ValueError if they do not fit."""
+        """Restore the arrays for these vectors; raises ValueError if they do not fit."""

@@ -36,11 +36,11 @@ class SupportVectors(Points):
         self.alpha_norms = np.zeros(0, dtype=np.float64)
 
     def grow(self, n_columns: int) -> None:
-        """Make room for coefficients of at least this many columns."""
+        """Allocate coefficients for at least this number of columns."""
         self.alpha = enlarged(self.alpha, (*self.alpha.shape[:2], n_columns))
 
     def add(self, indices: NDArray[np.int32], values: NDArray[Any], norm: float, tau: NDArray[Any]) -> None:
-        """Take an example, its squared norm, and its coefficients (planes, columns; missing ones are 0)."""
+        """Add an example with its squared norm and coefficients (planes, columns; missing ones are 0)."""
         slot = self.n_points
         self.alpha = enlarged(self.alpha, (slot + 1, *self.alpha.shape[1:]))
         self.alpha_norms = enlarged(self.alpha_norms, (slot + 1,))

@@ -1,1 +1,1 @@
-"""Feature models: linear models on features whose inner products are a kernel's, or nearly."""
+"""Feature models: linear models on features whose inner products are, or approximate, a kernel."""

@@ -1,9 +1,9 @@
 """Nystroem features: coordinates of an example in the span of landmarks, in the feature space of a kernel.
 
-The landmarks are made orthonormal one after the other, as by Gram and Schmidt: with the Cholesky factor L of their
+The landmarks are made orthonormal in turn, as by Gram and Schmidt: with the Cholesky factor L of their
 matrix of cosines (see `expansion._project`), R = inv(L), and c the cosines of x with the landmarks, the features are
 z = sqrt(K(x, x)) R c, and z(u).z(v) = k_u' inv(K_BB) k_v, the Nystroem approximation: these are the usual features
-inv(sqrt(K_BB)) k up to a rotation. The one after the other has a point: a further landmark adds a feature and leaves
+inv(sqrt(K_BB)) k up to a rotation. The in turn has a point: a further landmark adds a feature and leaves
 those before as they are.
 
 R is a triangle, stored row by row in one array.
@@ -27,7 +27,7 @@ MAX_LENGTH = 1e15
 def to_landmark_features(  # type: ignore[no-untyped-def]
     shape, place, norms, pool_indices, pool_values, n_points, scales, R, work, indptr, indices, values, features
 ):
-    """Write the features (n_samples, n_points) of rows without zeros; give what is left of the last one, of 1."""
+    """Write the features (n_samples, n_points) of rows without zeros; return the residual of the last one."""
     column, z, rest = np.empty(n_points), np.empty(n_points), 0.0
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
@@ -44,7 +44,7 @@ def to_landmark_features(  # type: ignore[no-untyped-def]
 
 @compiled
 def coordinates(column, scale, scales, R, n_points, z):  # type: ignore[no-untyped-def]
-    """Write R c, and c over the kernel's column; give 1 - |R c|^2."""
+    """Write R c, and c over the kernel's column; return 1 - |R c|^2."""
     for b in range(n_points):
         column[b] = min(max(column[b] / scales[b] / scale, -1.0), 1.0)
     for b in range(n_points):
@@ -56,7 +56,7 @@ def coordinates(column, scale, scales, R, n_points, z):  # type: ignore[no-untyp
 
 @compiled
 def admit(shape, place, norms, pool_indices, pool_values, n_points, scales, R, work):  # type: ignore[no-untyped-def]
-    """Write the scale and the row of R of the last of the points; give what is left of it beside the others, of 1."""
+    """Write the scale and the row of R of the last point; return its residual besides the others."""
     n = n_points - 1
     column, z = np.empty(n), np.empty(n)
     row = slice(place[n, 0], place[n, 1])

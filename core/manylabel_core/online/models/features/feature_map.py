@@ -1,4 +1,4 @@
-"""The interface between a feature model and what makes its features."""
+"""Interface of the feature maps of a feature model."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class FeatureMap(Protocol):
 
     @property
     def n_points(self) -> int:
-        """Return the number of examples held."""
+        """Return the number of stored examples."""
 
     @property
     def grows(self) -> bool:
-        """True if an example may add a feature: then they have to come one by one."""
+        """True if an example can add a feature; then examples must be passed one by one."""
 
     def enlarge(self, n_features: int) -> None:
-        """Allocate room for examples with this number of values."""
+        """Allocate memory for examples with this number of values."""
 
     def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
         """Return the features (n_samples, n_columns) of rows about to be learnt."""
@@ -43,4 +43,4 @@ class FeatureMap(Protocol):
         """Return the maximum bytes of memory after this growth, including memory outside the state."""
 
     def restore(self, arrays: dict[str, NDArray[Any]], n_features: int) -> None:
-        """Take over a state; raise ValueError if it is none."""
+        """Restore a state; raises ValueError if invalid."""

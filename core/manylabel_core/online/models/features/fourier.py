@@ -46,12 +46,12 @@ class RandomFeatures:
             self._frequencies = frequencies
 
     def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Return the features of rows, whose frequencies are kept from now on."""
+        """Return the features of rows, and store their frequencies."""
         self.enlarge(n_features)
         return self.score(rows, n_features)
 
     def score(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Return the features of rows; frequencies that are not kept are drawn again."""
+        """Return the features of rows; frequencies that are not stored are drawn again."""
         features = np.empty((len(rows.indptr) - 1, self.n_columns), dtype=self._dtype)
         to_random_features(self._seed, self._scale, self._frequencies, *rows, features)
         return features

@@ -1,4 +1,4 @@
-"""The feature model: linear on features whose inner products are a kernel's, or close to it."""
+"""Feature model: linear on features whose inner products are, or approximate, a kernel."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class FeatureModel(Model):
         return {"size": size, **self._linear.arrays(self._map.n_columns, n_labels), **self._map.arrays()}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        """Return the most bytes, those of the map's memory that is in no state included."""
+        """Return the maximum bytes, including the map's memory outside the state."""
         n_columns = self._map.columns_after(n_samples)
         weights = self._linear.nbytes_after(n_columns, n_labels, n_samples, n_samples * n_columns)
         return 16 + weights + self._map.nbytes_after(n_features, n_samples, n_values)

@@ -44,14 +44,14 @@ class Landmarks(FeatureMap):
 
     @property
     def grows(self) -> bool:
-        """True while there is room for landmarks."""
+        """True if landmarks can be added."""
         return self.n_points < self._budget
 
     def enlarge(self, n_features: int) -> None:
         """Do nothing."""
 
     def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Return the features of rows; while there is room, of one row, which may become a landmark before."""
+        """Return the features of rows; below the budget, of one row, which can become a landmark first."""
         rows, work = rows.without_zeros(), scratch(n_features)
         features, rest = self._transform(rows, work)
         if not self.grows or rest <= NOVELTY:
@@ -88,7 +88,7 @@ class Landmarks(FeatureMap):
         return {"landmarks.indptr": indptr, "landmarks.indices": indices, "landmarks.values": values}
 
     def nbytes_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """Return the most bytes of the landmarks and of what makes their features."""
+        """Return the maximum bytes of the landmarks and their factors."""
         n = self.columns_after(n_samples)
         n_values = min(self._points.n_values + n_values, n * n_features)
         beside = 8 * (n + n * (n + 1) // 2)

@@ -1,4 +1,4 @@
-"""A linear model over blocks of features: words, which stand for all that is no vector, and each field of vectors.
+"""Linear model over blocks of features: words (all features that are not vectors), and each vector field.
 
 With x_b the features of block b, f_b = W_b' x_b is its part of the scores, and
 
@@ -157,7 +157,7 @@ def share_gains(evidence, has_words, present, share):  # type: ignore[no-untyped
 
 @compiled
 def _score_parts(table, blocks, features, values, starts, columns, vector, parts):  # type: ignore[no-untyped-def]
-    """Write what each block says of every column, without the constant."""
+    """Write the part of each block in every column, without the constant."""
     score_plane(table, 0, 0.0, features, values, parts[0])
     for field in range(len(starts) - 1):
         own = slice(starts[field], starts[field + 1])
@@ -199,7 +199,7 @@ def _move(table, squares, features, values, weight, share, tau, rows, direction)
 
 @compiled
 def _learn_gains(evidence, n_effective, means, counts, has_words, present, weight, signs, parts):  # type: ignore[no-untyped-def]
-    """Take an example with relevant and irrelevant labels into the gains; `parts` becomes scratch."""
+    """Update the gains by an example with relevant and irrelevant labels; overwrites `parts`."""
     n_relevant, n_irrelevant = 0, 0
     for label in range(len(signs)):
         n_relevant += signs[label] > 0

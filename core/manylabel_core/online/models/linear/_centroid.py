@@ -158,7 +158,7 @@ def _count(seen, features, z):  # type: ignore[no-untyped-def]
 
 @compiled
 def _grow(label, weight, score, norm):  # type: ignore[no-untyped-def]
-    """Let the weight and the squared norm of a label follow an example; return the example's weight in the sum."""
+    """Update the weight and squared norm of a label by an example; return the example's weight in the sum."""
     own = weight * label[WEIGHT]
     squared = label[SQUARE] + own * (2.0 * score + own * norm)
     label[SQUARE] = max(squared, 0.0)
@@ -168,7 +168,7 @@ def _grow(label, weight, score, norm):  # type: ignore[no-untyped-def]
 
 @compiled
 def rarity(n, n_feature):  # type: ignore[no-untyped-def]
-    """Return the factor of a feature that `n_feature` of n examples had."""
+    """Return the factor of a feature present in `n_feature` of n examples."""
     return np.sqrt(np.sqrt((n + 2.0) / (n_feature + 2.0)))
 
 

@@ -1,6 +1,6 @@
 """Learning of a linear model: an update on the scores, then a change of the weights (see `_table` for the table).
 
-Without a metric of each weight the change is of rank 1: `x` or, where every feature has a step size of its own,
+Without a metric of each weight the change is of rank 1: `x` or, where every feature has a separate step size,
 `inv(H) x` times the coefficients of the update. With one (SALT), the update is in that metric: see `_adaptive_implicit`
 and `_adaptive_multipass`.
 
@@ -211,7 +211,7 @@ def _set_direction(squares, constant, values, rows, x, direction, parts):  # typ
 
 @compiled
 def _add_squares(squares, rows, x, weight):  # type: ignore[no-untyped-def]
-    """Add the squares of an example's values, times its weight, to those of its features, if there are such."""
+    """Add the weighted squares of an example's values to those of its features, if stored."""
     if len(squares) > 0:
         for p in range(len(rows)):
             squares[rows[p]] += weight * (np.float64(x[p]) * x[p])

@@ -68,7 +68,7 @@ def _add_row(numbers, weights, value, scores):  # type: ignore[no-untyped-def]
 
 @compiled
 def list_blocks(values, listed):  # type: ignore[no-untyped-def]
-    """List the blocks in which a value is not 0; return their number. There are values for all columns of blocks."""
+    """List the blocks with a non-zero value; return their number."""
     n = 0
     for block in range(len(values) // BLOCK):
         found = 0
@@ -81,7 +81,7 @@ def list_blocks(values, listed):  # type: ignore[no-untyped-def]
 
 @compiled
 def missing_room(table, rows, n_listed):  # type: ignore[no-untyped-def]
-    """Return by how many places the pool may be too short to open this many blocks in each of some rows."""
+    """Return the possible shortage of the pool to open this number of blocks in each of some rows."""
     heads, book, numbers, _ = table
     end = book[END]
     for row in rows:
@@ -158,7 +158,7 @@ def blocks_of(columns):  # type: ignore[no-untyped-def]
 
 @compiled
 def add_to_columns(table, row, value, changes, columns, blocks, missing):  # type: ignore[no-untyped-def]
-    """Add value times changes, in the table's type, to a row in columns in ascending order. The pool must have room.
+    """Add value times changes, in the table's type, to a row in ascending columns. The pool must have capacity.
 
     `blocks` are those of the columns; `missing` is scratch, as long as `blocks`.
     """
@@ -182,7 +182,7 @@ def add_to_columns(table, row, value, changes, columns, blocks, missing):  # typ
 
 @compiled
 def open_blocks(table, row, listed):  # type: ignore[no-untyped-def]
-    """Let a row have further blocks, given in ascending order; they hold zeros. The pool must have room."""
+    """Add blocks of zeros to a row, given in ascending order. The pool must have capacity."""
     heads, book, numbers, weights = table
     first, count, room = np.int64(heads[row, START]), np.int64(heads[row, COUNT]), np.int64(heads[row, ROOM])
     own, new, place = numbers[first : first + count], count + len(listed), first
@@ -216,7 +216,7 @@ def _merge(own, weights, listed, to, moved):  # type: ignore[no-untyped-def]
 
 @compiled
 def _take(book, numbers, n):  # type: ignore[no-untyped-def]
-    """Take a run for n blocks; return its first place."""
+    """Allocate a run of n blocks; return its start."""
     room, size = room_for(n)
     place = book[FREE + size]
     if place == NONE:
@@ -228,7 +228,7 @@ def _take(book, numbers, n):  # type: ignore[no-untyped-def]
 
 @compiled
 def _release(book, numbers, place, room):  # type: ignore[no-untyped-def]
-    """Let another row have a run."""
+    """Assign a run to another row."""
     size = room_for(room)[1]
     numbers[place] = book[FREE + size]
     book[FREE + size] = place
@@ -236,7 +236,7 @@ def _release(book, numbers, place, room):  # type: ignore[no-untyped-def]
 
 @compiled
 def place_of(table, row, column):  # type: ignore[no-untyped-def]
-    """Return the place of a row's block with a column, or NONE."""
+    """Return the position of a row's block with a column, or NONE."""
     heads, _, numbers, _ = table
     first, count, block = np.int64(heads[row, START]), heads[row, COUNT], column // BLOCK
     own = numbers[first : first + count]
@@ -279,7 +279,7 @@ def clear_column(table, column):  # type: ignore[no-untyped-def]
 
 @compiled
 def count_blocks(table, ends):  # type: ignore[no-untyped-def]
-    """Write for each of the first rows where its blocks end among those of all, without blocks that are all 0."""
+    """Write the end of each of the first rows among the packed blocks, without zero blocks."""
     heads, weights, n = table[0], table[3], 0
     for row in range(len(ends)):
         for place in range(heads[row, START], heads[row, START] + heads[row, COUNT]):
@@ -289,7 +289,7 @@ def count_blocks(table, ends):  # type: ignore[no-untyped-def]
 
 @compiled
 def pack_numbers(table, n_rows, packed):  # type: ignore[no-untyped-def]
-    """Copy the numbers of the blocks of the first rows, without those that are all 0, into one run."""
+    """Copy the numbers of the non-zero blocks of the first rows into one run."""
     heads, _, numbers, weights = table
     n = 0
     for row in range(n_rows):
@@ -313,7 +313,7 @@ def pack_weights(table, n_rows, packed):  # type: ignore[no-untyped-def]
 
 @compiled
 def room_of(ends):  # type: ignore[no-untyped-def]
-    """Return the room that rows take whose blocks end there."""
+    """Return the capacity for rows with these ends."""
     total, first = 0, 0
     for end in ends:
         if end > first:
@@ -324,7 +324,7 @@ def room_of(ends):  # type: ignore[no-untyped-def]
 
 @compiled
 def unpack_blocks(table, ends, packed_numbers, packed):  # type: ignore[no-untyped-def]
-    """Fill an empty table, which has room, with what `pack_numbers` and `pack_weights` gave."""
+    """Fill an empty table of sufficient capacity with the output of `pack_numbers` and `pack_weights`."""
     heads, book, numbers, weights = table
     first = 0
     for row in range(len(ends)):

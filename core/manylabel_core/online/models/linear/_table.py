@@ -1,7 +1,7 @@
 """Linear models: their table of weights, the scores, and running means.
 
 Weights stand feature by feature, `table[1 + feature, 0, column]`, so that an example touches one contiguous run
-of weights for each of its values. Row 0 belongs to a constant feature, the intercept (0 if there is none), and
+of weights for each of its values. Row 0 belongs to a constant feature, the intercept (0 if missing), and
 column 0 to the threshold. Values kept for every weight are in further planes, `table[1 + feature, plane,
 column]`, and the last plane, where means are kept, is the accumulator of the weights.
 
@@ -62,7 +62,7 @@ def padded(table, n_columns):  # type: ignore[no-untyped-def]
 
 @compiled
 def score_example(table, n_seen, constant, features, values, scored, scores):  # type: ignore[no-untyped-def]
-    """Write the scores of one example to predict by, and the present ones."""
+    """Write the predicting and the current scores of one example."""
     wide = slice(0, padded(table, len(scores)))
     present, accumulated = scored[0, wide], scored[1, wide]
     score_plane(table, 0, constant, features, values, present)
@@ -100,7 +100,7 @@ def score_plane(table, plane, constant, features, values, scores):  # type: igno
 
 @compiled
 def _row(feature):  # type: ignore[no-untyped-def]
-    """Return the row of a feature, without a sign: numba asks of every signed index whether it counts from the end."""
+    """Return the row of a feature as unsigned, because numba checks signed indices for negative values."""
     return np.uint64(1 + feature)
 
 
@@ -129,7 +129,7 @@ def add_outer(table, rows, direction, tau):  # type: ignore[no-untyped-def]
 
 @compiled
 def copy_rows(table, rows, before):  # type: ignore[no-untyped-def]
-    """Copy the weights of some rows, to know their change; `before` has no rows where there are no means."""
+    """Copy the weights of some rows to compute their change; `before` is empty without averaging."""
     for p in range(min(len(rows), len(before))):
         row = rows[p]
         for column in range(before.shape[1]):
@@ -138,7 +138,7 @@ def copy_rows(table, rows, before):  # type: ignore[no-untyped-def]
 
 @compiled
 def accumulate(table, rows, n_columns, n_before, before):  # type: ignore[no-untyped-def]
-    """Take the change of some rows' weights since `before` into their accumulators, the last plane of the table.
+    """Add the change of some rows' weights since `before` to their accumulators, the last plane of the table.
 
     `n_before` holds the number of examples that each column had seen, in the table's type.
     """

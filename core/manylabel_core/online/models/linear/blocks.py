@@ -46,7 +46,7 @@ class VectorBlocks:
         return self._evidence[:, -1]
 
     def set_lengths(self, lengths: Sequence[int]) -> None:
-        """Add blocks for fields of these lengths, of which the first may exist already."""
+        """Add blocks for fields of these lengths, the first of which may exist."""
         n_values, n_blocks = sum(lengths), 1 + len(lengths)
         known = len(self._evidence)
         self._table = enlarged(self._table, (1 + n_values, *self._table.shape[1:]))[: 1 + n_values]
@@ -59,7 +59,7 @@ class VectorBlocks:
         self._means, self._counts = np.vstack([self._means, blank]), np.vstack([self._counts, blank])
 
     def enlarge(self, n_labels: int) -> None:
-        """Allocate room for this number of labels."""
+        """Allocate memory for this number of labels."""
         self._table = enlarged(self._table, (*self._table.shape[:2], padded_width(1 + n_labels)))
         n_blocks = len(self._evidence)
         self._means = enlarged(self._means, (n_blocks, n_labels))
@@ -93,7 +93,7 @@ class VectorBlocks:
         self._means[:, label], self._counts[:, label] = 0.0, 0.0
 
     def reset_step_sizes(self) -> None:
-        """Let steps be as large as at the start."""
+        """Reset the step sizes."""
         self._squares[:] = 0.0
 
     def weights(self, label: int) -> NDArray[np.float64]:
@@ -120,7 +120,7 @@ class VectorBlocks:
         return of_labels * (1 + n_labels) + 8 * (n_rows + self._evidence.size)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Take over a state; raise ValueError if it is invalid."""
+        """Restore a state; raises ValueError if invalid."""
         weights, squares, evidence, n_effective, means, counts = (arrays[f"blocks.{name}"] for name in _PARTS)
         for name, array in self.arrays(0).items():
             shape = (*array.shape[:-1], n_labels + int(name == "blocks.weights")) if array.ndim > 1 else array.shape

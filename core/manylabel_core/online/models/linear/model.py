@@ -38,7 +38,7 @@ class LinearModel(Model):
     Parameters
     ----------
     update : Update
-        How an example is learnt. With a `delta` above 0, every weight has a metric of its own, in the plane "squares".
+        How an example is learnt. With a `delta` above 0, every weight has a separate metric, in the plane "squares".
     constant : float
         The constant feature; 0 for none.
     average : bool
@@ -46,7 +46,7 @@ class LinearModel(Model):
     dtype : str
         Type of the weights.
     by_feature : bool
-        Whether every feature has a step size of its own.
+        Whether every feature has a separate step size.
     can_be_sparse : bool
         Whether a large table holds only blocks of weights that are not 0; one of several planes is never sparse.
     """
@@ -90,7 +90,7 @@ class LinearModel(Model):
         return self._table.nbytes_if_dense(n_features, n_labels)
 
     def stay_dense(self) -> None:
-        """Hold all weights in a dense table from now on, which `parts` returns."""
+        """Convert to a dense table, which `parts` returns."""
         self._table.stay_dense()
 
     def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
@@ -119,7 +119,7 @@ class LinearModel(Model):
             score_sparse(sparse.parts, dense, self._constant, *rows, scores)
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
-        """Return the weights of a label less those of the threshold, or their means where these predict."""
+        """Return the weights of a label minus those of the threshold, or their means with averaging."""
         columns = [0, 1 + label]
         weights = np.column_stack([self._table.column(features, column) for column in columns])
         if self._average:
@@ -129,19 +129,19 @@ class LinearModel(Model):
         return Scorer(margin[1:], float(self._constant * margin[0]))
 
     def forget(self, label: int) -> None:
-        """Forget a label: its column is as that of a new one."""
+        """Reset the column of a label."""
         self._table.clear(1 + label)
         self._n_seen[1 + label : 2 + label] = 0
 
     def reset_step_sizes(self, label: int | None) -> None:
-        """Forget the squares that make steps small; those of features are shared by all labels, and stay for one."""
+        """Reset the sums of squares; those of features, shared by all labels, stay when one label is reset."""
         if "squares" in self._planes:
             self._table.dense[:, SQUARES, slice(None) if label is None else 1 + label] = 0.0
         if label is None:
             self._squares[:] = 0.0
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return the planes, and what else there is of examples seen, counts and squares."""
+        """Return the planes, counts and squares."""
         arrays = self._table.arrays(_WEIGHTS, n_features, n_labels)
         live = self._table.dense[: 1 + n_features, :, : 1 + n_labels]
         arrays |= {name: live[:, plane] for plane, name in enumerate(self._planes) if plane}
@@ -174,7 +174,7 @@ class LinearModel(Model):
         return n_features, n_labels
 
     def _check_others(self, arrays: dict[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
-        """Raise ValueError if one of the arrays beside the planes does not fit."""
+        """Raise ValueError if an array other than the planes does not fit."""
         if self._average:
             check_n_seen(arrays["n_seen"], n_labels)
         if self._by_feature:

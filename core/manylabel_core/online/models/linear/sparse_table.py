@@ -1,4 +1,4 @@
-"""A table of weights by feature and column that holds the blocks which are not all 0."""
+"""Table of weights by feature and column that stores only non-zero blocks."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class SparseTable:
         self.parts = (enlarged(self.parts[0], (n_rows, 3)), *self.parts[1:])
 
     def reserve(self, n_places: int) -> None:
-        """Make the pool longer by at least this many blocks; not beside another function of the table."""
+        """Extend the pool by at least this number of blocks; not concurrently with other functions of the table."""
         if n_places == 0:
             return
         size = len(self.parts[-1])
@@ -103,7 +103,7 @@ class SparseTable:
 
     @property
     def n_rows(self) -> int:
-        """Rows that there is room for."""
+        """Row capacity."""
         return len(self.parts[0])
 
     @property
@@ -181,7 +181,7 @@ def check_parts(name: str, parts: Parts, n_columns: int) -> None:
 
 
 def _longer(arrays: list[NDArray[Any]], length: int) -> NDArray[Any]:
-    """Take the first of some arrays, and return one of a greater length that begins with it.
+    """Return a longer array that begins with the first of some arrays.
 
     The system moves the memory where it can, so that there is no second copy of it on the way.
     """

@@ -113,7 +113,7 @@ class WeightTable:
         return self.dense.itemsize * (1 + n_features) * (1 + n_labels) if sparse else 0
 
     def restore(self, name: str, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        """Take over the first plane of a state into an empty table; return the numbers of features and labels."""
+        """Restore the first plane of a state into an empty table; return the numbers of features and labels."""
         dense, can = arrays[name], self.can_be_sparse
         if 0 in dense.shape:
             raise ValueError(f"state must hold {name} of at least one row and column")

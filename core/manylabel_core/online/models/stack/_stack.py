@@ -113,7 +113,7 @@ def learn_stack(  # type: ignore[no-untyped-def]
 
 @compiled
 def _describe(labels, margins, evidence, i, phi):  # type: ignore[no-untyped-def]
-    """Write what is known of each label in row i."""
+    """Write the inputs phi of each label in row i."""
     n_experts, recent = len(margins), len(labels) - 1
     for label in range(phi.shape[1]):
         phi[0, label] = 1.0
@@ -129,7 +129,7 @@ def _describe(labels, margins, evidence, i, phi):  # type: ignore[no-untyped-def
 
 @compiled
 def _find_logits(shared, labels, phi, n_own, logits):  # type: ignore[no-untyped-def]
-    """Write the log-odds of labels that are described by phi, of which labels have coefficients for the first n_own."""
+    """Write the log-odds of labels from phi; corrections cover the first n_own elements."""
     logits[:] = 0.0
     for k in range(n_own):
         for label in range(len(logits)):
@@ -141,7 +141,7 @@ def _find_logits(shared, labels, phi, n_own, logits):  # type: ignore[no-untyped
 
 @compiled
 def _cut_margins(margins):  # type: ignore[no-untyped-def]
-    """Cut margins to what coefficients learn from."""
+    """Clip margins for the learning of coefficients."""
     for q in range(len(margins)):
         for label in range(margins.shape[1]):
             margins[q, label] = min(max(margins[q, label], -MAX_MARGIN), MAX_MARGIN)
@@ -149,7 +149,7 @@ def _cut_margins(margins):  # type: ignore[no-untyped-def]
 
 @compiled
 def _find_errors(logits, signs, weight, known, error, curvature):  # type: ignore[no-untyped-def]
-    """Write which labels are known, 0 or 1, and of those p - y and p (1 - p), times the weight."""
+    """Write which labels are known (0 or 1), and their weighted p - y and p (1 - p)."""
     for label in range(len(signs)):
         p, known[label] = sigmoid(logits[label]), np.float64(signs[label] != 0)
         error[label] = weight * (known[label] * (p - np.float64(signs[label] > 0)))
@@ -169,7 +169,7 @@ def _set_products(phi, curvature, products):  # type: ignore[no-untyped-def]
 
 @compiled
 def _learn_shared(shared, phi, n_own, error, products):  # type: ignore[no-untyped-def]
-    """Take the shared coefficients' step."""
+    """Newton step of the shared coefficients."""
     n = len(phi)
     step, work = np.empty((n, 1)), np.empty((len(products), 1))
     for p in range(len(products)):
@@ -199,7 +199,7 @@ def start_of(k, n_own):  # type: ignore[no-untyped-def]
 
 @compiled
 def _learn_own(shared, labels, phi, known, error, products, step):  # type: ignore[no-untyped-def]
-    """Take the step of each label's own coefficients; `products` becomes scratch."""
+    """Newton step of each label's corrections; overwrites `products`."""
     n = len(phi)
     for p in range(len(products)):
         for label in range(phi.shape[1]):
@@ -252,7 +252,7 @@ def _at(i, j):  # type: ignore[no-untyped-def]
 
 @compiled
 def _follow(recent, signs, weight):  # type: ignore[no-untyped-def]
-    """Take an example, by its weight, into the recent shares of the labels whose truth is known."""
+    """Update the recent shares of labels with known truth by an example's weight."""
     new = (1.0 - RECENT) * weight
     rate = new / (RECENT + new)
     for label in range(len(signs)):

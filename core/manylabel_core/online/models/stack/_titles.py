@@ -24,7 +24,7 @@ UNIT = 2.0**40
 
 @compiled
 def square(count):  # type: ignore[no-untyped-def]
-    """Return what a word with this count adds to S_l, in whole units."""
+    """Return the contribution of a word with this count to S_l, in whole units."""
     return np.int64(UNIT / np.sqrt(count + 2.0))
 
 
@@ -97,7 +97,7 @@ def _evidence(total, norm, own):  # type: ignore[no-untyped-def]
 
 @compiled
 def _count(word, word_ends, word_labels, counts, squares):  # type: ignore[no-untyped-def]
-    """Count a word, if there is one, for itself and for the labels that have it in their titles."""
+    """Count a word, if any, and update the labels that have it in their titles."""
     if word >= 0:
         more = square(counts[word] + 1.0) - square(counts[word])
         counts[word] += 1.0

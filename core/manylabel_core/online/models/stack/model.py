@@ -1,4 +1,4 @@
-"""The stack: a model of several experts, each a model of its own, whose margins become one probability."""
+"""Stack: a model that combines the margins of several experts into one probability."""
 
 from __future__ import annotations
 
@@ -143,18 +143,18 @@ class Stack(Model):
 
     @property
     def _has_titles(self) -> bool:
-        """True once a label has had a title: then there is a coefficient for titles."""
+        """True if a label has had a title, so that titles have a coefficient."""
         return len(self._shared) > self._n_rows
 
     @property
     def _seen(self) -> NDArray[np.float64]:
-        """The number of examples, and of those that had each feature."""
+        """Number of examples, and of those with each feature."""
         centroid = self._others["centroid"]
         assert isinstance(centroid, Centroid)
         return centroid.seen
 
     def _evidence(self, rows: Rows, new: NewWords, n_scores: int, learning: bool = False) -> NDArray[np.float64]:
-        """Return what the titles of labels say of rows, threshold first; (0, 0) without titles."""
+        """Return the title inputs of rows, threshold first; shape (0, 0) without titles."""
         if not self._has_titles:
             return _NO_EVIDENCE
         evidence = np.empty((len(rows.indptr) - 1, n_scores))
@@ -162,7 +162,7 @@ class Stack(Model):
         return evidence
 
     def set_titles(self, titles: Mapping[int, ArrayLike]) -> None:
-        """Give labels the words of their titles."""
+        """Set the words of the titles of labels."""
         self._titles.set_titles(titles, self._seen)
         if len(self._titles) and not self._has_titles:
             n = self._n_coefficients
@@ -174,11 +174,11 @@ class Stack(Model):
         return label in self._titles
 
     def link(self, features: NDArray[np.int32], words: NDArray[np.int64]) -> None:
-        """Say which words of titles features are."""
+        """Map features to words of titles."""
         self._titles.link(features, words, self._seen)
 
     def title_parts(self, row: Rows, n_labels: int, new: NewWords) -> NDArray[np.float64]:
-        """Return what titles add to the log-odds of each label for one row."""
+        """Return the contribution of titles to the log-odds of each label for one row."""
         if not self._has_titles:
             return np.zeros(n_labels)
         parts: NDArray[np.float64] = (
@@ -192,7 +192,7 @@ class Stack(Model):
         return self._has_titles and len(self._titles) > 0 and bool(self._shared[self._n_coefficients, 0])
 
     def _rows_at_once(self, scores: NDArray[np.float64]) -> int:
-        """Return how many rows the margins of the experts are held for at a time."""
+        """Return the number of rows per block of expert margins."""
         return max(1, MAX_SCALED_VALUES // int(scores.shape[1]))
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
@@ -200,7 +200,7 @@ class Stack(Model):
         return self._combined([expert.scorer(features, label) for expert in self._experts], label)
 
     def scorer_with(self, features: NDArray[np.int32], vectors: VectorRows, has_words: bool, label: int) -> Scorer:
-        """Return the weights of a label's log-odds for one example, and behind them the part of each of its vectors.
+        """Return the weights of a label's log-odds for one example, followed by the part of each vector.
 
         `has_words` says that the example has other features, maybe not among the known ones.
         """
@@ -234,7 +234,7 @@ class Stack(Model):
             self._vectors.reset_step_sizes()
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return the arrays of the experts, and the tables of what is shared and of the labels."""
+        """Return the arrays of the experts, the shared coefficients, and the tables of labels."""
         arrays = self.first.arrays(n_features, n_labels)
         for name, expert in self._others.items():
             arrays |= {f"{name}.{key}": array for key, array in expert.arrays(n_features, n_labels).items()}

@@ -75,7 +75,7 @@ class Titles:
         self._index(seen)
 
     def link(self, features: NDArray[np.int32], words: NDArray[np.int64], seen: NDArray[np.float64]) -> None:
-        """Say which words features are, -1 for none; `seen` is that of the centroid."""
+        """Map features to words, -1 for none; `seen` is that of the centroid."""
         known = len(self._word_of)
         needed = max(known, 1 + int(features.max(initial=-1)))
         self._word_of = np.concatenate([self._word_of, np.zeros(needed - known, np.int32)])
@@ -86,19 +86,19 @@ class Titles:
     def write(
         self, seen: NDArray[np.float64], rows: Rows, new: NewWords, learning: bool, evidence: NDArray[np.float64]
     ) -> None:
-        """Write n_l of rows, shape (n_samples, 1 + n_labels); with `learning`, take them in."""
+        """Write n_l of rows, shape (n_samples, 1 + n_labels); with `learning`, count their words."""
         index = self._word_ends, self._word_labels, self._counts, self._squares
         write_evidence(seen, self._word_of, new.first, 1 + self._found(new.words), *index, *rows, learning, evidence)
 
     def _found(self, words: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the places of words, -1 for those of no title."""
+        """Return the indices of words, -1 for those in no title."""
         places = np.searchsorted(self._words, words)
         places[places == len(self._words)] = 0
         found = self._words[places] == words if len(self._words) else np.zeros(len(words), np.bool_)
         return np.where(found, places, -1).astype(np.int32)
 
     def _index(self, seen: NDArray[np.float64]) -> None:
-        """Make of the titles what is looked up, and count."""
+        """Build the lookup tables of titles, and count."""
         n_words = len(self._words)
         self._word_ends = _ends(self._places, n_words)
         self._word_labels = self._labels[np.argsort(self._places, kind="stable")]
@@ -110,7 +110,7 @@ class Titles:
         np.add.at(self._squares, self._labels, units[self._places])
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return the words, the end of each label among the places of its words, these, and the words of features."""
+        """Return the words, the ends of labels among the word indices, these indices, and the words of features."""
         if not len(self):
             return dict(zip(PARTS, (self._words, np.zeros(0, np.int64), *np.zeros((2, 0), np.int32)), strict=True))
         features = np.zeros(n_features, np.int32)
@@ -122,7 +122,7 @@ class Titles:
         return 4 * n_features + 16 * n_labels + 24 * len(self._words) + 12 * len(self._places) if len(self) else 0
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], size: tuple[int, int], seen: NDArray[np.float64]) -> None:
-        """Take over what `arrays` gave, of a model of that size; raise ValueError if it is none."""
+        """Restore the output of `arrays` for a model of that size; raises ValueError if invalid."""
         words, ends, places, features = (arrays[name] for name in PARTS)
         n_words = len(words)
         if (len(ends), len(features)) != ((size[1], size[0]) if n_words else (0, 0)):

@@ -35,7 +35,7 @@ class VectorExperts:
         self._dtype = dtype
 
     def set_lengths(self, lengths: Sequence[int], n_labels: int) -> None:
-        """Add blocks for fields of these lengths, of which the first may exist already."""
+        """Add blocks for fields of these lengths, the first of which may exist."""
         self.adaptive.set_lengths(lengths)
         for length in lengths[len(self._centroids) :]:
             centroid = Centroid(self._dtype)
@@ -44,7 +44,7 @@ class VectorExperts:
         self._lengths = list(lengths)
 
     def enlarge(self, n_labels: int) -> None:
-        """Allocate room for this number of labels."""
+        """Allocate memory for this number of labels."""
         self.adaptive.enlarge(n_labels)
         for centroid in self._centroids:
             centroid.enlarge(0, n_labels)
@@ -101,7 +101,7 @@ class VectorExperts:
         return self.adaptive.nbytes(n_labels) + sum(each.nbytes_after(n, n_labels, 0, n) for n, each in sizes)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Take over a state; raise ValueError if it is invalid."""
+        """Restore a state; raises ValueError if invalid."""
         self.adaptive.restore(arrays, n_labels)
         for field, length in enumerate(self._lengths):
             prefix = f"blocks.centroid.{field}."
@@ -117,7 +117,7 @@ class VectorExperts:
             centroid.forget(label)
 
     def reset_step_sizes(self) -> None:
-        """Let steps be as large as at the start."""
+        """Reset the step sizes."""
         self.adaptive.reset_step_sizes()
 
 

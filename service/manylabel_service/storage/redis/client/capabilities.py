@@ -1,7 +1,5 @@
 """Capabilities of a Redis server, inspected at the start."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -62,11 +60,11 @@ def assess(info: Mapping[str, Any], directives: Mapping[str, str], address: str)
     if version is not None and version < OLDEST:
         raise StoreUnusable(f"Redis at {address} has version {text}: use 6.2 or later")
     if info.get("role") == "slave":
-        raise StoreUnusable(f"Redis at {address} is a replica, which cannot be written: give the address of its master")
+        raise StoreUnusable(f"Redis at {address} is a replica, which is read-only: use the address of its primary")
     policy = _policy(info, directives)
     if policy.startswith("allkeys"):
         raise StoreUnusable(
-            f"Redis at {address} has maxmemory-policy {policy}, so it would throw away logs when memory gets short: "
+            f"Redis at {address} has maxmemory-policy {policy}, so it would evict logs when memory is low: "
             "set it to noeviction"
         )
     aof = {1: "on", 0: "off"}.get(info.get("aof_enabled", -1), UNKNOWN)
@@ -85,20 +83,18 @@ def assess(info: Mapping[str, Any], directives: Mapping[str, str], address: str)
 def _warnings(facts: Mapping[str, str], directives: Mapping[str, str]) -> list[str]:
     warnings = []
     if facts["append_only_file"] == "off":
-        warnings.append(
-            "the append-only file is off: an update is lost when Redis ends; set appendonly yes to keep the promise"
-        )
+        warnings.append("the append-only file is off: an update is lost when Redis ends; set appendonly yes")
     elif facts["appendfsync"] == "no":
         warnings.append("appendfsync is no: a loss of power loses what the system has not written yet, up to 30 s")
     if facts["maxmemory_policy"].startswith("volatile"):
         warnings.append(
-            f"maxmemory-policy is {facts['maxmemory_policy']}: kept predictions, and snapshots being written, go "
-            "when memory gets short; set it to noeviction"
+            f"maxmemory-policy is {facts['maxmemory_policy']}: stored predictions, and snapshots being written, can "
+            "be evicted when memory is low; set it to noeviction"
         )
     unknown = [name for name in ("append_only_file", "appendfsync", "maxmemory_policy") if facts[name] == UNKNOWN]
     if unknown:
         warnings.append(
-            f"could not be checked, since the server does not tell: {', '.join(unknown)}; the append-only file has "
+            f"could not be checked, because the server hides it: {', '.join(unknown)}; the append-only file has "
             "to be on, and maxmemory-policy noeviction"
         )
     return warnings

@@ -1,6 +1,4 @@
-"""The circuit breaker in front of a Redis that does not answer."""
-
-from __future__ import annotations
+"""Circuit breaker for a Redis that does not respond."""
 
 import random
 import time
@@ -43,7 +41,7 @@ class CircuitBreaker:
         return None
 
     def end_trial(self) -> None:
-        """Note that a trial has ended, in whatever way."""
+        """Note the end of a trial."""
         self._trying = False
 
     def succeeded(self) -> None:
@@ -53,7 +51,7 @@ class CircuitBreaker:
             self._wait_seconds = 0.0
 
     def failed(self, error: BaseException) -> None:
-        """Note that a call got no answer."""
+        """Note that a call got no response."""
         if self._failure is None:
             self.lost += 1
         self._failure = error

@@ -5,8 +5,6 @@ so no connection is reused with a reply still due. The retries of the client lib
 is not a failed call, and an append that is sent again may be there twice.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar, cast
@@ -25,7 +23,7 @@ from manylabel_service.storage.redis.client.errors import UNREACHED, gone
 from manylabel_service.storage.redis.scripts import Script
 
 CONNECTIONS = 32
-"""Calls under way at once; more wait for their turn."""
+"""Calls in progress at once; more wait for their turn."""
 
 BLOCK_SECONDS = 5.0
 """Maximum seconds that a blocking read waits in Redis before it is sent again."""
@@ -96,7 +94,7 @@ class Connection:
         Parameters
         ----------
         script, keys, arguments : the script, and what it gets.
-        sync : wait until what it changed is on the disk of the server, which has to know WAITAOF.
+        sync : wait until what it changed is on the disk of the server, which must know WAITAOF.
         left_behind : called with the task in progress, when its caller has stopped waiting for it.
         """
         execute = self._execute_synced if sync else self._execute
@@ -117,7 +115,7 @@ class Connection:
         return await self._call(self._execute(*words))
 
     async def pipeline(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
-        """Execute several commands in one round trip, or one to each node of a cluster; others may come between."""
+        """Execute several commands in one round trip (per node of a cluster), not atomically."""
 
         async def execute() -> list[Any]:
             pipeline = self.client.pipeline(transaction=False)

@@ -1,7 +1,5 @@
 """Translation of errors of Redis and of the connection to those of the service."""
 
-from __future__ import annotations
-
 import ssl
 
 import redis.exceptions as failed
@@ -10,13 +8,13 @@ from manylabel_service.errors import StorageFull, StorageUnavailable, StoreUnusa
 
 # Refusal of Redis -> what the operator should do, and whether the same call succeeds once that is done.
 _REFUSALS: tuple[tuple[type[Exception], str, bool], ...] = (
-    (failed.OutOfMemoryError, "it has reached its maxmemory, give it more", True),
-    (failed.ReadOnlyError, "it is a replica now, the address has to lead to the master", True),
+    (failed.OutOfMemoryError, "it has reached its maxmemory: raise it", True),
+    (failed.ReadOnlyError, "it is a replica now: the address must be that of the primary", True),
     (failed.BusyLoadingError, "it is loading its data", True),
     (failed.ClusterDownError, "its cluster lacks a node", True),
     (failed.TryAgainError, "its cluster is moving keys", True),
     (failed.NoPermissionError, "its user needs more rights, see docs/operations.md", False),
-    (failed.AuthenticationError, "give the user and the password it knows", False),
+    (failed.AuthenticationError, "set a valid user and password", False),
 )
 
 # By the first word, for errors without a class in the client library, and for errors inside a script, which Redis
@@ -25,7 +23,7 @@ _WORDS = {
     "OOM": _REFUSALS[0][1:],
     "READONLY": _REFUSALS[1][1:],
     "MISCONF": ("it cannot write to its disk, see its own log", True),
-    "NOREPLICAS": ("it lacks the replicas it was told to have", True),
+    "NOREPLICAS": ("it has fewer replicas than min-replicas-to-write", True),
     "BUSY": ("it is busy with a script", True),
 }
 
@@ -47,13 +45,14 @@ def gone(error: BaseException, address: str) -> StorageUnavailable:
         return StorageFull(detail) if refusal == _WORDS["OOM"] else StorageUnavailable(detail, heals)
     if isinstance(error, failed.TimeoutError | TimeoutError):
         return StorageUnavailable(
-            f"Redis at {address} did not answer in time; see that it runs, and the network", heals=True
+            f"Redis at {address} did not respond in time; check that it runs and the network", heals=True
         )
     # A Redis that requires a client certificate and does not accept it closes the connection, usually without an
     # error.
-    asked = ", and that it takes our certificate, if it asks for one (redis_cert_file)" if "rediss:" in address else ""
+    tls = "rediss:" in address
+    asked = ", and that it accepts the client certificate, if it requires one (redis_cert_file)" if tls else ""
     return StorageUnavailable(
-        f"no connection to Redis at {address} ({_text(error)}); see that it runs{asked}", heals=True
+        f"no connection to Redis at {address} ({_text(error)}); check that it runs{asked}", heals=True
     )
 
 
@@ -62,7 +61,7 @@ def unusable(error: StorageUnavailable, address: str) -> StoreUnusable | None:
     cause = error.__cause__
     if isinstance(cause, failed.AuthenticationError | failed.NoPermissionError):
         return StoreUnusable(
-            f"Redis at {address} does not let us in ({_text(cause)}): give the user and the password it knows, in the "
+            f"Redis at {address} rejects the login ({_text(cause)}): set a valid user and password, in the "
             "address or as redis_password, and that user the rights named in docs/operations.md"
         )
     if (reason := _certificate_error(cause)) is not None:

@@ -1,7 +1,5 @@
 """The table of blobs: from keys to the tokens that their files are named by."""
 
-from __future__ import annotations
-
 import sqlite3
 
 import structlog
@@ -15,20 +13,14 @@ log = structlog.get_logger()
 
 
 class BlobRows:
-    """Rows of blobs on one connection. Blocking; for the thread of its tables.
-
-    Parameters
-    ----------
-    connection : of the tables.
-    tables : make the transactions.
-    """
+    """Rows of blobs on one connection. Blocking; for the thread of its tables."""
 
     def __init__(self, connection: sqlite3.Connection, tables: Tables) -> None:
         self._connection = connection
         self._tables = tables
 
     def put(self, key: str, head: str) -> str | None:
-        """Let a key lead to a file; return the token of the one before, which can go."""
+        """Map a key to a file; return the token of the previous file, which can be deleted."""
         with self._tables.transaction("fsync"):
             old = self._token(key)
             self._connection.execute("INSERT OR REPLACE INTO blobs VALUES (?, ?)", (key, seal(head.encode(), key)))
@@ -47,7 +39,7 @@ class BlobRows:
         return old
 
     def _token(self, key: str) -> str | None:
-        """Return the token of a key, whose file can go; of a damaged row it is not known."""
+        """Remove a key; return the token of its file, which can be deleted, or None for a damaged row."""
         try:
             found = self.find(key)
         except BlobDamaged:
@@ -60,7 +52,7 @@ class BlobRows:
         return sorted(key for key in keys if key.startswith(prefix))
 
     def tokens(self) -> set[str] | None:
-        """Return the tokens of all files that a key leads to; None where a row is damaged."""
+        """Return the tokens of all files with a key; None if a row is damaged."""
         try:
             keys = [str(key) for (key,) in self._connection.execute("SELECT key FROM blobs")]
             return {head.token for key in keys if (head := self.find(key)) is not None}

@@ -1,7 +1,5 @@
 """The table of documents, whose key is the revision."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 
@@ -13,13 +11,7 @@ from manylabel_service.storage.sqlite.database.tables import Tables
 
 
 class DocumentRows:
-    """The documents of all kinds on one connection. Blocking; for the thread of its tables.
-
-    Parameters
-    ----------
-    connection : of the tables.
-    tables : make the transactions.
-    """
+    """The documents of all kinds on one connection. Blocking; for the thread of its tables."""
 
     def __init__(self, connection: sqlite3.Connection, tables: Tables) -> None:
         self._connection = connection

@@ -1,7 +1,5 @@
 """Translation of errors of SQLite and of the file system to those of the service."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +9,10 @@ from manylabel_service.errors import DISK_FULL, StorageFull, StorageUnavailable,
 
 # Primary result code -> advice for the operator, and whether the same call succeeds afterwards.
 _SQLITE = {
-    sqlite3.SQLITE_FULL: ("make space on its disk", True),
+    sqlite3.SQLITE_FULL: ("free space on its disk", True),
     sqlite3.SQLITE_IOERR: ("check its disk, and the quota and file size limit of the server", True),
-    sqlite3.SQLITE_BUSY: ("end the program that holds the database locked", True),
-    sqlite3.SQLITE_LOCKED: ("end the program that holds the database locked", True),
+    sqlite3.SQLITE_BUSY: ("stop the program that locks the database", True),
+    sqlite3.SQLITE_LOCKED: ("stop the program that locks the database", True),
     sqlite3.SQLITE_READONLY: ("make the file and its directory writable", False),
     sqlite3.SQLITE_CANTOPEN: ("check that the file and its directory are there and writable", False),
     sqlite3.SQLITE_CORRUPT: ("the database is damaged, restore it from a backup", False),
@@ -37,7 +35,7 @@ def while_running(path: Path) -> Iterator[None]:
     except OSError as error:
         place = f"{error.filename or path}: {error.strerror}"
         if error.errno in DISK_FULL:
-            raise StorageFull(f"{place}; make space on its disk") from error
+            raise StorageFull(f"{place}; free space on its disk") from error
         raise StorageUnavailable(f"{place}; check its disk and its permissions", heals=True) from error
 
 
@@ -56,7 +54,7 @@ def while_opening(path: Path) -> Iterator[None]:
     except OSError as error:
         raise StoreUnusable(
             f"{error.filename or path} cannot be opened ({error.strerror}): "
-            "name a data directory that this user can create and write"
+            "choose a data directory that this user can create and write"
         ) from error
 
 

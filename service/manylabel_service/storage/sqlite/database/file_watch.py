@@ -1,7 +1,5 @@
 """The files of an open database, which another program may remove or replace."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path
@@ -14,13 +12,7 @@ are acknowledged."""
 
 
 class FileWatch:
-    """Periodic check that the names of a database still refer to the open files.
-
-    Parameters
-    ----------
-    path : of the database; its write-ahead log is beside it.
-    descriptor : of the open database.
-    """
+    """Periodic check that the names of a database still refer to the open files."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._files = {path: _identity(os.fstat(descriptor))}
@@ -41,7 +33,7 @@ class FileWatch:
                 found = None
             if found != identity:
                 what = "removed" if found is None else "replaced by another file"
-                raise StorageUnavailable(f"{path} was {what} while the server has it open; put it back", heals=False)
+                raise StorageUnavailable(f"{path} was {what} while the server has it open; restore it", heals=False)
         self._looked_at = now
 
 

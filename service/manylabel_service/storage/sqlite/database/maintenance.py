@@ -1,7 +1,5 @@
 """Background maintenance of a store: it frees the space of deleted data, and runs checkpoints."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
@@ -63,7 +61,7 @@ class Maintenance:
         self._start(self._clean(set(hidden), trimmed))
 
     def stop(self) -> None:
-        """Let every task end after the piece it is at."""
+        """Stop every task after its current step."""
         self._stopping = True
 
     async def done(self) -> None:
@@ -81,15 +79,15 @@ class Maintenance:
         self._start(self._forget(incarnation))
 
     async def drop_entries(self, incarnation: int, through: int) -> bool:
-        """Remove entries piece by piece; False if `stop` came first."""
+        """Remove entries in batches; return False if `stop` was called first."""
         return await self._by_pieces(lambda rows: self._tables.drop_entries(incarnation, through, rows))
 
     async def _by_pieces(self, remove: Callable[[int], int | None]) -> bool:
-        """Remove rows piece by piece, so that appends get their turn; False if `stop` came first.
+        """Remove rows in batches between which appends run; return False if `stop` was called first.
 
         Parameters
         ----------
-        remove : removes up to this number of rows, in the writer; returns their bytes, None if there were none.
+        remove : removes up to this number of rows, in the writer; returns their bytes, or None.
         """
         rows = 256
         while not self._stopping:
@@ -116,7 +114,7 @@ class Maintenance:
             await self._threads.write_urgent(self._tables.forget_model, incarnation)
 
     async def empty_wal(self) -> None:
-        """Copy the write-ahead log into the database, and cut it to nothing; it has what was deleted since."""
+        """Checkpoint and truncate the write-ahead log, which contains recently deleted data."""
         async with asyncio.timeout(EMPTY_WAL_SECONDS):
             is_empty = False
             while not is_empty:  # while a reader of the database is in the way
@@ -143,6 +141,6 @@ async def _attempt(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except StorageError as error:
-        log.warning("storage_maintenance_failed", error=str(error), action="nothing is lost; it is tried again later")
+        log.warning("storage_maintenance_failed", error=str(error), action="nothing is lost; it is retried later")
     except Exception:
         log.exception("storage_maintenance_failed")

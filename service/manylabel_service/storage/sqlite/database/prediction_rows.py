@@ -1,4 +1,4 @@
-"""The table of kept predictions; each method is one short transaction, since appends wait for the same thread."""
+"""The table of stored predictions; each method is one short transaction, since appends wait for the same thread."""
 
 from __future__ import annotations
 
@@ -34,13 +34,7 @@ _Counts = MutableMapping[int, _Stored]
 
 
 class PredictionRows:
-    """The predictions of all models on one connection. Blocking; for the thread of its tables.
-
-    Parameters
-    ----------
-    connection : of the tables.
-    tables : know which models are there.
-    """
+    """The predictions of all models on one connection. Blocking; for the thread of its tables."""
 
     def __init__(self, connection: sqlite3.Connection, tables: Tables) -> None:
         self._connection = connection
@@ -95,7 +89,7 @@ class PredictionRows:
         return [id for (id,) in rows]
 
     def forget(self, incarnation: int, rows: int) -> int | None:
-        """Remove up to `rows` predictions of a deleted model; return their bytes, None if there were none."""
+        """Remove up to `rows` predictions of a deleted model; return their bytes, or None."""
         self._stored.pop(incarnation, None)
         with self._tables.transaction("log"):
             removed = self._remove({}, "incarnation = ?", (incarnation,), rows)

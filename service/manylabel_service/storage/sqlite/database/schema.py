@@ -1,7 +1,5 @@
 """The schema of the database file, and how its connections are set up."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -46,13 +46,13 @@ from manylabel_service.storage.protocol import (
 
 NUMBER_BITS = 42
 """Bits of an entry's 63-bit key for its number in the log; those above are the incarnation. Room for 4 * 10^12
-entries each in two million incarnations. A log that comes from Redis goes on at the milliseconds of Unix time."""
+entries each in two million incarnations. A log that comes from Redis continues at the milliseconds of Unix time."""
 
 LAST_NUMBER = (1 << NUMBER_BITS) - 1
 
 ROWS_PER_INSERT = 64
 """Rows of the largest insert statement. Several rows in one statement, because each execution hands
-the interpreter lock to the event loop and has to wait for it again."""
+the interpreter lock to the event loop and must wait for it again."""
 
 READ_BYTES = 8 << 20
 """Payload bytes after which `Tables.read` stops, however many entries it may return."""
@@ -248,7 +248,7 @@ class Tables:
         return self._select(record, log.last, known, limit, READ_BYTES)
 
     def entries_after(self, positions: Mapping[ModelMeta, str]) -> dict[ModelMeta, int]:
-        """Return how many entries each log has after a position; models that are gone or damaged are left out."""
+        """Return how many entries each log has after a position; models that are gone or damaged are omitted."""
         counts = {}
         for record, position in positions.items():
             with suppress(ModelGone, ModelDamaged):
@@ -266,7 +266,7 @@ class Tables:
         return trimmed
 
     def trimmed_logs(self) -> list[tuple[int, int]]:
-        """Return (incarnation, last number cut) of every log that was ever cut, those of hidden models included."""
+        """Return (incarnation, last trimmed number) of every trimmed log, including hidden models."""
         trimmed = self._models("trimmed > 0")
         return [(model.record.incarnation, model.trimmed) for model in trimmed if not model.record.damaged]
 
@@ -311,7 +311,7 @@ class Tables:
         )
 
     def snapshot_bytes(self, record: ModelMeta, position: str) -> int:
-        """Return the size of a snapshot; 0 if there is none."""
+        """Return the size of a snapshot; 0 if missing."""
         self._log(record)
         row = self._connection.execute(
             "SELECT size_bytes FROM snapshots WHERE incarnation = ? AND position = ?",
@@ -469,7 +469,7 @@ class Tables:
     def _select(self, record: ModelMeta, last: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
         """Return entries after a number, at most `limit` of them and `limit_bytes` bytes; a negative limit is none.
 
-        Raises `ModelDamaged` unless they fit together, and go on to the last one or another.
+        Raises `ModelDamaged` unless they fit together, and continue to the last one or another.
         """
         base = record.incarnation << NUMBER_BITS
         entries: list[Entry] = []
@@ -535,7 +535,7 @@ class Tables:
 def _check_kept(
     record: ModelMeta, own: SnapshotMeta, others: Sequence[SnapshotMeta], kept: ManualSnapshot, most: int
 ) -> None:
-    """Raise SnapshotExists or SnapshotsFull if a snapshot cannot be kept under this name beside the others."""
+    """Raise SnapshotExists or SnapshotsFull if a manual snapshot cannot have this name."""
     named = [other for other in others if kept.name and other.kept and other.kept.name == kept.name]
     if kept.name and own.kept and own.kept.name not in (None, kept.name):
         named.append(own)
@@ -562,7 +562,7 @@ def _checked_part(time_ms: int) -> int:
 
 
 def number_of(position: str) -> int:
-    """Return the number in the log that a position stands for; ValueError if it is none.
+    """Return the number in the log that a position stands for; ValueError if invalid.
 
     A position of Redis has a second number. It is before the log of a model that was moved here, or in no log.
     """

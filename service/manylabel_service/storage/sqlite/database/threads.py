@@ -1,6 +1,4 @@
-"""The two threads that a store works in."""
-
-from __future__ import annotations
+"""The two threads of a store."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,15 +16,7 @@ R = TypeVar("R")
 
 class Threads:
     """Two threads of a store: one for the database, one for long waits for the disk. Their failures are raised as
-    `StorageUnavailable`.
-
-    Parameters
-    ----------
-    path : Path
-        The database, for messages.
-    reserve : Reserve
-        Room on the disk for urgent writes.
-    """
+    `StorageUnavailable`."""
 
     def __init__(self, path: Path, reserve: Reserve) -> None:
         self._path = path
@@ -43,7 +33,7 @@ class Threads:
     async def write_urgent(self, function: Callable[..., R], *args: object) -> R:
         """Call a function in the writer as `write` does; if the disk is full, give it the reserve.
 
-        No other write of the database comes between, since the writer does one after the other.
+        No other write of the database comes between, since the writer does in turn.
         """
         return await asyncio.get_running_loop().run_in_executor(self.writer, self._run_urgent, function, args)
 

@@ -1,7 +1,5 @@
 """Checkpoints keep the write-ahead log short without making appends wait for the disk."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 
@@ -17,7 +15,7 @@ class WalCheckpointer:
     """Scheduler of WAL checkpoints, which run in two steps.
 
     SQLite's own way is to do it all in the commit that crosses the threshold, which then waits for
-    the disk. Here the bulk is copied over another connection while appends go on. They make the log
+    the disk. Here the bulk is copied over another connection while appends continue. They make the log
     longer meanwhile, and it restarts only when all of it is copied: so the writer copies the
     short rest.
 

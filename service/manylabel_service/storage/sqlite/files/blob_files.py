@@ -4,8 +4,6 @@ A file never gets another name, and never changes once a row leads to it. So wha
 written, or left over from a process that died.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -21,7 +19,7 @@ class BlobFiles:
         self._root = root
 
     def add(self, token: str, piece: bytes, sync: bool) -> None:
-        """Write at the end of a file, which is made if need be; wait for the disk if asked to."""
+        """Append to a file, created if necessary; sync on request."""
         with self._file(token).open("ab", buffering=0) as file:
             write_all(file.fileno(), piece)
             if sync:
@@ -45,7 +43,7 @@ class BlobFiles:
         return self._root.is_dir() and next(self._root.iterdir(), None) is not None
 
     def sweep(self, tokens: Collection[str], keep_others: bool = False) -> None:
-        """Create the folder if need be, and remove from it all that is none of these, unless others are kept."""
+        """Create the folder if necessary, and remove all other files unless others are kept."""
         private_directory(self._root)
         sync_folder(self._root.parent)
         if keep_others:

@@ -1,6 +1,4 @@
-"""The lock of a data directory, which lets in one process at a time."""
-
-from __future__ import annotations
+"""Lock of a data directory, which admits one process at a time."""
 
 import fcntl
 import os
@@ -11,7 +9,7 @@ from manylabel_service.errors import StoreLocked
 
 
 class DirectoryLock:
-    """An exclusive lock on ``<directory>/lock``, held while the context is.
+    """Exclusive lock on ``<directory>/lock``, held within the context.
 
     The kernel lets go of it when the process ends, however it ends, so no stale lock is ever left.
     The process id in the file is for the message of the second opener only.

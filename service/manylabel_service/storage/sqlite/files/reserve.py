@@ -1,6 +1,4 @@
-"""Room on the disk that is kept for writes that must succeed on a full disk."""
-
-from __future__ import annotations
+"""Disk space reserved for writes that must succeed on a full disk."""
 
 import os
 from contextlib import suppress
@@ -14,19 +12,13 @@ LEAST_BYTES = 64 << 10
 
 
 class Reserve:
-    """A file that takes up room on the disk until an urgent write needs it. Blocking.
-
-    Parameters
-    ----------
-    path : Path
-        The file, in the directory of the database.
-    """
+    """File that reserves disk space until an urgent write needs it. Blocking."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def release(self) -> bool:
-        """Give the room to other files; return whether there was any."""
+        """Release the reserved space; return whether there was any."""
         try:
             self._path.unlink()
         except OSError:
@@ -34,13 +26,13 @@ class Reserve:
         return True
 
     def fill(self) -> None:
-        """Take up the room again, or as much of it as the disk has."""
+        """Reserve the space again, as far as the disk allows."""
         size_bytes = RESERVE_BYTES
         while size_bytes >= LEAST_BYTES and not self._allocate(size_bytes):
             size_bytes //= 2
 
     def _allocate(self, size_bytes: int) -> bool:
-        """Return whether the file has at least a size afterwards; if not, there is none."""
+        """Grow the file to a size; return False, without the file, if that failed."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:

@@ -5,8 +5,6 @@ counts only once the database has a row for it. So whatever is here without a ro
 a process that died.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil
@@ -31,10 +29,10 @@ class SnapshotFiles:
         self._root = root
 
     def write(self, incarnation: int, position: str, data: Bytes) -> None:
-        """Put a file in place, whole and safe from loss of power, or leave what was there.
+        """Replace a file atomically and durably.
 
-        The written file is read again and compared before it takes its place; raises OSError if it differs. Removed
-        folders are created again.
+        The written file is read back and compared before it replaces the old one; raises OSError if it differs.
+        Removed folders are created again.
         """
         folder = self._folder(incarnation)
         if not folder.is_dir():
@@ -54,7 +52,7 @@ class SnapshotFiles:
         sync_folder(folder)
 
     def read(self, incarnation: int, position: str) -> memoryview | None:
-        """Return the bytes of a file in a buffer of their own, None if it is missing."""
+        """Return the bytes of a file in a separate buffer, None if it is missing."""
         try:
             # Not a bytes object, because it must be writable.
             return np.fromfile(self._file(incarnation, position), dtype=np.uint8).data
@@ -81,7 +79,7 @@ class SnapshotFiles:
     def sweep(
         self, incarnations: Collection[int], snapshots: Collection[tuple[int, str]], keep_others: bool = False
     ) -> None:
-        """Create the folder if need be, and remove from it all that belongs to none of the given, unless it is kept."""
+        """Create the folder if necessary, and remove the files of all other models unless they are kept."""
         private_directory(self._root)
         sync_folder(self._root.parent)
         if keep_others:

@@ -15,7 +15,7 @@ export class Problem extends Error {
   }
 }
 
-/** Tells of the server: `gone` when it does not answer, `back` when it does again. */
+/** Events of the server: `gone` when it does not respond, `back` when it responds again. */
 export const server = new EventTarget();
 let gone = false;
 
@@ -38,8 +38,8 @@ export function ofModel(name, ...parts) {
  * @param {string} path as `v1/models`, relative to where the server answers.
  * @param {Object} [options] `body` (sent as JSON; a string with its own Content-Type in `headers` as it is), `query`,
  *   `headers`, `signal`; `quiet`: do not ask for a key.
- * @returns {Promise<any>} the parsed answer; null where there is none; text where it is not JSON.
- * @throws {Problem} what the server says; after 401 a key is asked for, and the call is tried again.
+ * @returns {Promise<any>} the parsed response; null if it is empty; text where it is not JSON.
+ * @throws {Problem} the error of the server; after 401 the page asks for a key and retries.
  */
 export async function call(method, path, { body, query, headers, signal, quiet = false } = {}) {
   for (;;) {

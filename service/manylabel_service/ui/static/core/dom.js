@@ -5,8 +5,8 @@
  *
  * @param {string} tag its name.
  * @param {Object<string, any>} [properties] `class`; functions named as `onclick` are listeners; true and false are an
- *   attribute that is there or not; null and undefined are left out; everything else is an attribute.
- * @param {...any} children nodes; strings and numbers become text, lists are flattened, null and false are left out.
+ *   attribute that is there or not; null and undefined are omitted; everything else is an attribute.
+ * @param {...any} children nodes; strings and numbers become text, lists are flattened, null and false are omitted.
  * @returns {HTMLElement}
  */
 export function h(tag, properties, ...children) {

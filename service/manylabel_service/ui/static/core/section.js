@@ -33,7 +33,7 @@ export function section(title, { help, signal, ...attributes } = {}, fill) {
   return element;
 }
 
-/** Return a list of terms and what they are: `facts([['Labels', 12], ...])`; an entry that is null is left out. */
+/** Return a list of terms and what they are: `facts([['Labels', 12], ...])`; an entry that is null is omitted. */
 export function facts(pairs, style = 'facts') {
   const entries = pairs.filter(Boolean).map(([term, ...values]) => [h('dt', {}, term), h('dd', {}, values)]);
   return h('dl', { class: style }, style === 'facts' ? entries.map((entry) => h('div', {}, entry)) : entries);

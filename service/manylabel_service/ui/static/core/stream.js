@@ -20,8 +20,8 @@ const watching = new Map();
  * @param {Object<string, (data: any) => void>} handlers by kind of event, given its data. Besides those of the server:
  *   `open`: connected, or connected again, maybe to another replica: fetch the full picture. Where a stream cannot be
  *   had (no shared worker, too many at once) it is called every three seconds instead. `lost`: the connection broke.
- *   `problem`: the server refused, with its problem document. `end`: the server ended the stream, which is asked for
- *   again unless `signal` is aborted then.
+ *   `problem`: the server rejected the request, with its problem document. `end`: the server ended the stream, which is
+ *   requested again unless `signal` is aborted then.
  * @param {AbortSignal} signal ends it.
  */
 export function watch(path, handlers, signal) {
@@ -59,7 +59,7 @@ function each(name) {
   for (const one of watching.values()) one[name]();
 }
 
-/** Return the port to the shared worker; null where there is none. */
+/** Return the port to the shared worker; null if unsupported. */
 function connection() {
   if (port !== null || typeof SharedWorker === 'undefined') return port || null;
   try {

@@ -1,4 +1,4 @@
-/** Bars at the top of every page: what is amiss, or goes on whatever page is shown. */
+/** Bars at the top of every page: problems and background tasks, on every page. */
 
 import { h } from './dom.js';
 

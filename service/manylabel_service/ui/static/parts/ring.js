@@ -1,8 +1,8 @@
 /**
  * Points of a curve in typed arrays: the newest `capacity` of them, so that a page that is open for days grows no more.
  *
- * x never falls. A point at or before the last one takes its place and that of those after it: a model that is rolled
- * back has its curve go on from there.
+ * x never falls. A point at or before the last one replaces it and later ones: a model that is rolled
+ * back continues its curve from there.
  */
 export class Ring {
   constructor(capacity = 8192) {
@@ -13,7 +13,7 @@ export class Ring {
     this._first = 0;
   }
 
-  /** Add a point; one without a finite y is left out. */
+  /** Add a point; one without a finite y is omitted. */
   push(x, y) {
     if (y === null || y === undefined || !Number.isFinite(y) || !Number.isFinite(x)) return;
     while (this.length && this.x(this.length - 1) >= x) this.length -= 1;
@@ -52,7 +52,7 @@ export class Ring {
     return low;
   }
 
-  /** The point whose x is closest, or -1 where there is none. */
+  /** The point whose x is closest, or -1 if empty. */
   nearest(x) {
     if (!this.length) return -1;
     const after = this.countBelow(x);

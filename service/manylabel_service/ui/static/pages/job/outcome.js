@@ -47,7 +47,7 @@ export function outcome(live) {
       sides.push([`version ${result.version}`, result.held_out.measures, `${counted(result.held_out.rows, 'row')} held out`]);
       sides.push(['baseline', result.held_out.baseline, 'the same rows']);
     }
-    if (served && served.version !== result.version && served.measures) sides.push([`version ${served.version}, served`, served.measures, 'rows held out of its own job']);
+    if (served && served.version !== result.version && served.measures) sides.push([`version ${served.version}, served`, served.measures, 'held-out rows of its job']);
     if (data.stream !== undefined) {
       const metrics = await call('GET', ofModel(data.stream, 'metrics'), { signal }).catch(() => null);
       if (metrics) sides.push([`${data.stream}, online`, metrics.window, `its latest ${counted(metrics.window.examples, 'example')}, each before it was learnt`]);

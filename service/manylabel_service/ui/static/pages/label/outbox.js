@@ -7,7 +7,7 @@ export const UNDO_SECONDS = 10;
 const MOST_PENDING = 5;
 
 /**
- * Sends labels of kept predictions in the order in which they were given.
+ * Sends labels of stored predictions in the order in which they were given.
  * Labels of the last ten seconds, at most five sets of them, can be taken back. Labels that have not been sent when the
  * page is left are sent then: a user who chose labels and goes away meant them.
  */

@@ -15,7 +15,7 @@ const COLUMNS = [
   { key: 'micro', title: 'Micro-F1', numeric: true, sortable: false, format: value, help: 'micro-F1 of all examples' },
   { key: 'macro', title: 'Macro-F1', numeric: true, sortable: false, format: value, help: 'macro-F1 of all examples' },
 ];
-const HELP = 'A follower learns from the log of another model with a learner of its own. Each example is predicted before it is learnt.';
+const HELP = 'A follower learns from the log of another model with its own learner. Each example is predicted before it is learnt.';
 
 /** Return the section, which is shown only if the model is followed, or follows another. */
 export function followers(live) {
@@ -24,13 +24,14 @@ export function followers(live) {
   const element = section('Followers', { signal: live.signal, help: HELP }, (body) => replace(body, table));
   element.hidden = true;
   const leader = live.status.follow?.model ?? live.name;
+  const ask = (path) => call('GET', path, { signal: live.signal });
   repeat(EVERY_MS, async () => {
-    const { models } = await call('GET', 'v1/models', { signal: live.signal }).catch(() => ({ models: [] }));
-    const alike = models.filter(({ name, follow }) => name === leader || follow?.model === leader);
-    element.hidden = alike.length < 2;
+    const { models } = await ask(`v1/models?leader=${encodeURIComponent(leader)}`).catch(() => ({ models: [] }));
+    element.hidden = models.length < 2;
     if (element.hidden) return;
-    const measured = await Promise.all(alike.map(({ name }) => call('GET', ofModel(name, 'metrics'), { signal: live.signal }).catch(() => null)));
-    table.update(rows(leader, alike, measured));
+    // A follower that is not in memory catches up when its metrics are requested.
+    const measured = await Promise.all(models.map(({ name, metrics }) => metrics ?? ask(ofModel(name, 'metrics')).catch(() => null)));
+    table.update(rows(leader, models, measured));
   }, live.signal);
   return element;
 }

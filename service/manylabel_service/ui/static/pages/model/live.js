@@ -25,7 +25,7 @@ export class Live {
     const handlers = Object.fromEntries([...KINDS, 'dropped'].map((kind) => [kind, (data) => this._happened(kind, data)]));
     const query = ['metrics', ...KINDS].map((kind) => `kind=${kind}`).join('&');
     watch(`${ofModel(name, 'events')}?${query}`, { ...handlers, metrics: (data) => this._measured(data), open: () => this.look() }, signal);
-    // What no event tells of: memory, features, the measures of trained models.
+    // Not part of any event: memory, features, the measures of trained models.
     repeat(LOOK_MS, () => this.look(), signal);
   }
 

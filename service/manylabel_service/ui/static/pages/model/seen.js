@@ -22,7 +22,7 @@ export function seen(live) {
   return section('Rare and frequent labels', { signal: live.signal, help: HELP }, (body) => replace(body, table));
 }
 
-/** Return a row for each group; measures of a group without true labels are left out. */
+/** Return a row for each group; measures of a group without true labels are omitted. */
 export function rows(bySeen) {
   return Object.entries(GROUPS).map(([group, seenBefore]) => {
     const { true: n, precision, recall, f1 } = bySeen[group];

@@ -16,7 +16,7 @@ export function settings(live) {
     status.algorithm === 'trained' ? null : section('Limits', { signal, help: 'Limits on the numbers of features and labels, and the policy for further ones.' }, (body) => {
       live.on((now) => replace(body, facts(['features', 'labels'].map((kind) => limit(kind, now)), 'pairs'),
         now.ignored.features + now.ignored.labels > 0
-          && h('p', { class: 'warn' }, `Left out so far: ${counted(now.ignored.features, 'feature')}, ${counted(now.ignored.labels, 'label')}.`)));
+          && h('p', { class: 'warn' }, `Ignored so far: ${counted(now.ignored.features, 'feature')}, ${counted(now.ignored.labels, 'label')}.`)));
     }));
 }
 

@@ -1,4 +1,4 @@
-/** A sample: made-up messages to a help desk, streamed to a model of its own, which learns their topics. */
+/** A sample: made-up messages to a help desk, streamed to a separate model, which learns their topics. */
 
 import { call, ofModel } from '../../core/api.js';
 import { bar } from '../../core/top.js';
@@ -31,7 +31,7 @@ const ALONG = { delivery: 'returns', defect: 'returns', billing: 'account' }; //
 let running = null;
 const places = new Set();
 
-/** Return a button that starts the sample, or stops it; it knows what goes on when it is shown again. */
+/** Return a button that starts the sample, or stops it; it shows the running sample when displayed again. */
 export function sampleButton() {
   const place = h('span', {});
   places.add(place);

@@ -108,7 +108,7 @@ function fieldForm(id, value, onchange) {
   return {
     element: h('div', {}, h('div', { class: 'scroll example-scroll', tabindex: 0, role: 'group', 'aria-label': 'Fields of the example' }, rows),
       isList ? null : h('button', { type: 'button', onclick: () => add('', '', true).focus() }, 'Another field'),
-      h('p', { class: 'quiet' }, isList ? 'An empty field is a missing value.' : 'Numbers, true and false count as such, anything else is a text or a category. An empty field is left out.')),
+      h('p', { class: 'quiet' }, isList ? 'An empty field is a missing value.' : 'Numbers, true and false count as such, anything else is a text or a category. An empty field is omitted.')),
     value: () => {
       const pairs = [...rows.children].map((row) => row.read());
       if (isList) return pairs.map(([, each]) => each ?? null);

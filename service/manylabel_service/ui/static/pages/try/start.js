@@ -15,7 +15,7 @@ export function remember(model, x) {
 /**
  * @param {Object} status of the model
  * @returns {Promise<{x: any, from: string, id: string | null, kept: Object[], isEmpty: boolean=}>} the example, in words where it
- *   comes from, the id of the kept prediction that it is of, all that wait with what was posted, and whether it is a template
+ *   comes from, the id of its stored prediction, all waiting ones with their input, and whether it is a template
  */
 export async function startOf(name, status, signal) {
   const kept = await waiting(name, status, signal);

@@ -1,0 +1,215 @@
+"""Archives that are full, away or ahead of the store, and restores that are refused: nothing is lost silently."""
+
+import asyncio
+import errno
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.service.archive.origin import Make, Origin, Worn, begun, opened, same, shipper
+from tests.service.archive.test_purging import state_of
+from tests.service.fleet import Fleet
+from tests.support.forked_server import finished
+from tests.support.waiting import eventually_async
+
+from manylabel_service.archive import layout
+from manylabel_service.archive.restoring import RestoreRefused, restore
+from manylabel_service.archive.service import ArchiveService
+from manylabel_service.clock import now_ms
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Address, pieces_of
+from manylabel_service.storage.places.files import PARTIAL, FilePlace
+from manylabel_service.storage.places.place import PlaceUnavailable
+from manylabel_service.storage.redis import RedisStore
+
+
+def last_state(origin: Origin) -> bytes:
+    return list(origin.states.values())[-1]
+
+
+async def restored_state(place: FilePlace, new_store: Make, until: int | None = None) -> bytes:
+    store = await opened(new_store("sqlite"))
+    await restore(place, store, Settings(), until=until)
+    state: bytes = (await state_of(store)).to_bytes()
+    await store.close()
+    return state
+
+
+async def test_a_full_disk_is_told_leaves_no_parts_and_is_caught_up_with(
+    place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(3)
+    await origin.shipper.ship()
+    before, state = now_ms(), last_state(origin)
+    await asyncio.sleep(0.005)
+    await origin.learn(20)
+
+    def full(descriptor: int) -> None:
+        if "archive" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        synced(descriptor)
+
+    synced = os.fsync
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        settings = Settings(archive_seconds=0.01)
+        service = ArchiveService(origin.store, origin.registry, place, settings)
+        service.start()
+        await eventually_async(lambda: service.status.error is not None)
+        assert "No space left" in str(service.status.error)
+        await origin.learn(2)
+        assert list((place._root / PARTIAL).iterdir()) == []
+        assert await restored_state(place, new_store, before) == state, "what is there can be restored"
+    await eventually_async(lambda: service.status.error is None)
+    await service.stop()
+    assert await restored_state(place, new_store) == last_state(origin)
+    await origin.fleet.end()
+
+
+async def test_an_archive_that_was_away_for_longer_than_the_history_reaches(place: FilePlace, new_store: Make) -> None:
+    """A new timeline begins with a stored state; what was archived before can still be restored."""
+    origin = await begun(new_store("sqlite"), place, history_bytes=2_000)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(10)
+    passes = shipper(origin.store, worn := Worn(place))
+    await passes.ship()
+    reached, state = now_ms(), last_state(origin)
+    await asyncio.sleep(0.005)
+    worn.left = 0
+    for _ in range(6):
+        await origin.learn(15)
+        await origin.snapshot()
+        with pytest.raises(PlaceUnavailable):
+            await passes.ship()
+    worn.left = 10**9
+    await passes.ship()
+    assert len({layout.timeline_of(key) for key in await place.keys(layout.models_prefix(passes._id))}) == 2
+    assert await restored_state(place, new_store) == last_state(origin)
+    assert await restored_state(place, new_store, reached) == state
+    await origin.learn(5)
+    await passes.ship()
+    assert await restored_state(place, new_store) == last_state(origin)
+    await origin.fleet.end()
+
+
+async def test_a_redis_from_an_older_file_goes_on_in_a_new_timeline(
+    place: FilePlace, new_store: Make, new_redis: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The archive is ahead: what Redis has lost stays there, and can be restored."""
+    server = new_redis(tmp_path / "redis", options={"appendfsync": "always"}).start()
+
+    def make() -> RedisStore:
+        return RedisStore(Address.parse(server.url))
+
+    origin = await begun(make, place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(6)
+    await origin.shipper.ship()
+    await origin.fleet.end()
+    server.kill()
+    shutil.copytree(server.directory, tmp_path / "older")
+    server.start()
+    ahead = await begun(make, place)
+    await ahead.learn(4)
+    await ahead.shipper.ship()
+    reached = now_ms()
+    await ahead.fleet.end()
+    server.kill()
+    shutil.rmtree(server.directory)
+    shutil.copytree(tmp_path / "older", server.directory)
+    server.start()
+    await asyncio.sleep(0.005)
+    older = await begun(make, place)
+    older.rng = random.Random(9)
+    assert (await older.replica()).model.updates == 6
+    await older.learn(3)
+    await asyncio.sleep(0.005)
+    await older.shipper.ship()
+    assert len({layout.timeline_of(key) for key in await place.keys(layout.models_prefix(older.shipper._id))}) == 2
+    for until, there in ((reached, ahead), (None, older)):
+        store = await opened(new_store("redis"))
+        await restore(place, store, Settings(), until=until)
+        assert same(await state_of(store), OnlineModel.from_bytes(last_state(there)))
+        await store.close()
+    await older.fleet.end()
+
+
+async def test_a_store_that_is_not_empty_is_refused_and_stays_as_it_is(place: FilePlace, new_store: Make) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(3)
+    await origin.shipper.ship()
+    for kind in ("sqlite", "redis"):
+        make = new_store(kind)
+        other = await begun(make, place)
+        await other.registry.create(Fleet.spec("own"))
+        await other.learn(2, "own")
+        await other.fleet.end()
+        store = await opened(make)
+        with pytest.raises(RestoreRefused, match="not empty, it has 'own'"):
+            await restore(place, store, Settings())
+        await restore(place, store, Settings(), model="m")
+        assert sorted(record.name for record in await store.models.all()) == ["m", "own"]
+        await store.close()
+    store = await opened(new_store("sqlite"))
+    await store.documents.put("webhooks", "hook", b"{}", revision=None)
+    with pytest.raises(RestoreRefused, match="hook"):
+        await restore(place, store, Settings())
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_large_files_are_written_next_to_the_data(
+    place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The usual directory of temporary files may be small, or in memory."""
+    origin = await begun(new_store("sqlite"), place)
+    await origin.store.blobs.put("datasets/a/rows", pieces_of(b"rows"))
+    await origin.store.documents.put("datasets", "a", b"{}", revision=None)
+    store = await opened(new_store("redis"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    data_dir = tmp_path / "data"
+    await shipper(origin.store, place, data_dir=data_dir).ship()
+    await restore(place, store, Settings(data_dir=data_dir))
+    assert await store.blobs.keys() == ["datasets/a/rows"]
+    assert list((data_dir / "scratch").iterdir()) == []
+    await store.close()
+    await origin.fleet.end()
+
+
+async def test_the_program_takes_the_examples_from_a_file(place: FilePlace, new_store: Make, tmp_path: Path) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(3)
+    await origin.shipper.ship()
+    await origin.fleet.end()
+    file = tmp_path / "examples.json"
+
+    def run(text: str, *flags: str) -> Any:
+        file.write_text(text)
+        data = ["--data-dir", str(tmp_path / "restored"), "--without", str(file)]
+        return finished("manylabel_service.archive", "restore", "--from", f"file://{place._root}", *data, *flags)
+
+    for text, told in (
+        ("customer-4711", 'must be JSON such as {"refs"'),
+        ('{"ref": ["a"]}', "ref: "),
+        ('{"refs": ["' + "a" * 129 + '"]}', "refs.0: "),
+        ('{"positions": ["first"]}', "positions.0: "),
+        ("{}", "names no example"),
+    ):
+        done = await asyncio.to_thread(run, text, "--model", "m")
+        assert (done.returncode, told in done.stderr) == (1, True), done.stderr
+    done = await asyncio.to_thread(run, '{"positions": ["2"]}')
+    assert (done.returncode, "--model" in done.stderr) == (1, True)
+    done = await asyncio.to_thread(run, '{"refs": ["customer-4711"], "positions": ["2"]}', "--model", "m")
+    assert done.returncode == 0, done.stderr
+    assert "without 1 examples of 1 entries" in done.stdout
+    assert "its history begins at position 0" in done.stdout
