@@ -96,7 +96,7 @@ class Plain:
 
     def __init__(self, optimise: str, n_labels: int) -> None:
         self.optimise, self.positives = optimise, np.zeros(n_labels)
-        self.hits, self.total = 0.25, 1.0
+        self.hits, self.total = 2.5, 10.0
         self.own_hits, self.own_total = np.zeros(n_labels), np.zeros(n_labels)
 
     def cut(self, slope: Array, intercept: Array) -> Array:

@@ -105,7 +105,7 @@ def plain_stack(
     shared_ridge, ridge = 2.0 * np.eye(n_shared), 5.0 * np.eye(E + 2)
     g, v = start.copy(), np.zeros((n_labels, E + 2))
     Hg, H = np.zeros((n_shared, n_shared)), np.zeros((n_labels, E + 2, E + 2))
-    recent, bend, hits, total = np.zeros(n_labels), PlainBend(), 0.25, 1.0
+    recent, bend, hits, total = np.zeros(n_labels), PlainBend(), 2.5, 10.0
     seen, logits, shown = np.zeros(n_labels), np.full(Y.shape, np.nan), np.full(Y.shape, np.nan)
     for i in range(len(Y)):
         old = [label for label in range(n_labels) if not np.isnan(margins[0][i, label])]
