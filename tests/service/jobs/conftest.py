@@ -32,7 +32,7 @@ WAIT_SECONDS = 300.0
 
 LONG: dict[str, Any] = {
     "trainer": "m3l",
-    "params": {"C": 1000.0, "kernel": "rbf", "gamma": 0.05, "tol": 1e-9, "max_iter": 1500},
+    "params": {"C": 1000.0, "kernel": "rbf", "gamma": 0.05, "tol": 1e-9, "max_iter": 4000},
     "data": {"dataset": "songs", "split": "train"},
     "model": "songs-long",
 }
