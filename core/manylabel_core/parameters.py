@@ -239,9 +239,9 @@ def declared(learner: Learner) -> Learner:
     return learner
 
 
-def _take_positions(learner: type[Any]) -> None:
+def _take_positions(learner: type) -> None:
     """Have the constructor take parameters by position too, in the order of `parameters`."""
-    by_name = learner.__init__
+    by_name: Callable[..., None] = vars(learner)["__init__"]
     given = inspect.signature(by_name).parameters
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     ordered = [given[each.name].replace(kind=kind) for each in parameters(learner)]
@@ -252,7 +252,7 @@ def _take_positions(learner: type[Any]) -> None:
         by_name(**signature.bind(*values, **named).arguments)
 
     constructor.__signature__ = signature  # type: ignore[attr-defined]
-    learner.__init__ = constructor
+    setattr(learner, "__init__", constructor)  # noqa: B010 (mypy allows no other way)
 
 
 def _shown(bound: float) -> str:

@@ -3,8 +3,9 @@
 import inspect
 
 import pytest
+from sklearn.base import clone
 
-from manylabel_core import online
+from manylabel_core import SALT, online
 from manylabel_core.parameters import NULL, Choice, Number, again, check_parameters, declared, parameter, parameters
 
 
@@ -64,3 +65,12 @@ def test_kernels_have_no_constant_by_default():
     assert [name for name, default in defaults.items() if not default] == [
         name for name in online.__all__ if name.startswith("Kernel")
     ]
+
+
+def test_parameters_are_given_by_position_too_those_of_the_algorithm_first() -> None:
+    learner = SALT(0.5, 0.1)
+    assert (learner.eta, learner.delta) == (0.5, 0.1)
+    assert clone(learner).get_params() == learner.get_params()
+    for wrong in (lambda: SALT(0.5, eta=0.1), lambda: SALT(*[None] * 40), lambda: SALT(step_size=1)):
+        with pytest.raises(TypeError):
+            wrong()
