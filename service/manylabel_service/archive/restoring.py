@@ -429,7 +429,7 @@ class _Restoring:
             if position_key(archived.begin) <= position_key(place) < position_key(position):
                 data = await archived.snapshots.get(record, place)
                 assert data is not None
-                id, size_bytes = await history.put_blob(pieces_of(bytes(data)))
+                id, size_bytes = await history.put_blob(pieces_of(data))
                 states.append(StoredState(id, place, 0, 0, size_bytes))
         catalogue = Catalogue(
             begin=archived.begin,

@@ -93,7 +93,7 @@ class _Writable(Protocol):
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int: ...
 
 
-async def pieces_of(data: bytes) -> AsyncGenerator[bytes, None]:
+async def pieces_of(data: Bytes) -> AsyncGenerator[bytes, None]:
     """Cut bytes in memory into pieces."""
     view = memoryview(data)
     for start in range(0, len(data), PIECE_BYTES):

@@ -130,7 +130,7 @@ class Archiver:
         limit = 2 * self._limits.size_bytes + TARGETS * len(data)
         check_limit(f"bytes of the history of model {self._record.name!r}", found.size_bytes + len(data), limit)
         check_limit(f"states in the history of model {self._record.name!r}", len(found.states), MAX_STATES)
-        id, size_bytes = await self._catalogue.put_blob(pieces_of(bytes(data)))
+        id, size_bytes = await self._catalogue.put_blob(pieces_of(data))
         # How much of the log is before it is not known; the next state is due as if it were not there.
         await self._add_state(StoredState(id, position, examples, 0, size_bytes))
 

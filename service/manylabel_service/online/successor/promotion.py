@@ -196,7 +196,7 @@ class _Copy:
         """Store a state in the history of the successor, if it has none at the position."""
         if (await self._catalogues[1].read()).state_at(position) is None:
             data = await self._data(model)
-            id, size_bytes = await self._catalogues[1].put_blob(pieces_of(bytes(data)))
+            id, size_bytes = await self._catalogues[1].put_blob(pieces_of(data))
             state = StoredState(id, position, extent.examples, extent.size_bytes, size_bytes)
             await self._catalogues[1].change(lambda catalogue: catalogue.with_state(state))
 

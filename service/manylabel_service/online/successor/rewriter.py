@@ -248,7 +248,7 @@ class Rewriter(SuccessorWriter):
         model = model or self._new
         data = await asyncio.to_thread(model.to_buffer, self._format)
         if key in self._states and key not in self._carried:
-            id, size_bytes = await self._new_catalogue.put_blob(pieces_of(bytes(data)))
+            id, size_bytes = await self._new_catalogue.put_blob(pieces_of(data))
             state = self._states[key]._replace(id=id, examples=model.updates, size_bytes=size_bytes)
             await self._new_catalogue.change(lambda catalogue: catalogue.with_state(state))
             self._carried.add(key)
