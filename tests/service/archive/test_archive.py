@@ -77,7 +77,7 @@ async def test_a_restored_model_goes_on_bit_for_bit(
     copy = await other.replica()
     assert same(copy.model, before)
     assert copy.position == restored.models["m"][1]
-    await copy.reach(position, 0)
+    assert await copy.reach(position, 0)
     again = await copy.update([Fleet.example(0)], key=IdempotencyKey("k-30", bytes(16)))
     assert same(copy.model, before), "a retry from before is recognised"
     assert again.position == list(origin.states)[30], "and has the response that it had"
@@ -394,7 +394,7 @@ async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: 
     await origin.registry.promote("f", None, None)
     await origin.learn(5)
     leader, follower = await origin.replica(), await origin.replica("f")
-    await follower.reach(leader.position, 60)
+    assert await follower.reach(leader.position, 60)
     past = await leader.state_at(early)
     await origin.shipper.ship()
     for until, expected in ((None, leader.model), (early, past)):
@@ -406,7 +406,7 @@ async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: 
         restored, led = await other.replica(), await other.replica("f")
         assert same(restored.model, expected)
         assert (restored.spec.algorithm, led.spec.algorithm) == ("salt", "falt")
-        await led.reach(restored.position, 60)
+        assert await led.reach(restored.position, 60)
         if until is None:
             assert same(led.model, follower.model)
         id, x = ulid.make(now_ms(), bytes(ulid.N_RANDOM_BYTES)), Fleet.example(1).x
@@ -433,7 +433,7 @@ async def test_a_follower_follows_the_restored_leader(begin: str, place: FilePla
     given = await leader.begin_follower(spec, from_start=begin == "start", until=None)
     follower = await origin.registry.create(*given)
     await origin.learn(5)
-    await follower.reach(leader.position, 60)
+    assert await follower.reach(leader.position, 60)
     await origin.shipper.ship()
     make = new_store("sqlite")
     store = await opened(make)
@@ -443,11 +443,12 @@ async def test_a_follower_follows_the_restored_leader(begin: str, place: FilePla
     await store.close()
     other = await begun(make, place)
     restored = await other.replica("f")
-    await restored.reach(leader.position, 60)
+    assert await restored.reach((await other.replica()).position, 60)
     assert isinstance(follower, Replica)
     assert same(restored.model, follower.model)
-    await other.learn(2)
-    assert await restored.reach((await other.replica()).position, 60)
-    assert restored.model.updates == follower.model.updates + 2
+    await other.registry.promote("f", None, None)
+    await learn(await other.replica(), other.rng, 2, "later")
+    assert (await other.replica()).model.updates == follower.model.updates + 2
+    assert await (await other.replica("f")).reach((await other.replica()).position, 60)
     await other.fleet.end()
     await origin.fleet.end()

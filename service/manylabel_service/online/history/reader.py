@@ -23,6 +23,7 @@ class HistoryReader:
     Attributes
     ----------
     ended : whether the part of a follower ends within the entries last read.
+    position : position in the log of this store after which entries were last read.
     """
 
     def __init__(self, record: ModelMeta, store: Store) -> None:
@@ -31,6 +32,7 @@ class HistoryReader:
         self._store = store
         self._catalogue = CatalogueStore(record, store)
         self.ended = False
+        self.position = START
         self._decoded: tuple[Segment, list[Entry]] | None = None
 
     async def catalogue(self) -> Catalogue:
@@ -60,6 +62,7 @@ class HistoryReader:
         return part
 
     async def _read(self, after: str, limit: int) -> list[Entry]:
+        self.position = after
         try:
             entries = await self._store.logs.read(self._record, after, limit)
         except LogTrimmed as error:
@@ -69,7 +72,8 @@ class HistoryReader:
             return entries
         if (found := await self._segment_after(after)) is None:
             # Another server may have trimmed the log after the segment was looked for.
-            return await self._store.logs.read(self._record, await self._in_log(after), limit)
+            self.position = await self._in_log(after)
+            return await self._store.logs.read(self._record, self.position, limit)
         segment, entries = found
         if position_key(after) <= position_key(segment.after):
             return entries[:limit]

@@ -348,6 +348,8 @@ class Applier:
                 await self._fold(await self._replayer.decoded(entries), payload_bytes(entries))
                 check_limit(f"bytes of model {self._record.name!r}", self.model.nbytes, self._max_bytes)
             else:
+                self.model.position = self._history.position
+                self._position_waiters.notify()
                 self._on_caught_up()
         except (LogTrimmed, LogLost) as error:
             self._mark_diverged(error)

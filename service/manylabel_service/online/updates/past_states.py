@@ -187,13 +187,6 @@ class PastStates:
         except NewerState as error:
             raise ReleaseTooOld(f"the state at {position} is {error}") from error
 
-    async def _move(self, model: OnlineModel, position: str) -> None:
-        """Put a model from the end of the history of another store where this store's log goes on; raise LogLost."""
-        catalogue = await self._catalogue.read()
-        if position != catalogue.moved_to or model.position != catalogue.segments[-1].through:
-            raise LogLost(self._record.name, position)
-        model.position = position
-
     async def _replay(self, model: OnlineModel, position: str) -> None:
         async for _ in self._results(model, position):
             pass
@@ -207,7 +200,9 @@ class PastStates:
         try:
             while position_key(model.position) < position_key(position):
                 if not (pairs := await replayer.read_on(model, position)):
-                    await self._move(model, position)
+                    if reader.position != position:
+                        raise LogLost(self._record.name, position)
+                    model.position = position  # the history ends in another store
                 for _, result in pairs:
                     yield result
         except Interrupted as error:
