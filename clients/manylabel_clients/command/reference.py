@@ -89,7 +89,14 @@ def page() -> str:
     parts = [HEAD, _list(line for _, line in _parameters(app, context)), app.epilog or ""]
     parts += ["## Options of most commands", _paragraph(OF_MOST), _list(described[name] for name in SHARED)]
     parts += ["## Options of labelled files", _list(files)]
-    parts += [_section(command, path, above) for path, command, above in _commands(app, context)]
+    commands = [_described(command, path, above) for path, command, above in _commands(app, context)]
+    rows = [f"| `{usage}` | {about} |" for usage, about, options in commands if not options]
+    parts.append("\n".join(["## Commands without further options", "", "| command | |", "|---|---|", *rows]))
+    parts += [
+        "\n".join([f"## {usage}", "", _paragraph(about), _list(options)])
+        for usage, about, options in commands
+        if options
+    ]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
@@ -101,7 +108,8 @@ def _commands(group: click.Group, above: click.Context) -> Iterator[tuple[str, c
             yield from _commands(command, click.Context(command, info_name=name, parent=above))
 
 
-def _section(command: click.Command, path: str, above: click.Context) -> str:
+def _described(command: click.Command, path: str, above: click.Context) -> tuple[str, str, list[str]]:
+    """Return the usage of a command, its help, and a line for each parameter that is not described elsewhere."""
     name = path.rpartition(" ")[2]
     context = click.Context(command, info_name=name, parent=above)
     arguments = [piece for piece in command.collect_usage_pieces(context) if piece not in LEFT_OUT]
@@ -114,8 +122,8 @@ def _section(command: click.Command, path: str, above: click.Context) -> str:
     ]
     if of_files:
         lines.append("- [Options of labelled files](#options-of-labelled-files)")
-    text = _paragraph(inspect.cleandoc(command.help or "") + (f" More: {MORE[name]}." if name in MORE else ""))
-    return "\n".join([f"## {' '.join([path, *arguments])}", "", text, *([_list(lines)] if lines else [])])
+    about = inspect.cleandoc(command.help or "") + (f" More: {MORE[name]}." if name in MORE else "")
+    return " ".join([path, *arguments]), " ".join(about.split()), lines
 
 
 def _paragraph(text: str, indent: str = "") -> str:
