@@ -37,7 +37,7 @@ class Load:
         self._thread.start()
 
     def _send(self) -> None:
-        with Client(self._url, retry=Retry(attempts=1), timeout=60) as client:
+        with Client(self._url, retry=Retry(attempts=1), timeout=120) as client:
             model = client.model("m")
             for n in range(1_000_000):
                 key = f"update-{n}"
@@ -60,7 +60,7 @@ class Load:
 
     def check(self, url: str, shipped_at: float) -> None:
         """Check a restored server: it has all that was acknowledged up to a time, nothing twice, and knows retries."""
-        with Client(url, timeout=60) as client:
+        with Client(url, timeout=120) as client:
             model = client.model("m")
             found: dict[str, str] = {}
             after = None

@@ -24,7 +24,7 @@ def test_nothing_is_missing_or_repeated(kind: str, server_process: Callable[...,
     acknowledged: dict[int, str] = {}
     n = 0
     for turn in range(5):
-        with Client(server.url, retry=Retry(attempts=1), timeout=60) as client:
+        with Client(server.url, retry=Retry(attempts=1), timeout=120) as client:
             if turn == 0:
                 client.create_model("m", algorithm="falt", features=WIDTH)
             model = client.model("m")

@@ -106,7 +106,7 @@ def test_workers_die_and_freeze_and_stop_and_redis_is_restarted(
         for id in jobs:
             client.checkpointed(id)  # their processes compute
         heir.signal(signal.SIGTERM)
-        assert heir.process.wait(60) == 0
+        assert heir.process.wait(120) == 0
         assert has_ended(child)
         child_of(frozen.data_dir)
 

@@ -74,7 +74,7 @@ class Traffic:
 
 
 async def asked(server: Any, path: str, status: int = 200) -> dict[str, Any]:
-    async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=120) as http:
         response = await http.get(path)
     assert response.status_code == status, response.text
     return dict(response.json())
@@ -103,7 +103,7 @@ async def replace(server: Any, by: Any, balancer: Balancer, traffic: Traffic) ->
 
 async def _answers(server: Any, status: int, code: str) -> bool:
     """Return whether it answers so for the model; raises TransportError before it answers at all."""
-    async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=120) as http:
         response = await http.get(f"/v1/models/{SPEC['name']}")
     return (response.status_code, response.json()["code"]) == (status, code)
 
@@ -248,7 +248,7 @@ async def _withheld(client: AsyncClient) -> dict[bool, Any]:
 
 async def _is_refused(server: Any) -> bool:
     try:
-        async with httpx2.AsyncClient(base_url=server.url, timeout=60) as http:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=120) as http:
             answer = (await http.get("/readyz")).json()
     except httpx2.TransportError:
         return False

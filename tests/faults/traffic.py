@@ -18,7 +18,7 @@ RETRIED = {409, 429, 503}
 LABELLED = frozenset({"prediction_labelled"})
 REPEATED = 0.1
 """Share of the answered requests that are sent once more, as if the answer had been lost."""
-ANSWER_SECONDS = 60.0
+ANSWER_SECONDS = 120.0
 """A keyed update is answered within this time, whatever dies meanwhile."""
 
 

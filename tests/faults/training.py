@@ -15,7 +15,7 @@ FLAGS = ("--job-checkpoint-work", "1e8", "--job-niceness", "0", "--job-max-attem
 """Checkpoints after a fraction of a second already; not nice, since nobody is served meanwhile."""
 ITERATIONS = 10_000
 """Some seconds, and two dozen checkpoints."""
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 120.0
 """For what happens after all; nothing is measured with it."""
 
 Job = Mapping[str, Any]

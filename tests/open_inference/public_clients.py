@@ -47,7 +47,7 @@ def triton(url: str) -> None:
 async def kserve(url: str) -> None:
     from kserve import InferenceRESTClient, InferInput, InferRequest, RESTConfig
 
-    client = InferenceRESTClient(RESTConfig(protocol="v2", timeout=60))
+    client = InferenceRESTClient(RESTConfig(protocol="v2", timeout=120))
     assert await client.is_server_live(url)
     assert await client.is_server_ready(url)
     assert not await client.is_model_ready(url, "nobody")

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.open_inference
 
 @pytest.mark.parametrize(("client", "calls_of_a_model"), [("triton", 4), ("kserve", 2)])
 def test_they_get_what_predict_answers(server_process: Callable[..., Any], client: str, calls_of_a_model: int) -> None:
-    with server_process() as server, httpx2.Client(base_url=server.start().url, timeout=60) as http:
+    with server_process() as server, httpx2.Client(base_url=server.start().url, timeout=120) as http:
         for name, more in (("dense", {"features": 3, "labels": ["rock", "jazz", "pop"]}), ("texts", {})):
             http.post("/v1/models", json={"name": name, "algorithm": "falt", **more}).raise_for_status()
             examples = [{"x": x, "y": ["jazz"]} for x in ASKED[name]]

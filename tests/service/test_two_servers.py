@@ -40,7 +40,7 @@ class Server(NamedTuple):
         headers = {"Content-Type": "application/json", **({"api-key": shown} if shown else {})}
         request = urllib.request.Request(f"{self.url}{path}", content, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 text = answer.read()
                 return answer.status, json.loads(text) if text else None
         except urllib.error.HTTPError as error:
@@ -145,7 +145,7 @@ def version_served(server: Server, model: str) -> int:
 
 async def publish_versions(address: str, models: list[str]) -> None:
     """Publish two versions of each model, as a training worker does, and promote the second."""
-    store = RedisStore(Address.parse(address), timeout_seconds=60.0)
+    store = RedisStore(Address.parse(address), timeout_seconds=120.0)
     await store.open()
     try:
         for model in models:
@@ -198,7 +198,7 @@ def test_a_data_set_and_a_job_that_change_there(
 def upload(server: Server, name: str, rows: bytes) -> None:
     headers = {"Authorization": f"Bearer {server.key}", "Content-Type": "text/csv"}
     path = f"{server.url}/v1/datasets?name={name}&format=csv&label_columns=2"
-    with urllib.request.urlopen(urllib.request.Request(path, rows, headers), timeout=60) as answer:
+    with urllib.request.urlopen(urllib.request.Request(path, rows, headers), timeout=120) as answer:
         assert answer.status == 201
 
 
@@ -235,12 +235,12 @@ def test_vectors_have_the_same_bits_on_both_after_a_kill_and_in_a_copy(
         eventually(lambda: there.do("GET", path)["updates"] == here.do("GET", path)["updates"] == len(items))
         assert scores(here) == scores(there)
         taken = there.do("POST", f"{path}/snapshots")
-        with urllib.request.urlopen(f"{here.url}{path}/snapshots/{taken['position']}", timeout=60) as response:
+        with urllib.request.urlopen(f"{here.url}{path}/snapshots/{taken['position']}", timeout=120) as response:
             state = response.read()
         put = urllib.request.Request(
             f"{here.url}/v1/models/copy", state, {"Content-Type": "application/octet-stream"}, method="PUT"
         )
-        with urllib.request.urlopen(put, timeout=60) as response:
+        with urllib.request.urlopen(put, timeout=120) as response:
             assert response.status == 201
         eventually(lambda: there.ask("GET", "/v1/models/copy")[0] == 200)
         for name in ("vectors", "copy"):

@@ -96,7 +96,7 @@ class StandIn:
         """Call the backend."""
         raw = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.backend + path, raw, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)
 
 

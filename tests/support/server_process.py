@@ -26,9 +26,9 @@ START_SECONDS = 300.0
 STOP_SECONDS = 300.0
 PATIENT = (
     *("--job-niceness", "0"),  # tests that wait for trainings run beside others
-    *("--header-timeout-seconds", "60"),
-    *("--load-timeout-seconds", "60"),
-    *("--redis-timeout-seconds", "60"),
+    *("--header-timeout-seconds", "120"),
+    *("--load-timeout-seconds", "120"),
+    *("--redis-timeout-seconds", "120"),
 )
 """Flags of servers unless a test is about them, and gives them again: on a busy machine all takes its time."""
 

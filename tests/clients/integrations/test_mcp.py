@@ -137,7 +137,7 @@ def over_http(server: ServerProcess, tmp_path: Path, host: str) -> Iterator[str]
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(arguments, stderr=log) as process:
         try:
             url = f"http://127.0.0.1:{port}/mcp"
-            eventually(lambda: listens(port), seconds=60)
+            eventually(lambda: listens(port))
             yield url
         finally:
             process.terminate()
@@ -152,7 +152,7 @@ async def called_with(url: str, key: str | None) -> str:
     """The error message of a call of classify; empty if it succeeds."""
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=60) as http,
+        httpx2.AsyncClient(headers=headers, timeout=120) as http,
         Client(streamable_http_client(url, http_client=http)) as agent,
     ):
         result = await agent.call_tool("classify", {"record": FOX, "model": "animals"})

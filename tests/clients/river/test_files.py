@@ -284,6 +284,7 @@ def test_rows_are_read_as_they_are_needed(tmp_path: Path, form: str) -> None:
     else:
         write_libsvm(path, data, 1)
     del data
+    next(iter(open_stream(path)))  # what is imported or compiled on first use
     tracemalloc.start()
     try:
         stream = open_stream(path)

@@ -29,7 +29,7 @@ class Sender:
         headers = {"Content-Type": kind, "User-Agent": MARK, "Cookie": MARK, "Authorization": f"Bearer {MARK}"}
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 status, text = answer.status, answer.read()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read()

@@ -128,7 +128,7 @@ def test_models(serve: Serve, tmp_path: Path) -> None:
                 await store_of(client).models.create(f"odd{number}", spec)
 
         run(client, put)
-        with closing(sqlite3.connect(tmp_path / "manylabel.sqlite3", timeout=60)) as connection, connection:
+        with closing(sqlite3.connect(tmp_path / "manylabel.sqlite3", timeout=120)) as connection, connection:
             connection.execute("UPDATE models SET spec = ? WHERE name = 'bad'", (b"nothing",))
     with serve(data_dir=tmp_path) as client:
         answer = client.get("/v1/models")
@@ -154,7 +154,7 @@ def test_snapshots_of_sqlite(serve: Serve, tmp_path: Path) -> None:
 
 
 def spoil_snapshot(directory: Path, column: str, value: object) -> None:
-    with closing(sqlite3.connect(directory / "manylabel.sqlite3", timeout=60)) as connection, connection:
+    with closing(sqlite3.connect(directory / "manylabel.sqlite3", timeout=120)) as connection, connection:
         newest = "position = (SELECT max(position) FROM snapshots)"
         assert connection.execute(f"UPDATE snapshots SET {column} = ? WHERE {newest}", (value,)).rowcount == 1
 

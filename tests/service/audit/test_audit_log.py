@@ -139,7 +139,7 @@ async def test_a_reader_that_leaves_takes_no_call_along(tmp_path: Path, monkeypa
     def fails_at_first(files: AuditFiles, text: bytes) -> None:
         first = not began.is_set()
         began.set()
-        assert may_go_on.wait(60)
+        assert may_go_on.wait(120)
         if first:
             raise OSError("no room")
         append(files, text)

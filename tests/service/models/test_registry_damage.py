@@ -31,7 +31,7 @@ def serving(settings: Settings) -> Iterator[TestClient]:
     ready = threading.Event()
     app = create_app(settings, open_store(settings), on_ready=ready.set)
     with TestClient(app, base_url="http://localhost") as client:
-        assert ready.wait(60)
+        assert ready.wait(120)
         yield client
 
 

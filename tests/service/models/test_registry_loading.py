@@ -5,7 +5,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
     DurabilityUnavailable,
@@ -96,14 +96,13 @@ class TestFirstUse:
         assert (await staying).model.updates == 3
 
     async def test_what_is_not_there(self, fleet: Any) -> None:
-        fleet.redis_timeout_seconds = 1.0
         registry = await fleet.start()
         results = await asyncio.gather(*(registry.get("nobody") for _ in range(5)), return_exceptions=True)
         assert [type(result) for result in results] == [ModelNotFound] * 5
-        fleet.server.pause()
+        fleet.server.kill()
         with pytest.raises(StorageUnavailable):
             await registry.get("nobody")
-        fleet.server.resume()
+        fleet.server.start()
 
     async def test_created_elsewhere_it_is_found_at_once(self, fleet: Any) -> None:
         one, other = await fleet.start_several(2)
@@ -157,10 +156,11 @@ class TestEviction:
     ) -> None:
         monkeypatch.setattr(eviction, "SWEEP_SECONDS", 0.02)
         fleet = any_fleet
-        registry = await fleet.start(evict_idle_seconds=0.1)
+        registry = await fleet.start()
         replica = await registry.create(fleet.spec())
         await replica.update([fleet.example(i) for i in range(5)])
         state = replica.model.to_bytes()
+        registry._eviction._idle_seconds = 0.1
         await eventually_async(lambda: not registry.resident())
         (snapshot,) = await fleet.store(registry).snapshots.all(replica.record)
         assert snapshot.position == replica.model.position
@@ -269,7 +269,7 @@ class TestEviction:
     ) -> None:
         fleet = any_fleet
         await models(fleet, 4)
-        registry = await fleet.start(preload=False, load_timeout_seconds=5.0)
+        registry = await fleet.start(preload=False, load_timeout_seconds=DEADLINE_SECONDS)
         slow = await registry.get("m0")
         await slow.update([fleet.example(0)])
         if short:
@@ -301,7 +301,7 @@ class TestEviction:
             await sweeping
 
     async def test_what_is_watched_or_waited_for_stays(self, fleet: Any) -> None:
-        registry = await fleet.start(evict_idle_seconds=1e-6, position_wait_seconds=0.5)
+        registry = await fleet.start(evict_idle_seconds=1e-6, position_wait_seconds=DEADLINE_SECONDS)
         replica = await registry.create(fleet.spec())
         watched = replica.events.subscribe()
         await registry._eviction.sweep()
@@ -311,8 +311,8 @@ class TestEviction:
         await eventually_async(lambda: not replica.evictable)
         await registry._eviction.sweep()
         assert registry.resident() == [replica]
-        with pytest.raises(NotReady):
-            await waiting
+        waiting.cancel()
+        await asyncio.wait([waiting])
         await registry._eviction.sweep()
         assert registry.resident() == []
 

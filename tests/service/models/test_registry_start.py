@@ -19,7 +19,7 @@ from manylabel_service.storage.redis import RedisStore
 
 
 def app_on(url: str, ready: threading.Event, failed: threading.Event) -> Any:
-    store = RedisStore(Address.parse(url), timeout_seconds=60.0)
+    store = RedisStore(Address.parse(url), timeout_seconds=120.0)
     return create_app(Settings(store=url), store, on_ready=ready.set, on_failure=failed.set)
 
 
@@ -35,7 +35,7 @@ def test_it_waits_for_a_redis_that_is_not_there_yet(redis_server: Any, refused: 
         assert not ready.wait(0.5)
         assert not failed.is_set()
         redis_server.start()
-        assert ready.wait(60)
+        assert ready.wait(120)
         assert client.get("/readyz").status_code == 200
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).raise_for_status()
@@ -56,7 +56,7 @@ def test_a_store_that_answers_is_not_gone_because_compiling_took_long(
     monkeypatch.setattr(follower, "WAIT_SECONDS", 3_600.0)  # it has nothing to tell yet
     ready = threading.Event()
     with TestClient(app_on(redis_server.url, ready, threading.Event()), base_url="http://localhost") as client:
-        assert ready.wait(60)
+        assert ready.wait(120)
         assert "storage_gone_seconds" not in client.get("/readyz").json()
 
 

@@ -167,7 +167,7 @@ async def test_a_large_example_holds_up_no_other_model(hosting: Hosting, monkeyp
 
     def held(fold: ApplyBatch) -> None:
         plain(fold)
-        assert threading.current_thread() is threading.main_thread() or may_end.wait(60)
+        assert threading.current_thread() is threading.main_thread() or may_end.wait(120)
 
     monkeypatch.setattr(ApplyBatch, "learn", held)
     async with hosting() as registry:

@@ -65,7 +65,7 @@ def test_console_lines_are_for_people_and_have_colours_on_a_terminal_only() -> N
     except OSError:  # the terminal is closed once the program has ended
         pass
     os.close(ours)
-    assert process.wait(60) == 0
+    assert process.wait(120) == 0
     assert b"\x1b[" in shown
 
 

@@ -23,7 +23,7 @@ from manylabel_clients import Client, ConnectionFailed
 from manylabel_service.server.tls import Certificate, expiry
 from manylabel_service.settings import read_settings
 
-SECONDS = 60.0
+SECONDS = 120.0
 DAY = 86_400.0
 
 

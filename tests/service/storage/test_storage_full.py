@@ -24,7 +24,7 @@ async def small_store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     else:
         server = request.getfixturevalue("redis_server")
         request.getfixturevalue("ask_redis")(server.port, "CONFIG", "SET", "maxmemory", "24mb")
-        store = RedisStore(Address.parse(server.url), timeout_seconds=60.0)
+        store = RedisStore(Address.parse(server.url), timeout_seconds=120.0)
     await store.open()
     yield store
     await store.close()

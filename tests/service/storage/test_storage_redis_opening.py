@@ -44,7 +44,7 @@ def _fresh_logs() -> Iterator[None]:
 
 async def opens(address: Address) -> list[Any]:
     """Open, use and close a store; what it logged."""
-    store = RedisStore(address, timeout_seconds=60.0)
+    store = RedisStore(address, timeout_seconds=120.0)
     with capture_logs() as logged:
         await store.open()
         record = await store.models.create("m", b"", b"state")
@@ -193,7 +193,7 @@ async def test_a_certificate_is_shown_to_a_redis_that_asks_for_one(redis_server:
             with pytest.raises(StorageUnavailable, match="redis_cert_file"):
                 await RedisStore(Address.parse(url, None, authority.file, *wrong), 5.0).open()
         files = {"redis_ca_file": authority.file, "redis_cert_file": mine.cert, "redis_key_file": mine.key}
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             assert await asyncio.to_thread(connect(Settings(store=url, **files)).ping)  # as RQ does
 
 

@@ -196,7 +196,7 @@ async def test_an_opening_whose_caller_gave_up_holds_nothing(directory: Path) ->
 
     def slow() -> None:
         began.set()
-        assert may_go_on.wait(60)
+        assert may_go_on.wait(120)
         open_files()
 
     store.engine._open = slow  # type: ignore[method-assign]

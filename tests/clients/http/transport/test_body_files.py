@@ -25,7 +25,7 @@ class File:
         try:
             yield b"first"
             self.reads.set()
-            assert self.may_go_on.wait(60)
+            assert self.may_go_on.wait(120)
             yield b"second"
         finally:
             self.is_open = False

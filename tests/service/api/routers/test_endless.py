@@ -88,7 +88,7 @@ class Connection:
 
         Who stops once nothing goes for a while may have met a server that was only slow for that while.
         """
-        self.socket.settimeout(60)
+        self.socket.settimeout(120)
         for _ in range(2**30 // len(data)):
             try:
                 self.send(data)

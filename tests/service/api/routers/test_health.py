@@ -121,7 +121,7 @@ def test_a_server_that_cannot_start_ends(
     store = BrokenStore(tmp_path, on_open, on_models)
     app = create_app(Settings(data_dir=tmp_path), store, on_ready=pytest.fail, on_failure=failed.set)
     with TestClient(app, base_url="http://localhost") as client:
-        assert failed.wait(60)
+        assert failed.wait(120)
         assert client.get("/readyz").status_code == 503
     printed = capsys.readouterr().out
     assert "cannot_start" in printed
