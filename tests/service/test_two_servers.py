@@ -2,11 +2,9 @@
 
 import asyncio
 import json
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,8 +20,6 @@ from manylabel_service.trained.artifact import Convergence, ModelArtifact
 from manylabel_service.trained.publishing import publish
 from manylabel_service.trained.version import VersionMeta
 
-PAUSES_SECONDS = (0.0, 0.1, 0.3)
-"""Between a change on one server and one on the other: shorter and longer than the interval of polls."""
 LEARN = {"x": [1.0], "y": ["a"]}
 
 
@@ -77,42 +73,11 @@ def pair(shared_redis: Callable[[], str], server_process: Callable[..., ServerPr
         yield Pair(here, there, address)
 
 
-@pytest.fixture(params=PAUSES_SECONDS, ids=lambda seconds: f"{seconds * 1000:.0f}ms")
-def pause(request: pytest.FixtureRequest) -> Callable[[], None]:
-    """Wait for the time between two changes, which is what these tests vary."""
-    seconds: float = request.param
-    return lambda: time.sleep(seconds)
-
-
-def key_of(server: Server, **fields: Any) -> dict[str, Any]:
-    made: dict[str, Any] = server.do("POST", "/v1/keys", {"name": "n", "scopes": ["read"], **fields})
-    return made
-
-
-def test_keys_that_change_there(pair: Pair, pause: Callable[[], None]) -> None:
-    """One is revoked, one expires and one is made on a server, while the other one changes keys of its own."""
-    lost, short, own = (key_of(pair.here) for _ in range(3))
-    eventually(lambda: all(pair.there.opens(each["key"]) for each in (lost, short, own)))
-    pair.there.do("DELETE", f"/v1/keys/{lost['id']}")
-    pause()
-    pair.here.do("PATCH", f"/v1/keys/{own['id']}", {"note": "changed here"})
-    soon = (datetime.now(UTC) + timedelta(seconds=0.5)).isoformat()
-    pair.there.do("PATCH", f"/v1/keys/{short['id']}", {"expires_at": soon})
-    pause()
-    pair.here.do("DELETE", f"/v1/keys/{own['id']}")
-    made = key_of(pair.there)
-    pause()
-    mine = key_of(pair.here)
-    eventually(lambda: pair.here.opens(made["key"]) and pair.there.opens(mine["key"]))
-    eventually(lambda: not pair.here.opens(lost["key"]) and not pair.here.opens(short["key"]))
-
-
-def test_a_member_that_changes_there(pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest) -> None:
-    names = [f"{where}-{request.node.callspec.id}" for where in ("there", "here")]
+def test_a_member_that_changes_there(pair: Pair) -> None:
+    names = ["there", "here"]
     for server, name in zip((pair.there, pair.here), names, strict=True):
         server.do("POST", "/v1/models", {"name": name, "algorithm": "falt"})
         position = server.do("POST", f"/v1/models/{name}/update", LEARN)["position"]
-        pause()
         for other in (pair.here, pair.there):
             eventually(lambda name=name, at=position, ask=other: at in positions_told(ask, name))
 
@@ -123,16 +88,13 @@ def positions_told(server: Server, model: str) -> list[str]:
     return [member["models"][model] for member in members if model in member["models"]]
 
 
-def test_a_version_that_is_promoted_there(
-    pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest
-) -> None:
-    names = [f"{which}-{request.node.callspec.id}" for which in ("one", "two")]
+def test_a_version_that_is_promoted_there(pair: Pair) -> None:
+    names = ["one", "two"]
     asyncio.run(publish_versions(pair.address, names))
     for server in pair[:2]:
         for name in names:
             eventually(lambda ask=server, name=name: version_served(ask, name) == 2)
     pair.there.do("POST", f"/v1/models/{names[0]}/promote", {"version": 1})
-    pause()
     pair.here.do("POST", f"/v1/models/{names[1]}/promote", {"version": 1})
     eventually(lambda: version_served(pair.here, names[0]) == 1)
     eventually(lambda: version_served(pair.there, names[1]) == 1)
@@ -168,28 +130,23 @@ def meta(job: str) -> VersionMeta:
     return VersionMeta(job, "m3l", {}, 20, None, 1_700_000_000_000)
 
 
-def test_a_data_set_and_a_job_that_change_there(
-    pair: Pair, pause: Callable[[], None], request: pytest.FixtureRequest
-) -> None:
-    names = [f"set-{where}-{request.node.callspec.id}" for where in ("there", "here")]
+def test_a_data_set_and_a_job_that_change_there(pair: Pair) -> None:
+    names = ["set-there", "set-here"]
     rows = b"x,y,a,b\n" + b"".join(b"%d,%d,%d,%d\n" % (n, -n, n % 2, n % 3 == 0) for n in range(20))
     jobs = []
     for server, name in zip((pair.there, pair.here), names, strict=True):
         upload(server, name, rows)
-        pause()
     for server in (pair.here, pair.there):
         there_are = {dataset["name"] for dataset in server.do("GET", "/v1/datasets")["datasets"]}
         assert set(names) <= there_are
     for server, name in zip((pair.there, pair.here), names, strict=True):
         jobs.append(server.do("POST", "/v1/jobs", {"trainer": "m3l", "data": {"dataset": name}, "model": name})["id"])
     pair.there.do("DELETE", f"/v1/jobs/{jobs[0]}")
-    pause()
     pair.here.do("DELETE", f"/v1/jobs/{jobs[1]}")
     for server in (pair.here, pair.there):
         states = {job["id"]: job["state"] for job in server.do("GET", "/v1/jobs")["jobs"]}
         assert [states[id] for id in jobs] == ["cancelled", "cancelled"]
     pair.there.do("DELETE", f"/v1/datasets/{names[0]}")
-    pause()
     pair.here.do("DELETE", f"/v1/datasets/{names[1]}")
     for server in (pair.here, pair.there):
         assert not set(names) & {dataset["name"] for dataset in server.do("GET", "/v1/datasets")["datasets"]}
@@ -200,50 +157,3 @@ def upload(server: Server, name: str, rows: bytes) -> None:
     path = f"{server.url}/v1/datasets?name={name}&format=csv&label_columns=2"
     with urllib.request.urlopen(urllib.request.Request(path, rows, headers), timeout=120) as answer:
         assert answer.status == 201
-
-
-def test_vectors_have_the_same_bits_on_both_after_a_kill_and_in_a_copy(
-    shared_redis: Callable[[], str], server_process: Callable[..., ServerProcess]
-) -> None:
-    """Both learn from records with vectors; one is killed, misses some, and comes back; a snapshot becomes a model."""
-    rng = np.random.default_rng(0)
-    items = [
-        {"x": {"text": f"word{n % 7}", "one": vector[:6].tolist(), "two": vector[6:].tolist()}, "y": ["ab"[n % 2]]}
-        for n, vector in enumerate((rng.standard_normal((60, 10)) + np.arange(60)[:, np.newaxis] % 2).round(3))
-    ]
-    del items[3]["x"]["one"], items[5]["x"]["text"]
-    flags = ("--store", shared_redis(), "--job-slots", "0", "--snapshot-every-updates", "10")
-    with server_process(*flags).start(wait=False) as one, server_process(*flags).start() as two:
-        one.wait_ready()
-        here, there = Server(one.url, ""), Server(two.url, "")
-        path = "/v1/models/vectors"
-        here.do("POST", "/v1/models", {"name": "vectors", "algorithm": "falt", "text": {"fields": ["text"]}})
-        eventually(lambda: there.ask("GET", path)[0] == 200)
-        for n, item in enumerate(items[:30]):
-            (here, there)[n % 2].do("POST", f"{path}/update", item)
-        two.kill()
-        for item in items[30:45]:
-            here.do("POST", f"{path}/update", item)
-        two.start()
-        for n, item in enumerate(items[45:]):
-            (here, there)[n % 2].do("POST", f"{path}/update", item)
-        probes = {"examples": [{"x": item["x"]} for item in items]}
-
-        def scores(server: Server, path: str = path) -> list[Any]:
-            return [one["scores"] for one in server.do("POST", f"{path}/predict", probes)["predictions"]]
-
-        eventually(lambda: there.do("GET", path)["updates"] == here.do("GET", path)["updates"] == len(items))
-        assert scores(here) == scores(there)
-        taken = there.do("POST", f"{path}/snapshots")
-        with urllib.request.urlopen(f"{here.url}{path}/snapshots/{taken['position']}", timeout=120) as response:
-            state = response.read()
-        put = urllib.request.Request(
-            f"{here.url}/v1/models/copy", state, {"Content-Type": "application/octet-stream"}, method="PUT"
-        )
-        with urllib.request.urlopen(put, timeout=120) as response:
-            assert response.status == 201
-        eventually(lambda: there.ask("GET", "/v1/models/copy")[0] == 200)
-        for name in ("vectors", "copy"):
-            here.do("POST", f"/v1/models/{name}/update", items[0])
-        eventually(lambda: there.do("GET", "/v1/models/copy")["updates"] == len(items) + 1)
-        assert scores(here, "/v1/models/copy") == scores(there, "/v1/models/copy") == scores(here)

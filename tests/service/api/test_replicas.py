@@ -24,30 +24,6 @@ def address(both: tuple[TestClient, TestClient], create: Callable[..., str]) -> 
     return create(both[0], "m")
 
 
-def test_labels_come_to_any_server_and_count_once(
-    both: tuple[TestClient, TestClient], address: str, refused: Callable[..., Any]
-) -> None:
-    one, other = both
-    id = one.post(f"{address}/predict?keep=true", json=ITEM).json()["id"]
-    key = {"Idempotency-Key": "k"}
-    first = other.post(f"{address}/labels", json={"id": id, "y": ["p"]}, headers=key)
-    assert first.json()["updates"] == 1
-    again = one.post(f"{address}/labels", json={"id": id, "y": ["p"]}, headers=key)
-    assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
-    for client in both:
-        refused(client.post(f"{address}/labels", json={"id": id, "y": ["p"]}), 409, "prediction_labelled", "/id")
-
-
-def test_a_stream_goes_on_at_another_server(both: tuple[TestClient, TestClient], address: str) -> None:
-    one, other = both
-    headers = {**NDJSON, "Idempotency-Key": "s"}
-    one.post(f"{address}/stream", content=LINE * 5, headers=headers).raise_for_status()
-    resumed = other.post(f"{address}/stream?from=4", content=LINE * 4, headers=headers).text.splitlines()
-    answers = [json.loads(line) for line in resumed]
-    assert [bool(one.get("replayed")) for one in answers] == [True, True, False, False]
-    assert answers[-1]["updates"] == 7
-
-
 def test_without_the_store_predictions_go_on_and_say_so(
     both: tuple[TestClient, TestClient], address: str, redis_server: Any, refused: Callable[..., Any]
 ) -> None:

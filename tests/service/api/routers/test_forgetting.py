@@ -55,22 +55,6 @@ def test_the_receipt_says_what_was_forgotten(client: TestClient, model: str) -> 
     assert ok(client.post(f"{model}/update", json=example(1)))["updates"] == 30
 
 
-def test_the_state_is_one_that_never_saw_them(
-    client: TestClient, model: str, state_of: Callable[..., bytes], create: Callable[..., str]
-) -> None:
-    for n in range(20):
-        ok(client.post(f"{model}/update", json=example(n, REF if n >= 10 else None)))
-    forgotten(client, model, refs=[REF])
-    asked = {"examples": [{"x": example(n)["x"]} for n in range(7)], "probabilities": True}
-    found = ok(client.post(f"{model}/predict", json=asked))["predictions"]
-    other = create(client, "never")
-    for n in range(10):
-        ok(client.post(f"{other}/update", json=example(n)))
-    assert ok(client.post(f"{other}/predict", json=asked))["predictions"] == found
-    assert ok(client.get(f"{other}/metrics"))["cumulative"] == ok(client.get(f"{model}/metrics"))["cumulative"]
-    client.delete(other)
-
-
 @for_each(
     "body, status, code",
     [

@@ -55,13 +55,8 @@ def ok(response: Any) -> Any:
     return response.json()
 
 
-@pytest.mark.parametrize("algorithm", ["falt", "salt"])
-@pytest.mark.parametrize("limits", [None, {"features": {"most": 64, "policy": "hash"}}])
-def test_every_call_reads_a_record_as_core_does(
-    client: TestClient, made: Callable[..., str], algorithm: str, limits: Any
-) -> None:
-    spec = {"algorithm": algorithm, "text": TEXT, "limits": limits}
-    one, batch, lines, both, plain = (made(**spec) for _ in range(5))
+def test_every_call_reads_a_record_as_core_does(client: TestClient, made: Callable[..., str]) -> None:
+    one, batch, lines, both, plain = (made(text=TEXT) for _ in range(5))
     numbers = encoded(ITEMS, TEXT)
     for item in ITEMS:
         ok(client.post(f"{one}/update", json=item))

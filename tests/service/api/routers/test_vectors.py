@@ -48,12 +48,8 @@ def ok(response: Any) -> Any:
     return response.json()
 
 
-@pytest.mark.parametrize("algorithm", ["falt", "salt", "kernel_falt"])
-@pytest.mark.parametrize("limits", [None, {"features": {"most": 64, "policy": "hash"}}])
-def test_all_paths_and_forms_learn_the_same(
-    client: TestClient, made: Callable[..., str], algorithm: str, limits: dict[str, Any] | None
-) -> None:
-    addresses = [made(algorithm=algorithm, limits=limits) for _ in range(4)]
+def test_all_paths_and_forms_learn_the_same(client: TestClient, made: Callable[..., str]) -> None:
+    addresses = [made() for _ in range(4)]
     one, batch, stream, labelled = addresses
     for item in items():
         ok(client.post(f"{one}/predict-update", json=item))
@@ -71,7 +67,7 @@ def test_all_paths_and_forms_learn_the_same(
 
 
 def test_an_explanation_has_one_line_for_the_vector(client: TestClient, made: Callable[..., str]) -> None:
-    address = made(algorithm="falt")
+    address = made()
     ok(client.post(f"{address}/update", json={"examples": items()}))
     answer = ok(client.post(f"{address}/predict", json={"x": items()[1]["x"], "explain": 10}))
     for explanation in answer["explanations"].values():
@@ -108,7 +104,7 @@ BAD: list[tuple[Any, str, str]] = [
 
 
 def test_a_bad_vector_is_refused_at_its_place_and_changes_nothing(client: TestClient, made: Callable[..., str]) -> None:
-    address = made(algorithm="falt")
+    address = made()
     ok(client.post(f"{address}/update", json={"examples": items()}))
     before = client.get(address).json()
     for value, place, detail in BAD:
@@ -129,7 +125,7 @@ def test_a_bad_vector_is_refused_at_its_place_and_changes_nothing(client: TestCl
 
 
 def test_a_tensor_for_each_field(client: TestClient, made: Callable[..., str]) -> None:
-    address = made(algorithm="falt")
+    address = made()
     ok(client.post(f"{address}/update", json={"examples": items()}))
     name = address.rsplit("/", 1)[1]
     inputs = ok(client.get(f"/v2/models/{name}"))["inputs"]

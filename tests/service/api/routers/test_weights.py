@@ -73,7 +73,7 @@ def test_every_path_learns_what_core_learns(client: TestClient, made: Callable[.
     assert facts(client, plain)[0] != found[0][0]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "detail"),
     [
         (0, "must be > 0.0"),
@@ -85,7 +85,7 @@ def test_every_path_learns_what_core_learns(client: TestClient, made: Callable[.
         ([1], "must be a number"),
     ],
 )
-@pytest.mark.parametrize("x", [[1.0, 0.0, 0.0], {"a": "b"}])
+@for_each("x", [[1.0, 0.0, 0.0], {"a": "b"}])
 def test_what_is_no_weight_is_refused(
     client: TestClient, create: Callable[..., str], wrong: Any, detail: str, x: Any
 ) -> None:
