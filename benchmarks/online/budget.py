@@ -156,14 +156,14 @@ def _follow(model: Any, n_rows: int, every: int, total: Counts) -> Iterator[Poin
         total.add(Y, scores)
         rows, since = rows + len(X), since + len(X)
         if since >= every or rows == n_rows:
-            yield Point(rows, *recent.f1, model.nbytes, _predict_us(model, X[:100]), 1e6 * seconds / since)
+            yield Point(rows, *recent.f1, model.pipeline.nbytes, _predict_us(model, X[:100]), 1e6 * seconds / since)
             recent, seconds, since = Counts(Drifting.n_labels), 0.0, 0
 
 
 def _learn(model: Any, X: Any, Y: Any) -> NDArray[np.float64]:
     (rows, n_features), targets = as_rows(X), as_targets(Y)
-    model.grow(n_features, Y.shape[1])
-    scores: NDArray[np.float64] = model.learn(rows, targets).scores
+    model.pipeline.grow(n_features, Y.shape[1])
+    scores: NDArray[np.float64] = model.pipeline.learn(rows, targets).scores
     return scores
 
 
@@ -173,6 +173,6 @@ def _predict_us(model: Any, X: NDArray[Any]) -> float:
     times = []
     for _ in range(3):
         start = time.process_time()
-        model.score(rows)
+        model.pipeline.score(rows)
         times.append(time.process_time() - start)
     return 1e6 * min(times) / len(X)

@@ -79,8 +79,8 @@ def run(args: argparse.Namespace) -> None:
 def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> tuple[Array, Array]:
     """Scores and probabilities of every example before it was learnt."""
     rows, n_features = as_rows(X, model.dtype)
-    model.grow(n_features, Y.shape[1])
-    learnt = model.learn(rows, as_targets(Y), probabilities=True)
+    model.pipeline.grow(n_features, Y.shape[1])
+    learnt = model.pipeline.learn(rows, as_targets(Y), probabilities=True)
     return learnt.scores, learnt.probabilities
 
 

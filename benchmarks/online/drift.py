@@ -69,8 +69,8 @@ def compare(kind: str, runs: int) -> None:
 
 def measure(model: Any, stream: Drifting) -> tuple[float, int, int, int]:
     """Micro-F1, changes that their detectors noticed soon, further alarms of labels, alarms of all labels together."""
-    model.grow(FEATURES, LABELS)
-    learnt = model.learn(as_rows(stream.X)[0], as_targets(stream.Y))
+    model.pipeline.grow(FEATURES, LABELS)
+    learnt = model.pipeline.learn(as_rows(stream.X)[0], as_targets(stream.Y))
     alarms = [(at, column - 1) for at, column in learnt.alarms if column > 0]
     found = sum(
         any(first <= at < first + SOON and own == label for at, own in alarms) for first, label in stream.changes
@@ -95,9 +95,9 @@ def seconds(n_labels: int, drift: str | None, on_drift: str | None, n: int = 200
     best = np.inf
     for _ in range(3):
         model = FALT(drift=drift, on_drift=on_drift)
-        model.grow(FEATURES, n_labels)
+        model.pipeline.grow(FEATURES, n_labels)
         start = time.perf_counter()
-        model.learn(rows, targets)
+        model.pipeline.learn(rows, targets)
         best = min(best, time.perf_counter() - start)
     return float(best) / n
 

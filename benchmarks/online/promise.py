@@ -102,12 +102,14 @@ def predict(X: Any, Y: Any, learner: str, seed: int, drifts: bool = False) -> Pr
         truth[half:, moved] = truth[half:, np.roll(moved, 1)]
     n, n_labels = truth.shape
     model = LEARNERS[learner]()
-    model.grow(rows.shape[1], n_labels)
+    model.pipeline.grow(rows.shape[1], n_labels)
     scores, likely = np.empty((n, 1 + n_labels)), np.empty((n, n_labels))
     for begin in range(0, n, BLOCK):
         part = rows[begin : begin + BLOCK]
         block = Rows(part.indptr.astype(np.int64), part.indices.astype(np.int32), part.data.astype(np.float32))
-        own, probabilities, _ = model.learn(block, targets_of(truth[begin : begin + BLOCK]), probabilities=True)
+        own, probabilities, _ = model.pipeline.learn(
+            block, targets_of(truth[begin : begin + BLOCK]), probabilities=True
+        )
         scores[begin : begin + BLOCK], likely[begin : begin + BLOCK] = own, probabilities
     return Predicted(scores, likely, truth)
 

@@ -70,8 +70,8 @@ def search(learners: dict[str, Callable[..., Any]], X: Any, Y: NDArray[np.int8])
 
         def reached(setting: Setting, make: Callable[..., Any] = make) -> tuple[float, float]:
             model = make(**setting)
-            model.grow(n_features, Y.shape[1])
-            scores = model.learn(rows, targets).scores
+            model.pipeline.grow(n_features, Y.shape[1])
+            scores = model.pipeline.learn(rows, targets).scores
             predicted = (scores[:, 1:] > scores[:, :1]).astype(np.int8)
             return micro_f1(Y, predicted), macro_f1(Y, predicted)
 

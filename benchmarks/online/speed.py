@@ -52,14 +52,14 @@ def core(make: Callable[[], Any], one_by_one: bool = False) -> Callable[[Stream]
     def start(stream: Stream) -> Learn:
         (rows, n_features), targets = as_rows(stream.X), as_targets(stream.Y)
         model = make()
-        model.grow(n_features, stream.Y.shape[1])
+        model.pipeline.grow(n_features, stream.Y.shape[1])
         if not one_by_one:
-            return lambda first, last: model.learn(rows.part(first, last), targets.part(first, last))
+            return lambda first, last: model.pipeline.learn(rows.part(first, last), targets.part(first, last))
         singles = [(rows.part(i, i + 1), targets.part(i, i + 1)) for i in range(stream.X.shape[0])]
 
         def learn(first: int, last: int) -> None:
             for row, target in singles[first:last]:
-                model.learn(row, target)
+                model.pipeline.learn(row, target)
 
         return learn
 

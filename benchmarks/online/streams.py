@@ -159,8 +159,8 @@ def fading_micro_f1(Y: NDArray[np.int8], predicted: NDArray[np.int8]) -> float:
 def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> NDArray[np.int8]:
     """What each example was predicted to be before it was learnt."""
     rows, n_features = as_rows(X, model.dtype)
-    model.grow(n_features, Y.shape[1])
-    scores = model.learn(rows, as_targets(Y)).scores
+    model.pipeline.grow(n_features, Y.shape[1])
+    scores = model.pipeline.learn(rows, as_targets(Y)).scores
     return np.asarray(scores[:, 1:] > scores[:, :1], dtype=np.int8)
 
 

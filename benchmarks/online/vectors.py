@@ -105,12 +105,12 @@ def _print_row(name: str, words: Any, alone: Any, both: Any, seconds: float, sha
 def _score(make: Any, X: Any, Y: Any, vectors: list[NDArray[np.float32]]) -> tuple[tuple[float, float], float, str]:
     """Return micro- and macro-F1 of a stream, the seconds of a row, and the gains of vectors at its end."""
     learner = make()
-    learner.grow(X.shape[1], Y.shape[1])
+    learner.pipeline.grow(X.shape[1], Y.shape[1])
     if vectors:
-        learner.grow_vectors([field.shape[1] for field in vectors])
+        learner.pipeline.grow_vectors([field.shape[1] for field in vectors])
     rows, targets = _rows(X, vectors), as_targets(Y)
     begun = time.process_time()
-    scores = learner.learn(rows, targets).scores
+    scores = learner.pipeline.learn(rows, targets).scores
     seconds = (time.process_time() - begun) / len(Y)
     evidence = learner.state().get("blocks.evidence")
     shares = "" if evidence is None else " ".join(f"{share:.3f}" for share in evidence[1:, -1])

@@ -82,14 +82,14 @@ def outcome(name: str, parameters: Mapping[str, Any], stream: Callable[[], list[
     for part in parts:
         rows, width = as_rows(part.X, learner.dtype)
         targets, before = as_targets(part.Y, part.known), learner.n_labels_
-        learner.grow(width, part.Y.shape[1])
+        _pipeline(learner).grow(width, part.Y.shape[1])
         for told, value in zip(said.values(), _learn(learner, rows, targets), strict=True):
             told.append(value)
         measures.update(said["scores"][-1], targets, np.full(len(part.Y), before, np.int64))
     rows, _ = as_rows(parts[-1].X, learner.dtype)
-    scores = learner.score(rows)
+    scores = _pipeline(learner).score(rows)
     alarms = learner.alarms()
-    likely = learner.probabilities(scores) if learner.calibrate else np.zeros(0)
+    likely = _pipeline(learner).probabilities(scores) if learner.calibrate else np.zeros(0)
     return {
         **said,
         "measures": measures.measures(),
@@ -100,6 +100,11 @@ def outcome(name: str, parameters: Mapping[str, Any], stream: Callable[[], list[
     }
 
 
+def _pipeline(learner: Any) -> Any:
+    """The pipeline; the learner itself in a checkout whose learners have no public one."""
+    return getattr(learner, "pipeline", learner)
+
+
 def _learn(learner: Any, rows: Any, targets: Any) -> tuple[Any, Any, Any]:
     """Scores, probabilities and alarms of one call."""
     if hasattr(type(learner), "sounded"):  # the interface before results were one object
@@ -107,7 +112,7 @@ def _learn(learner: Any, rows: Any, targets: Any) -> tuple[Any, Any, Any]:
         scores, alarms = learner.learn(rows, targets, likely), learner.sounded
     else:
         asked = {"probabilities": True} if learner.calibrate else {}
-        result = learner.learn(rows, targets, **asked)
+        result = _pipeline(learner).learn(rows, targets, **asked)
         scores, likely, alarms = result.scores, result.probabilities, result.alarms
     likely = likely if learner.calibrate else np.zeros(0)
     return scores, likely, np.asarray(alarms, dtype=np.int64).reshape(-1, 2)

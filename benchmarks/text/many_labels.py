@@ -76,8 +76,8 @@ def measured(folder: Path, name: str) -> Found:
         ends, signs = np.array([0, len(true)]), np.ones(len(true), np.int8)
         targets = Targets(ends, true, signs, np.ones(1, np.bool_), np.array([len(labels)]))
         before = time.process_time()
-        model.grow(len(features), len(labels))
-        scores = model.learn(rows, targets).scores[0]
+        model.pipeline.grow(len(features), len(labels))
+        scores = model.pipeline.learn(rows, targets).scores[0]
         seconds.append(time.process_time() - before)
         for count in COUNTED:
             if known < count <= len(labels):
@@ -95,7 +95,7 @@ def measured(folder: Path, name: str) -> Found:
     figures = f"{len(records):9,}{len(labels):8,}{len(features):10,}{micro:8.3f}{macro:8.3f}{np.mean(ndcg):8.3f}"
     dense = 8 * (1 + len(features)) * (1 + len(labels)) / 2**20
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    figures += f"{1e3 * np.mean(seconds):11.3f}{model.nbytes / 2**20:8,.0f}{dense:9,.0f}{peak:10,.0f}"
+    figures += f"{1e3 * np.mean(seconds):11.3f}{model.pipeline.nbytes / 2**20:8,.0f}{dense:9,.0f}{peak:10,.0f}"
     return Found(figures, by_labels)
 
 
@@ -103,10 +103,10 @@ def _warm_up() -> None:
     """Have everything compiled: with a small table, and with one that is sparse."""
     for n_features in (2, 300_000):
         model = FALT()
-        model.grow(n_features, 100)
+        model.pipeline.grow(n_features, 100)
         rows, truth = as_rows(np.eye(2))[0], as_targets(np.eye(2, 100, dtype=int))
-        model.learn(rows, truth)
-        model.score(rows)
+        model.pipeline.learn(rows, truth)
+        model.pipeline.score(rows)
 
 
 def _questions(folder: Path) -> list[dict[str, Any]]:

@@ -51,10 +51,12 @@ def _print_row(name: str, records: list[dict[str, Any]], Y: Any, fields: list[st
     settings = TextSettings(fields=fields)
     encoder, reader = RecordEncoder(settings), TextReader(settings)
     model, features, words, seconds = FALT(), dict[str, int](), dict[str, int](), 0.0
-    model.grow(0, Y.shape[1])
+    model.pipeline.grow(0, Y.shape[1])
     if titles is not None:
         read = [list(dict.fromkeys(reader.tokens(title, lambda count: None)))[:MAX_TITLE_WORDS] for title in titles]
-        model.set_titles({at: [words.setdefault(word, len(words)) for word in own] for at, own in enumerate(read)})
+        model.pipeline.set_titles(
+            {at: [words.setdefault(word, len(words)) for word in own] for at, own in enumerate(read)}
+        )
     margins = np.zeros(Y.shape)
     for first in range(0, len(records), BLOCK):
         part, known = records[first : first + BLOCK], len(features)
@@ -68,9 +70,9 @@ def _print_row(name: str, records: list[dict[str, Any]], Y: Any, fields: list[st
         pairs = [(at, *feature.split("=", 1)) for feature, at in features.items() if at >= known and "=" in feature]
         linked = [(at, words[word]) for at, field, word in pairs if field in fields and word in words]
         before = time.process_time()
-        model.grow(len(features), Y.shape[1])
-        model.link([at for at, _ in linked], np.array([word for _, word in linked], dtype=np.int64))
-        scores = model.learn(rows, truth).scores
+        model.pipeline.grow(len(features), Y.shape[1])
+        model.pipeline.link([at for at, _ in linked], np.array([word for _, word in linked], dtype=np.int64))
+        scores = model.pipeline.learn(rows, truth).scores
         seconds += time.process_time() - before
         margins[first : first + BLOCK] = scores[:, 1:] - scores[:, :1]
     found = micro_f1(Y, margins > 0), macro_f1(Y, margins > 0), ndcg_at(Y, margins, k=100)

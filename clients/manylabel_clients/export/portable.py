@@ -69,7 +69,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
     )
     learner.restore(_group(arrays, "learner"))
     try:
-        weights, intercept, slope, offset, bend = learner.linear_form()
+        weights, intercept, slope, offset, bend = learner.pipeline.linear_form()
     except NotLinear as error:
         advice = "to export a copy without them, create it from a snapshot and remove titles and descriptions there"
         raise CannotExport(f"{model}: {error}; {advice}") from error

@@ -6,6 +6,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from river import base
 
 from manylabel_clients.http.resources.predictions import Explanation, FeaturePart
@@ -56,7 +57,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
     """Learner of core as a multi-label classifier of river."""
 
     def __init__(self, learner: OnlineLearner) -> None:
-        learner.grow(0, 0)  # an invalid parameter raises here, not at the first example
+        learner.pipeline.grow(0, 0)  # an invalid parameter raises here, not at the first example
         self._learner = learner
         text = self.__dict__.get("text")
         self._encoder = Encoder(learner.dtype, RecordEncoder(text and TextSettings.from_json(text)))
@@ -83,21 +84,21 @@ class OnlineClassifier(base.MultiLabelClassifier):
         encoder = self._encoder
         rows, targets = encoder.arrays(encoder.read([(x, y)]), as_weights([w], 1, "w"))
         self._grow()
-        self._drift_detected = bool(self._learner.learn(rows, targets).alarms)
+        self._drift_detected = bool(self._learner.pipeline.learn(rows, targets).alarms)
 
     def _grow(self) -> None:
         """Grow the learner to the columns of the encoder."""
         encoder = self._encoder
-        self._learner.grow(len(encoder.features), len(encoder.labels))
+        self._learner.pipeline.grow(len(encoder.features), len(encoder.labels))
         if encoder.vectors:
-            self._learner.grow_vectors(tuple(encoder.vectors.values()))
+            self._learner.pipeline.grow_vectors(tuple(encoder.vectors.values()))
 
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
         """Return all labels so far: True if predicted.
 
         Features never learnt are omitted. Reading a label not met so far gives False.
         """
-        scores = self._learner.score(self._encoder.rows([x]))[0]
+        scores = self._learner.pipeline.score(self._encoder.rows([x]))[0]
         return PredictedLabels(zip(self._encoder.labels, (scores[1:] > scores[0]).tolist(), strict=True))
 
     def predict_proba_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, dict[bool, float]]:
@@ -107,11 +108,15 @@ class OnlineClassifier(base.MultiLabelClassifier):
         `predict_one` applies the decision threshold tuned for `optimise`, or the learnt threshold, not 0.5. Raises
         NotImplementedError if the estimator has calibrate=False.
         """
-        learner = self._learner
-        if not learner.calibrate:
-            raise NotImplementedError("there are no probabilities with calibrate=False")
-        probabilities = learner.probabilities(learner.score(self._encoder.rows([x])))[0].tolist()
+        probabilities = self._probabilities([x])[0].tolist()
         return PredictedProbabilities(zip(self._encoder.labels, map(both, probabilities), strict=True))
+
+    def _probabilities(self, xs: list[Any]) -> NDArray[np.float64]:
+        """Return the probabilities of rows; raises NotImplementedError with calibrate=False."""
+        if not self._learner.calibrate:
+            raise NotImplementedError("there are no probabilities with calibrate=False")
+        pipeline = self._learner.pipeline
+        return pipeline.probabilities(pipeline.score(self._encoder.rows(xs)))
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a data frame in their order, with the same bits as by `learn_one`.
@@ -138,22 +143,19 @@ class OnlineClassifier(base.MultiLabelClassifier):
         for first, last in encoder.parts(read):
             rows, targets = encoder.arrays(read[first:last], weights[first:last])
             self._grow()
-            alarms = self._learner.learn(rows, targets).alarms
+            alarms = self._learner.pipeline.learn(rows, targets).alarms
             self._drift_detected = any(first + row == len(pairs) - 1 for row, _ in alarms)
 
     def predict_many(self, X: Any) -> Any:
         """Return the predictions of `predict_one` for a data frame: a column of booleans per label."""
-        scores = self._learner.score(self._encoder.rows(rows_of(X, "X")))
+        scores = self._learner.pipeline.score(self._encoder.rows(rows_of(X, "X")))
         predicted = scores[:, 1:] > scores[:, :1]
         return frame_of({label: predicted[:, column] for label, column in self._encoder.labels.items()}, X)
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return the probability of each label in each row of a data frame, as a data frame with a column for each
         label."""
-        learner = self._learner
-        if not learner.calibrate:
-            raise NotImplementedError("there are no probabilities with calibrate=False")
-        likely = learner.probabilities(learner.score(self._encoder.rows(rows_of(X, "X"))))
+        likely = self._probabilities(rows_of(X, "X"))
         return frame_of({label: likely[:, column] for label, column in self._encoder.labels.items()}, X)
 
     def explain_one(self, x: dict[Hashable, Any], k: int = 5) -> dict[Hashable, Explanation]:
@@ -165,9 +167,9 @@ class OnlineClassifier(base.MultiLabelClassifier):
         """
         check_count("k", k, MAX_COLUMNS)
         row, values = self._encoder.rows([x]), self._encoder.values(x)
-        scores = self._learner.score(row)[0] if self._encoder.labels else np.zeros(1)
+        scores = self._learner.pipeline.score(row)[0] if self._encoder.labels else np.zeros(1)
         labels = np.flatnonzero(scores[1:] > scores[0]).tolist()
-        found = self._learner.explain(row, labels, k)
+        found = self._learner.pipeline.explain(row, labels, k)
         names, name_of = list(self._encoder.labels), self._encoder.name_of
         explanations: dict[Hashable, Explanation] = {}
         for label, each in zip(labels, found, strict=True):

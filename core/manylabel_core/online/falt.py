@@ -132,7 +132,7 @@ class FALT(LinearThresholdingLearner):
         scaling = getattr(model, "scaling_", None)
         learner = cls(**{"scaling": "none" if scaling is None else scaling.name, **parameters})
         _check_scaling(scaling, learner._resolved_scaling())
-        learner.grow(coef.shape[1], len(coef))
+        learner.pipeline.grow(coef.shape[1], len(coef))
         if not learner.fit_intercept and intercept.any():
             raise ValueError("fit_intercept must be True: the model has intercepts")
         table = np.zeros((1 + coef.shape[1], 1 + len(coef)))

@@ -96,7 +96,7 @@ class KernelLearner(MarginLearner):
     @property
     def n_support_(self) -> int:
         """Return the number of support vectors."""
-        model: Any = self._in_use().model
+        model: Any = self.pipeline.model
         return int((model.first if self._stacked else model).n_support)
 
     def _check_parameters(self) -> None:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import operator
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from manylabel_core.explanation import Explanation
-from manylabel_core.online.calibration.calibration import MEASURES, PlattParameters, make_calibration
+from manylabel_core.online.calibration.calibration import MEASURES, make_calibration
 from manylabel_core.online.drift.detectors import DETECTORS, REACTIONS, Alarms, make_detectors
 from manylabel_core.online.estimator import Estimator, not_fitted
 from manylabel_core.online.models.model import Model
-from manylabel_core.online.pipeline import Learnt, LinearForm, Pipeline
+from manylabel_core.online.pipeline import Pipeline
 from manylabel_core.parameters import FLAG, NULL, Choice, check_parameters, declared, parameter, parameters
-from manylabel_core.rows import Matrix, Rows, Targets, as_rows, as_targets, as_weights
+from manylabel_core.rows import Matrix, as_rows, as_targets, as_weights
 from manylabel_core.scaling.choices import MISSING, SCALINGS, make_scaling
 
 DTYPES = ("float32", "float64")
@@ -42,7 +41,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
     Column 0 of an array of raw scores is the threshold, column 1 + l the label l.
 
     The state depends on the parameters and on the examples in their order, and on nothing else: not on how
-    they are grouped into calls, nor on when features and labels were announced by `grow`, nor on a `state`
+    they are grouped into calls, nor on when features and labels were announced by `Pipeline.grow`, nor on a `state`
     and `restore` in between. This holds bit for bit.
 
     Parameters are read at the first use and at every `partial_fit`. A learner declares them as fields (see
@@ -103,6 +102,21 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
     )
 
     @property
+    def pipeline(self) -> Pipeline:
+        """Return the scaling, model, calibration and detectors, made at the first use.
+
+        They learn and score index arrays, where a learner takes matrices. `restore` replaces the pipeline.
+
+        Raises
+        ------
+        ValueError
+            If a parameter of the constructor is not allowed.
+        """
+        if self._pipeline is None:
+            self._begin(self._make_pipeline())
+        return self._pipeline  # type: ignore[return-value]
+
+    @property
     def n_features_(self) -> int:
         """Return the number of feature columns."""
         return 0 if self._pipeline is None else self._pipeline.n_features
@@ -152,8 +166,8 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         n_labels = int(targets.n_labels[0]) if n_samples else self.n_labels_
         _check_width("X", n_features, self.n_features_)
         _check_width("Y", n_labels, self.n_labels_)
-        self.grow(n_features, n_labels)
-        self.learn(rows, targets)
+        self.pipeline.grow(n_features, n_labels)
+        self.pipeline.learn(rows, targets)
         return self
 
     def predict(self, X: Matrix) -> NDArray[np.uint8]:
@@ -189,7 +203,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         ValueError
             As `predict`; if the learner has calibrate=False.
         """
-        return self.probabilities(self._scores(X))
+        return self.pipeline.probabilities(self._scores(X))
 
     def decision_function(self, X: Matrix) -> NDArray[np.float64]:
         """Return score minus threshold of every label, shape (n_samples, n_labels), float64; raises as `predict`.
@@ -221,278 +235,19 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
             raise not_fitted(f"this {type(self).__name__} has not learnt anything yet; call partial_fit first")
         rows, n_features = as_rows(X, self.dtype)
         _check_width("X", n_features, self.n_features_)
-        return self.score(rows)
+        return self.pipeline.score(rows)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is something to predict with."""
         return self.n_labels_ > 0
 
-    def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
-        """Learn examples, given as index arrays, in order.
-
-        Parameters
-        ----------
-        rows : Rows of n_samples examples
-            Feature columns must be below `n_features_`.
-        targets : Targets of the same examples
-            Label columns must be below their example's `n_labels`, and that at most `n_labels_`.
-        probabilities : bool, default=False
-            Whether probabilities are wanted too.
-
-        Returns
-        -------
-        Learnt
-            Predictions for each example just before it was learnt, and the alarms.
-
-        Raises
-        ------
-        ValueError
-            If the arrays do not fit together or to the learner, or `probabilities` are asked of a learner with
-            calibrate=False; nothing has been learnt then.
-        """
-        return (self._pipeline or self._in_use()).learn(rows, targets, probabilities)
-
-    def score(self, rows: Rows, new_words: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Score examples, given as index arrays, without learning.
-
-        Parameters
-        ----------
-        rows : Rows of n_samples examples
-            Columns of `n_features_` and above are features never learnt: they have no weight, and count in
-            the norm of an example.
-        new_words : ndarray of shape (n_new,), int64, optional
-            Which words of titles the columns from `n_features_` on are, -1 for none, as `link` would say it.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 1 + n_labels), float64
-            Scores, threshold first: the same bits that `learn` would give for that example next.
-
-        Raises
-        ------
-        ValueError
-            If words are given to a learner that takes no titles.
-        """
-        return (self._pipeline or self._in_use()).score(rows, new_words)
-
-    @property
-    def takes_titles(self) -> bool:
-        """Return whether titles of labels count: they do with step="stacked"."""
-        return self._stacked
-
-    def set_titles(self, titles: Mapping[int, ArrayLike]) -> None:
-        """Replace the words of titles of labels.
-
-        An example that has words of a label's title speaks for the label, by as much as the titles of all labels have
-        turned out to be worth: a label can be predicted before its first example.
-
-        Parameters
-        ----------
-        titles : Mapping of int to array-like of shape (n_words,), int64
-            By the column of a label the words of its title, at most 100: numbers of your choice, from 0 to 2^63 - 1.
-            None takes the title away.
-
-        Raises
-        ------
-        ValueError
-            If there is no such label, or these are no words; if the learner takes no titles. Nothing has changed then.
-
-        Examples
-        --------
-        >>> from manylabel_core import FALT
-        >>> from manylabel_core.rows import as_rows
-        >>> cat, dog = 0, 1
-        >>> model = FALT()
-        >>> model.grow(2, 2)
-        >>> model.set_titles({0: [cat], 1: [dog]})
-        >>> model.link([0, 1], [cat, dog])
-        >>> rows, _ = as_rows([[1.0, 0.0], [0.0, 1.0]])
-        >>> model.score(rows)[:, 1:].argmax(axis=1).tolist()
-        [0, 1]
-        """
-        self._in_use().set_titles(titles)
-
-    def link(self, features: ArrayLike, words: ArrayLike) -> None:
-        """Map features to words; words in no title are omitted.
-
-        Bits depend on what is linked, and not on when, as long as it is before a feature's first example.
-
-        Parameters
-        ----------
-        features : array-like of shape (n_linked,), int
-            Columns below `n_features_`, each once.
-        words : array-like of shape (n_linked,), int64
-            The word of each, as in `set_titles`; -1 for none.
-
-        Raises
-        ------
-        ValueError
-            As `set_titles`; if there is no such feature.
-        """
-        self._in_use().link(features, words)
-
-    def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probabilities of labels from scores of the current state.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_samples, 1 + n_labels), float64
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), float64
-
-        Raises
-        ------
-        ValueError
-            If scores are not of this shape; if the learner has calibrate=False.
-        """
-        return self._in_use().probabilities(scores)
-
-    def explain(
-        self, row: Rows, labels: Sequence[int], k: int, new_words: NDArray[np.int64] | None = None
-    ) -> list[Explanation]:
-        """Explain the scores of some labels by the features of an example.
-
-        A score is that of `decision_function`. A feature contributes its value as the model sees it times the weight
-        of the label less that of the threshold: one that is standardised counts by how far it is from its mean, and
-        with `optimise` all is multiplied by the slope of the label's probability, as the score is.
-
-        Parameters
-        ----------
-        row : Rows of one example
-            The same as for `score`.
-        labels : columns of labels, below `n_labels_`
-        k : int
-            The most features listed for a label, and the most against it.
-        new_words : ndarray of shape (n_new,), int64, optional
-            The same as for `score`.
-
-        Returns
-        -------
-        list of Explanation
-            One for each of `labels`.
-
-        Raises
-        ------
-        manylabel_core.explanation.NotLinear
-            If the model has no weights of features: those with kernels.
-        ValueError
-            If there is too much to look through.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from manylabel_core import FALT
-        >>> from manylabel_core.rows import as_rows
-        >>> X, Y = np.eye(3), np.eye(3, dtype=int)
-        >>> model = FALT().partial_fit(X, Y)
-        >>> row, _ = as_rows([[1.0, 0.0, 1.0]])
-        >>> model.explain(row, [0], 1)[0].features
-        array([0, 2], dtype=int32)
-        """
-        return self._in_use().explain(row, labels, k, new_words)
-
-    def curves(self) -> PlattParameters | None:
-        """Return the probability curves and decision thresholds of labels; None with calibrate=False."""
-        return self._in_use().curves()
-
     def alarms(self) -> Alarms:
         """Return the drift alarms; empty without `drift`."""
-        return self._in_use().alarms()
-
-    def grow(self, n_features: int, n_labels: int) -> None:
-        """Grow to at least these numbers of features and labels. A learner never shrinks.
-
-        Raises
-        ------
-        ValueError
-            If a parameter of the constructor is not allowed.
-        """
-        self._in_use().grow(n_features, n_labels)
-
-    @property
-    def vectors(self) -> tuple[int, ...]:
-        """Return the lengths of the vectors of each field."""
-        return self._in_use().vectors
-
-    def grow_vectors(self, lengths: Sequence[int]) -> None:
-        """Grow to vector fields of these lengths, the first of which may exist.
-
-        Rows list the values of the vectors of an example, all of them, behind its other features: those of the first
-        field have the columns from `rows.VECTOR_COLUMNS` on, those of each further field the columns after it.
-
-        Parameters
-        ----------
-        lengths : sequence of int
-            Length of the vectors of each field.
-
-        Raises
-        ------
-        ValueError
-            If the known fields have other lengths, or if there are too many or too long ones.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from manylabel_core import FALT
-        >>> from manylabel_core.rows import VECTOR_COLUMNS, Rows, as_targets
-        >>> model = FALT()
-        >>> model.grow(1, 2)
-        >>> model.grow_vectors([2])
-        >>> columns = np.array([0, VECTOR_COLUMNS, VECTOR_COLUMNS + 1] * 2, dtype=np.int32)
-        >>> values = np.array([1.0, 0.2, -0.3, 1.0, -0.1, 0.4], dtype=np.float32)
-        >>> rows = Rows(np.array([0, 3, 6]), columns, values)
-        >>> _ = model.learn(rows, as_targets([[1, 0], [0, 1]]))
-        >>> model.score(rows).shape
-        (2, 3)
-        """
-        self._in_use().grow_vectors(lengths)
-
-    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
-        """Allocate the memory for this number of features and labels, changing nothing else.
-
-        `grow` does it where it was not done; on its own it may run in a thread beside `score`, not beside `learn`. With
-        `touch`, the system must give large memory now, and not when it is first written to.
-        """
-        self._in_use().reserve(n_features, n_labels, touch)
-
-    @property
-    def nbytes(self) -> int:
-        """Return the bytes of the state; allocated memory is up to eight times as much."""
-        return self.nbytes_after(self.n_features_, self.n_labels_, 0, 0)
-
-    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        """Return the most bytes that the state can have once it has grown and learnt.
-
-        Parameters
-        ----------
-        n_features, n_labels : int
-            Columns it will then have, at least those it has.
-        n_samples, n_values : int
-            Examples it will have learnt by then beyond those it has, and their values.
-        """
-        return self._in_use().nbytes_after(n_features, n_labels, n_samples, n_values)
-
-    def nbytes_of_vectors(self, n_values: int, n_features: int, n_labels: int) -> int:
-        """Return the most bytes that new fields of vectors add to `nbytes_after` with `n_values` more features.
-
-        Parameters
-        ----------
-        n_values : int
-            Values of one vector of each new field.
-        n_features, n_labels : int
-            Columns it will then have.
-        """
-        return self._in_use().nbytes_of_vectors(n_values, n_features, n_labels)
+        return self.pipeline.alarms()
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return copies of the arrays that, with the parameters, are the learner."""
-        return {name: np.array(array, order="C") for name, array in self.arrays().items()}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays of `state`, views where possible: they change as the learner learns."""
-        return self._in_use().arrays()
+        return {name: np.array(array, order="C") for name, array in self.pipeline.arrays().items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore the `state` of a learner with the same parameters.
@@ -508,20 +263,6 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         pipeline = self._make_pipeline()
         pipeline.restore(arrays)
         self._begin(pipeline)
-
-    def linear_form(self) -> LinearForm:
-        """Return the linear function from scaled features to scores and probabilities at the current state.
-
-        Raises
-        ------
-        manylabel_core.explanation.NotLinear
-            If the model is not linear, or titles of labels count.
-        NotFittedError
-            If nothing has been learnt yet.
-        """
-        if self._pipeline is None:
-            raise not_fitted("nothing has been learnt yet")
-        return self._pipeline.linear_form()
 
     def resolved_params(self) -> dict[str, Any]:
         """Return the parameters with resolved defaults; a learner with these is identical.
@@ -558,19 +299,13 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
             return self.optimise
         return "micro_f1" if self.calibrate else "none"
 
-    def _in_use(self) -> Pipeline:
-        """Return the pipeline, made at the first use."""
-        if self._pipeline is None:
-            self._begin(self._make_pipeline())
-        return self._pipeline  # type: ignore[return-value]
-
     def _begin(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._fixed_values, self._checked = self._read_fixed(), ()
 
     def _read_parameters(self) -> None:
         """Read the parameters again, as they may have changed since the first use."""
-        pipeline, given = self._in_use(), _values_of(type(self))(self)
+        pipeline, given = self.pipeline, _values_of(type(self))(self)
         if len(given) == len(self._checked) and all(map(operator.is_, given, self._checked)):
             return
         if self._fixed_values != self._read_fixed():

@@ -107,7 +107,7 @@ class Pipeline:
         self._vectors: VectorScaling | None = None
 
     def grow(self, n_features: int, n_labels: int) -> None:
-        """Grow to at least these numbers of features and labels."""
+        """Grow to at least these numbers of features and labels. A pipeline never shrinks."""
         self.reserve(n_features, n_labels)
         if n_features > self.n_features or n_labels > self.n_labels:
             self.n_features = max(n_features, self.n_features)
@@ -122,7 +122,31 @@ class Pipeline:
         return () if self._vectors is None else self._vectors.lengths
 
     def grow_vectors(self, lengths: Sequence[int]) -> None:
-        """Grow to fields of vectors of these lengths; see `OnlineLearner.grow_vectors`."""
+        """Grow to vector fields of these lengths, the first of which may exist.
+
+        Rows list all values of the vectors of an example behind its other features. Those of the first field have the
+        columns from `rows.VECTOR_COLUMNS` on, and those of each further field the columns after it.
+
+        Raises
+        ------
+        ValueError
+            If the known fields have other lengths, or if there are too many or too long ones.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from manylabel_core import FALT
+        >>> from manylabel_core.rows import VECTOR_COLUMNS, Rows, as_targets
+        >>> pipeline = FALT().pipeline
+        >>> pipeline.grow(1, 2)
+        >>> pipeline.grow_vectors([2])
+        >>> columns = np.array([0, VECTOR_COLUMNS, VECTOR_COLUMNS + 1] * 2, dtype=np.int32)
+        >>> values = np.array([1.0, 0.2, -0.3, 1.0, -0.1, 0.4], dtype=np.float32)
+        >>> rows = Rows(np.array([0, 3, 6]), columns, values)
+        >>> _ = pipeline.learn(rows, as_targets([[1, 0], [0, 1]]))
+        >>> pipeline.score(rows).shape
+        (2, 3)
+        """
         if tuple(lengths) != self.vectors:
             self._take_vectors(lengths)
             self.model.enlarge(self._n_rows(self.n_features), self.n_labels)
@@ -141,7 +165,11 @@ class Pipeline:
         return n_features + self._vectors.n_values
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
-        """Allocate memory for this many features and labels, changing nothing else; `touch` as `Model.enlarge`."""
+        """Allocate the memory for this number of features and labels, changing nothing else.
+
+        `grow` does the same if needed. Without `grow`, it may run in a thread beside `score`, but not beside `learn`.
+        With `touch`, the system provides large memory now, and not when the memory is first written to.
+        """
         n_features, n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
         if n_features > self.n_features or n_labels > self.n_labels:
             self._scaling.reserve(n_features)
@@ -149,8 +177,16 @@ class Pipeline:
                 part.reserve(n_labels)
             self.model.enlarge(self._n_rows(n_features), n_labels, touch)
 
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of the state; allocated memory is up to eight times as much."""
+        return self.nbytes_after(self.n_features, self.n_labels, 0, 0)
+
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
-        """Return the maximum bytes of the state with these columns, after this many further examples."""
+        """Return the maximum bytes of the state with these columns, at least the present ones.
+
+        The state then has learnt `n_samples` further examples with `n_values` values in total.
+        """
         n_scaled = self._scaling.values_after(n_features, n_samples, n_values)
         model = self.model.nbytes_after(self._n_rows(n_features), n_labels, n_samples, n_scaled)
         labels = sum(part.nbytes(n_labels, n_samples) for part in self._of_labels)
@@ -158,14 +194,38 @@ class Pipeline:
         return model + self._scaling.nbytes(n_features) + vectors + labels
 
     def nbytes_of_vectors(self, n_values: int, n_features: int, n_labels: int) -> int:
-        """Return the maximum bytes that new fields of vectors add to those of `n_values` more features."""
+        """Return the maximum bytes that new vector fields add to `nbytes_after` with `n_values` more features.
+
+        `n_values` is the number of values of one vector of each new field.
+        """
         if n_values == 0:
             return 0
         of_fields = MAX_VECTOR_FIELDS * (FIELD_BYTES + FIELD_LABEL_BYTES * (1 + n_labels)) + VALUE_BYTES * n_values
         return of_fields + self.model.nbytes_of_first_vectors(n_features, n_labels)
 
-    def learn(self, rows: Rows, targets: Targets, probabilities: bool) -> Learnt:
-        """Learn examples in order; see `OnlineLearner.learn`."""
+    def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
+        """Learn examples in order.
+
+        Parameters
+        ----------
+        rows : Rows of n_samples examples
+            Feature columns must be below `n_features`.
+        targets : Targets of the same examples
+            Label columns must be below `targets.n_labels` of their example, which is at most `n_labels`.
+        probabilities : bool, default=False
+            Whether to return probabilities too.
+
+        Returns
+        -------
+        Learnt
+            Predictions for each example just before it was learnt, and the alarms.
+
+        Raises
+        ------
+        ValueError
+            If the arrays do not fit together or exceed the columns, or if `probabilities` are requested with
+            calibrate=False. Nothing has been learnt then.
+        """
         rows, vectors = self._split(self._plain(rows))
         problem = find_problem(self.n_features, self.n_labels, *rows, *targets[:-1])
         if problem:
@@ -244,7 +304,26 @@ class Pipeline:
         return min(n_rows, self._detectors.n_until_check)
 
     def score(self, rows: Rows, new_words: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """Score examples without learning; see `OnlineLearner.score`."""
+        """Score examples without learning.
+
+        Parameters
+        ----------
+        rows : Rows of n_samples examples
+            Columns of `n_features` and above are features never learnt: they have no weight, and count in the norm of
+            an example.
+        new_words : ndarray of shape (n_new,), int64, optional
+            Words of titles that the columns from `n_features` on stand for, as `link` maps them; -1 for none.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 1 + n_labels), float64
+            Scores, threshold first, identical bit for bit to those that `learn` would return for that example next.
+
+        Raises
+        ------
+        ValueError
+            If words are passed to a model without titles.
+        """
         rows, vectors = self._split(self._plain(rows))
         n_samples = len(rows.indptr) - 1
         scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
@@ -264,6 +343,11 @@ class Pipeline:
         return scores
 
     @property
+    def takes_titles(self) -> bool:
+        """Return whether titles of labels count, as they do with step="stacked"."""
+        return isinstance(self.model, Stack)
+
+    @property
     def _stack(self) -> Stack:
         """Model with titles; raises ValueError for another one."""
         if not isinstance(self.model, Stack):
@@ -274,7 +358,35 @@ class Pipeline:
         return NO_WORDS if words is None else NewWords(self.n_features, words)
 
     def set_titles(self, titles: Mapping[int, ArrayLike]) -> None:
-        """Give labels the words of their titles; see `OnlineLearner.set_titles`."""
+        """Replace the words of titles of labels.
+
+        An example that has words of a label's title raises the score of the label, by as much as titles have helped to
+        predict so far. So a label can be predicted before its first example.
+
+        Parameters
+        ----------
+        titles : Mapping of int to array-like of shape (n_words,), int64
+            Words of the title by the column of the label, at most 100. A word is any number from 0 to 2^63 - 1. An
+            empty list removes the title.
+
+        Raises
+        ------
+        ValueError
+            If there is no such label, if a word is invalid, or if the model takes no titles. Nothing has changed then.
+
+        Examples
+        --------
+        >>> from manylabel_core import FALT
+        >>> from manylabel_core.rows import as_rows
+        >>> cat, dog = 0, 1
+        >>> pipeline = FALT().pipeline
+        >>> pipeline.grow(2, 2)
+        >>> pipeline.set_titles({0: [cat], 1: [dog]})
+        >>> pipeline.link([0, 1], [cat, dog])
+        >>> rows, _ = as_rows([[1.0, 0.0], [0.0, 1.0]])
+        >>> pipeline.score(rows)[:, 1:].argmax(axis=1).tolist()
+        [0, 1]
+        """
         words = {label: _words(f"titles[{label}]", own, 0) for label, own in titles.items()}
         for label, own in words.items():
             if not 0 <= label < self.n_labels:
@@ -290,7 +402,22 @@ class Pipeline:
             self._calibration.note_title(label, self.model.has_title(label))
 
     def link(self, features: ArrayLike, words: ArrayLike) -> None:
-        """Map features to words; see `OnlineLearner.link`."""
+        """Map features to words of titles.
+
+        The learnt bits do not depend on when a feature is linked, as long as it is before its first example.
+
+        Parameters
+        ----------
+        features : array-like of shape (n_linked,), int
+            Columns below `n_features`, each once.
+        words : array-like of shape (n_linked,), int64
+            The word of each, as in `set_titles`; -1 for none.
+
+        Raises
+        ------
+        ValueError
+            If there is no such feature, if a word is invalid, or if the model takes no titles.
+        """
         columns, own = np.asarray(features), _words("words", words, -1)
         if columns.shape != own.shape or (columns.size and columns.dtype.kind not in "iu"):
             raise ValueError("features must have a column for each word")
@@ -301,7 +428,47 @@ class Pipeline:
     def explain(
         self, row: Rows, labels: Sequence[int], k: int, new_words: NDArray[np.int64] | None = None
     ) -> list[Explanation]:
-        """Explain the scores of one example; see `OnlineLearner.explain`."""
+        """Explain the scores of some labels by the features of an example.
+
+        The explained score is that of `OnlineLearner.decision_function`. The contribution of a feature is its scaled
+        value times the weight of the label minus that of the threshold. So a standardised feature contributes by its
+        distance from its mean. With `optimise`, contributions are multiplied by the slope of the label's probability,
+        as the score is.
+
+        Parameters
+        ----------
+        row : Rows of one example
+            As in `score`.
+        labels : sequence of int
+            Columns of labels.
+        k : int
+            Maximum number of features listed for a label, and against it.
+        new_words : ndarray of shape (n_new,), int64, optional
+            As in `score`.
+
+        Returns
+        -------
+        list of Explanation
+            One for each of `labels`.
+
+        Raises
+        ------
+        manylabel_core.explanation.NotLinear
+            If the model has a kernel.
+        ValueError
+            If there are too many features to explain.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from manylabel_core import FALT
+        >>> from manylabel_core.rows import as_rows
+        >>> X, Y = np.eye(3), np.eye(3, dtype=int)
+        >>> learner = FALT().partial_fit(X, Y)
+        >>> row, _ = as_rows([[1.0, 0.0, 1.0]])
+        >>> learner.pipeline.explain(row, [0], 1)[0].features
+        array([0, 2], dtype=int32)
+        """
         self._check_linear()
         given, vectors = self._split(self._plain(row))
         scaled, own = self._scaling.score(given), list[VectorRows]()
@@ -361,7 +528,13 @@ class Pipeline:
             raise NotLinear()
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probabilities of scores at the current state."""
+        """Return the probabilities, (n_samples, n_labels), of scores, (n_samples, 1 + n_labels), of the current state.
+
+        Raises
+        ------
+        ValueError
+            If the scores are not of this shape, or with calibrate=False.
+        """
         if scores.ndim != 2 or scores.shape[1] != 1 + self.n_labels:
             raise ValueError(f"scores must have {1 + self.n_labels} columns, as score gives them")
         if self._calibration is None:
@@ -369,7 +542,7 @@ class Pipeline:
         return self._calibration.probabilities(scores)
 
     def curves(self) -> PlattParameters | None:
-        """Return the probability curves; None without calibration."""
+        """Return the probability curves and decision thresholds of labels; None without calibration."""
         return None if self._calibration is None else self._calibration.curves()
 
     def alarms(self) -> Alarms:
@@ -379,7 +552,7 @@ class Pipeline:
         return self._detectors.alarms()
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the state; views where possible."""
+        """Return the state; views where possible, which change as the pipeline learns."""
         arrays = {**self.model.arrays(self._n_rows(self.n_features), self.n_labels), **self._scaling.state()}
         if self._vectors is not None:
             arrays |= self._vectors.state()

@@ -19,10 +19,10 @@ def max_learner_bytes(spec: ModelSpec) -> int:
     """Return the maximum memory of the learner that follows from a spec; dimensions without a limit are not counted."""
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     learner = spec.learner()
-    nbytes = learner.nbytes_after(n_features, n_labels, _MANY_EXAMPLES, _MANY_EXAMPLES * n_features)
+    nbytes = learner.pipeline.nbytes_after(n_features, n_labels, _MANY_EXAMPLES, _MANY_EXAMPLES * n_features)
     if nbytes < _MANY_EXAMPLES:
         return nbytes
-    return learner.nbytes_after(n_features, n_labels, 0, 0)  # its memory grows with each example, without a bound
+    return learner.pipeline.nbytes_after(n_features, n_labels, 0, 0)  # memory grows with each example, without a bound
 
 
 def max_features(spec: ModelSpec) -> int | None:
@@ -69,7 +69,7 @@ def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -
     A model that is given limits must be able to reach them: it counts as if it had.
     """
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
-    nbytes = spec.learner().nbytes_after(n_features, n_labels, 0, 0)
+    nbytes = spec.learner().pipeline.nbytes_after(n_features, n_labels, 0, 0)
     if spec.limits is not None and spec.limits.given:
         nbytes = max(nbytes, max_learner_bytes(spec))
     if state is not None:

@@ -81,11 +81,11 @@ def of_the_service(X: Any, Y: Any, form: Any, size: int, missing: str) -> Iterat
 
 def of_core(X: Any, Y: Any, size: int, missing: str) -> list[list[float]]:
     learner = FALT(missing=missing)
-    learner.grow(D, len(LABELS))
+    learner.pipeline.grow(D, len(LABELS))
     scores: list[list[float]] = []
     for first in range(0, X.shape[0], size):
         part = slice(first, first + size)
-        found = learner.learn(as_rows(X[part])[0], as_targets(Y[part])).scores
+        found = learner.pipeline.learn(as_rows(X[part])[0], as_targets(Y[part])).scores
         scores += (found[:, 1:] - found[:, :1]).tolist()
     return scores
 
@@ -93,9 +93,9 @@ def of_core(X: Any, Y: Any, size: int, missing: str) -> list[list[float]]:
 def of_river(X: Any, Y: Any, row_of: Any, missing: str) -> list[list[float]]:
     model, scores = river.FALT(missing=missing), []
     model._encoder.labels = {label: j for j, label in enumerate(LABELS)}
-    model._learner.grow(0, len(LABELS))
+    model._learner.pipeline.grow(0, len(LABELS))
     for x, y in zip(X, Y, strict=True):
-        found = model._learner.score(model._encoder.rows([row_of(x)]))[0]
+        found = model._learner.pipeline.score(model._encoder.rows([row_of(x)]))[0]
         scores.append((found[1:] - found[0]).tolist())
         model.learn_one(row_of(x), dict(zip(LABELS, y.astype(bool).tolist(), strict=True)))
     return scores

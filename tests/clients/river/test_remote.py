@@ -40,7 +40,7 @@ def test_same_numbers_as_in_process(client: Client, name: str) -> None:
     for x, y in [*changing_stream(60), *datasets.Yeast().take(20)]:
         assert there.predict_one(x) == local.predict_one(x)
         assert there.predict_proba_one(x) == local.predict_proba_one(x)
-        threshold, *scores = local._learner.score(local._encoder.rows([x]))[0].tolist()
+        threshold, *scores = local._learner.pipeline.score(local._encoder.rows([x]))[0].tolist()
         prediction = there.model.predict(named_values(x))
         assert prediction.threshold == threshold
         assert list(prediction.scores.values()) == [score - threshold for score in scores]

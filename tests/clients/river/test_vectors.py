@@ -37,7 +37,7 @@ def test_many_learn_as_one_by_one(make: Any) -> None:
     state, other = one._learner.state(), many._learner.state()
     assert state.keys() == other.keys()
     assert all(state[name].tobytes() == other[name].tobytes() for name in state)
-    assert one._learner.vectors == (4, 2)
+    assert one._learner.pipeline.vectors == (4, 2)
 
 
 def test_an_explanation_has_the_field() -> None:

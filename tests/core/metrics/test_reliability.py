@@ -158,10 +158,10 @@ def learnt() -> tuple[np.ndarray, np.ndarray, Prequential]:
     X = rng.random((600, 8)).astype(np.float32)
     Y = (X @ rng.standard_normal((8, 5)) + rng.standard_normal((600, 5)) / 2 > 0.3).astype(np.int8)
     learner, prequential, found = FALT(optimise="micro_f1"), Prequential(), []
-    learner.grow(8, 5)
+    learner.pipeline.grow(8, 5)
     for begin in range(0, 600, 50):
         rows, targets = as_rows(X[begin : begin + 50])[0], as_targets(Y[begin : begin + 50])
-        scores, probabilities, _ = learner.learn(rows, targets, probabilities=True)
+        scores, probabilities, _ = learner.pipeline.learn(rows, targets, probabilities=True)
         assert probabilities is not None
         prequential.update(scores, targets, np.full(50, 5), probabilities)
         found.append(probabilities)

@@ -40,9 +40,9 @@ OPTIONS: dict[str, Callable[[], OnlineLearner]] = {
 
 def titled(learner: OnlineLearner) -> OnlineLearner:
     """Return the learner with titles of some labels: features are words."""
-    learner.grow(9, 5)
-    learner.set_titles({0: [0, 1], 1: [1, 2, 3], 3: [4]})
-    learner.link(np.arange(9), np.arange(9) % 5)
+    learner.pipeline.grow(9, 5)
+    learner.pipeline.set_titles({0: [0, 1], 1: [1, 2, 3], 3: [4]})
+    learner.pipeline.link(np.arange(9), np.arange(9) % 5)
     return learner
 
 
@@ -72,14 +72,14 @@ def learnt_bits(make: Callable[[], OnlineLearner], X: Any, Y: NDArray[np.int64])
     """Return digests of all that a learner computes from a stream."""
     learner = make()
     learner.set_params(drift="adwin")
-    learner.grow(X.shape[1], Y.shape[1])
+    learner.pipeline.grow(X.shape[1], Y.shape[1])
     rows = as_rows(X, learner.dtype)[0]
-    learnt = learner.learn(rows, as_targets(Y), probabilities=bool(learner.calibrate))
-    scores = learner.score(rows)
+    learnt = learner.pipeline.learn(rows, as_targets(Y), probabilities=bool(learner.calibrate))
+    scores = learner.pipeline.score(rows)
     return {
         "scores": digest([learnt.scores, scores]),
         "probabilities": digest(
-            [learnt.probabilities, learner.probabilities(scores)] if learnt.probabilities is not None else []
+            [learnt.probabilities, learner.pipeline.probabilities(scores)] if learnt.probabilities is not None else []
         ),
         "alarms": digest([np.array(learnt.alarms, dtype=np.int64), *map(np.asarray, learner.alarms())]),
         "state": digest([array for _, array in sorted(learner.state().items())]),

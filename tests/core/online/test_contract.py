@@ -97,15 +97,19 @@ def as_arrays(batch: Stream) -> tuple[Rows, Targets]:
 
 def learn(model: OnlineLearner, batch: Stream) -> list[list[float]]:
     """Learn a batch in one call; the scores of each example for the labels that existed."""
-    model.grow(max(e.n_features for e in batch), max(e.n_labels for e in batch))
-    scores = model.learn(*as_arrays(batch)).scores
+    model.pipeline.grow(max(e.n_features for e in batch), max(e.n_labels for e in batch))
+    scores = model.pipeline.learn(*as_arrays(batch)).scores
     for row, e in zip(scores, batch, strict=True):
         assert not row[1 + e.n_labels :].any(), "a label that did not exist has a score"
     return [row[: 1 + e.n_labels].tolist() for row, e in zip(scores, batch, strict=True)]
 
 
 def assert_same_bits(one: OnlineLearner, other: OnlineLearner) -> None:
-    assert (one.n_features_, one.n_labels_, one.nbytes) == (other.n_features_, other.n_labels_, other.nbytes)
+    assert (one.n_features_, one.n_labels_, one.pipeline.nbytes) == (
+        other.n_features_,
+        other.n_labels_,
+        other.pipeline.nbytes,
+    )
     ours, theirs = one.state(), other.state()
     assert ours.keys() == theirs.keys()
     for name, array in ours.items():
@@ -117,9 +121,9 @@ def assert_counted(model: OnlineLearner, arrays: dict[str, NDArray[np.generic]])
     """All bytes of the state count, and what features of a kernel are computed by, which is in no state."""
     held = sum(array.nbytes for array in arrays.values())
     if getattr(model, "strategy", None) in ("rff", "nystroem"):
-        assert held <= model.nbytes
+        assert held <= model.pipeline.nbytes
     else:
-        assert held == model.nbytes
+        assert held == model.pipeline.nbytes
 
 
 def reference(model: OnlineLearner, stream: Stream) -> tuple[OnlineLearner, list[list[float]]]:
@@ -141,7 +145,7 @@ def check_grouping_into_calls(model: OnlineLearner, stream: Stream, data: st.Dat
 
 def check_room_made_ahead(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
     one_by_one, expected = reference(model, stream)
-    model.grow(max(e.n_features for e in stream), max(e.n_labels for e in stream))
+    model.pipeline.grow(max(e.n_features for e in stream), max(e.n_labels for e in stream))
     assert [learn(model, [example])[0] for example in stream] == expected
     assert_same_bits(model, one_by_one)
 
@@ -152,12 +156,14 @@ def check_probabilities_of_a_group_are_those_of_each(model: OnlineLearner, strea
     for first in range(0, len(stream), size):
         batch = stream[first : first + size]
         for learner in (model, one_by_one):
-            learner.grow(batch[-1].n_features, batch[-1].n_labels)
+            learner.pipeline.grow(batch[-1].n_features, batch[-1].n_labels)
         rows, targets = as_arrays(batch)
-        expected, seen = model.learn(rows, targets, probabilities=True).probabilities, []
+        expected, seen = model.pipeline.learn(rows, targets, probabilities=True).probabilities, []
         for i in range(len(batch)):
-            shown = one_by_one.probabilities(one_by_one.score(rows.part(i, i + 1)))
-            seen.append(one_by_one.learn(rows.part(i, i + 1), targets.part(i, i + 1), probabilities=True).probabilities)
+            shown = one_by_one.pipeline.probabilities(one_by_one.pipeline.score(rows.part(i, i + 1)))
+            seen.append(
+                one_by_one.pipeline.learn(rows.part(i, i + 1), targets.part(i, i + 1), probabilities=True).probabilities
+            )
             n_labels = batch[i].n_labels
             assert shown[0, :n_labels].tobytes() == expected[i, :n_labels].tobytes()
             assert not expected[i, n_labels:].any()
@@ -190,25 +196,25 @@ def check_the_size_after_learning_is_known_before(model: OnlineLearner, stream: 
         batch = stream[first : first + size]
         n_values = sum(len(e.x) for e in batch)
         bound, most = (
-            model.nbytes_after(batch[-1].n_features, batch[-1].n_labels, n_examples, n)
+            model.pipeline.nbytes_after(batch[-1].n_features, batch[-1].n_labels, n_examples, n)
             for n_examples, n in ((len(batch), n_values), (2**53, 2**53 * batch[-1].n_features))
         )
         learn(model, batch)
         assert_counted(model, model.state())
-        assert model.nbytes <= bound <= most
+        assert model.pipeline.nbytes <= bound <= most
         if (budget := getattr(model, "budget", None)) is not None:
             assert isinstance(model, KernelLearner)
             assert model.n_support_ <= budget
             assert most < 2**53
         if not isinstance(model, KernelLearner) and model.drift is None:
-            assert model.nbytes == bound
+            assert model.pipeline.nbytes == bound
 
 
 def check_scoring_is_learning_without_a_trace(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
     """Scores of a row are those of learning it next, also where it has features the learner has not grown to."""
     one_by_one, expected = reference(model, stream)
     for i, example in enumerate(stream):
-        scores = model.score(as_arrays([example])[0])
+        scores = model.pipeline.score(as_arrays([example])[0])
         assert scores[0].tolist() == expected[i][: 1 + model.n_labels_]
         learn(model, [example])
     assert_same_bits(model, one_by_one)
@@ -223,9 +229,9 @@ def check_scoring_many_is_scoring_each(model: OnlineLearner, stream: Stream, dat
         other = again(model)
         learn(other, stream)
         assert_same_bits(model, other)
-        many = other.score(rows)
+        many = other.pipeline.score(rows)
     for i in range(len(stream)):
-        assert model.score(rows.part(i, i + 1))[0].tolist() == many[i].tolist()
+        assert model.pipeline.score(rows.part(i, i + 1))[0].tolist() == many[i].tolist()
 
 
 def check_a_stored_zero_is_an_absent_feature(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
@@ -273,10 +279,10 @@ def check_read_only_and_double_input_is_taken_too(model: OnlineLearner, stream: 
     rows, targets = as_arrays(stream)
     for array in rows:
         array.flags.writeable = False
-    model.grow(one.n_features_, one.n_labels_)
+    model.pipeline.grow(one.n_features_, one.n_labels_)
     functions = [find_problem, learn_linear, score_expansion, to_unit_norm]
     compiled = [len(function.signatures) for function in functions]
-    scores = model.learn(rows._replace(values=rows.values.astype(np.float64)), targets).scores
+    scores = model.pipeline.learn(rows._replace(values=rows.values.astype(np.float64)), targets).scores
     assert [len(function.signatures) for function in functions] == compiled, "it needs no compilation of its own"
     assert [row[: len(e)].tolist() for row, e in zip(scores, expected, strict=True)] == expected
     assert_same_bits(one, model)
@@ -300,7 +306,7 @@ def check_a_label_that_is_forgotten_is_as_a_new_one(model: OnlineLearner, stream
     if not model.n_labels_:
         return
     label = data.draw(st.integers(0, model.n_labels_ - 1))
-    inner, rows = model._pipeline.model, model._pipeline._scaling.score(model._pipeline._plain(as_arrays(stream)[0]))
+    inner, rows = model.pipeline.model, model.pipeline._scaling.score(model.pipeline._plain(as_arrays(stream)[0]))
     before, after = np.empty((2, len(stream), 1 + model.n_labels_))
     inner.score(rows, before)
     inner.forget(label)
@@ -308,8 +314,8 @@ def check_a_label_that_is_forgotten_is_as_a_new_one(model: OnlineLearner, stream
     with_new = np.empty((len(stream), 2 + model.n_labels_))
     larger = again(model)
     larger.restore(model.state())
-    larger.grow(model.n_features_, model.n_labels_ + 1)
-    larger._pipeline.model.score(rows, with_new)
+    larger.pipeline.grow(model.n_features_, model.n_labels_ + 1)
+    larger.pipeline.model.score(rows, with_new)
     np.testing.assert_array_equal(after[:, 1 + label], with_new[:, -1])
     assert model._stacked or not after[:, 1 + label].any()
     np.testing.assert_array_equal(np.delete(after, 1 + label, axis=1), np.delete(before, 1 + label, axis=1))

@@ -132,7 +132,7 @@ def threshold_first(scores: Array) -> Array:
 
 def learn_one_by_one(model: FALT | SALT | KernelFALT, stream: Stream) -> Array:
     """Scores before each example, threshold first."""
-    model.grow(stream.X.shape[1], stream.Y.shape[1])
+    model.pipeline.grow(stream.X.shape[1], stream.Y.shape[1])
     seen = []
     for x, y, known in zip(*stream, strict=True):
         labels, thresholds = model.scores([x])

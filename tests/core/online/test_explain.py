@@ -42,7 +42,7 @@ def test_adds_up_to_the_score(make: Make, settings: dict[str, object]) -> None:
         one = sp.csr_array(one.reshape(1, -1))
         score = model.decision_function(one)[0]
         for k in (1, 2, 100):
-            for label, explanation in enumerate(model.explain(as_rows(one, model.dtype)[0], range(4), k)):
+            for label, explanation in enumerate(model.pipeline.explain(as_rows(one, model.dtype)[0], range(4), k)):
                 parts = explanation.contributions
                 size = np.abs(parts).sum() + abs(explanation.rest) + 1.0
                 assert abs(parts.sum() + explanation.rest - score[label]) <= 1e-12 * size * (1 + len(parts))
@@ -58,7 +58,7 @@ def test_each_contribution_is_what_the_score_loses_without_it(settings: dict[str
     model = SALT(**{**settings, "scaling": "none", "missing": None}).partial_fit(X[:50], Y[:50])
     one = sp.csr_array(X[51:52])
     score = model.decision_function(one)[0]
-    for label, explanation in enumerate(model.explain(as_rows(one)[0], range(4), 100)):
+    for label, explanation in enumerate(model.pipeline.explain(as_rows(one)[0], range(4), 100)):
         for feature, part in zip(explanation.features, explanation.contributions, strict=True):
             without = one.copy()
             without.data[without.indices == feature] = 0.0
@@ -70,7 +70,7 @@ def test_the_strongest_are_listed() -> None:
     model = FALT().partial_fit(X[:50], Y[:50])
     row = as_rows(sp.csr_array(X[50:51]))[0]
     for label in range(4):
-        whole, few = model.explain(row, [label], 100)[0], model.explain(row, [label], 2)[0]
+        whole, few = model.pipeline.explain(row, [label], 100)[0], model.pipeline.explain(row, [label], 2)[0]
         parts = dict(zip(whole.features.tolist(), whole.contributions.tolist(), strict=True))
         above = [f for f in whole.features.tolist() if parts[f] > 0][:2]
         below = [f for f in whole.features.tolist() if parts[f] < 0][-2:]
@@ -92,7 +92,9 @@ def test_names_what_was_planted(make: Make) -> None:
     row = as_rows(sp.csr_array(x))[0]
     assert model.predict(x).tolist() == [[1, 1, 1]]
     for label, features in planted.items():
-        assert set(model.explain(row, [label], len(features))[0].features[: len(features)].tolist()) == features
+        assert (
+            set(model.pipeline.explain(row, [label], len(features))[0].features[: len(features)].tolist()) == features
+        )
 
 
 @for_each("make", [*EXPANSIONS.values(), *FEATURES.values()], ids=[*EXPANSIONS, *FEATURES])
@@ -101,9 +103,9 @@ def test_is_refused_with_a_kernel(make: Make) -> None:
     row = as_rows(sp.csr_array(X[:1]))[0]
     for model, labels in ((make(), []), (make().partial_fit(X, Y), [0])):
         with pytest.raises(NotLinear, match="linear"):
-            model.explain(row, labels, 3)
+            model.pipeline.explain(row, labels, 3)
         with pytest.raises(NotLinear, match="linear"):
-            model.linear_form()
+            model.pipeline.linear_form()
 
 
 def test_a_restored_learner_explains_alike() -> None:
@@ -112,7 +114,9 @@ def test_a_restored_learner_explains_alike() -> None:
     other = FALT(average=True)
     other.restore(model.state())
     row = as_rows(sp.csr_array(X[:1]))[0]
-    for one, two in zip(model.explain(row, range(4), 5), other.explain(row, range(4), 5), strict=True):
+    for one, two in zip(
+        model.pipeline.explain(row, range(4), 5), other.pipeline.explain(row, range(4), 5), strict=True
+    ):
         assert [part.tolist() for part in one[:2]] == [part.tolist() for part in two[:2]]
         assert one.rest == two.rest
 
@@ -122,4 +126,4 @@ def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     model = FALT().partial_fit(X, Y)
     monkeypatch.setattr("manylabel_core.explanation.MAX_EXPLAINED_PARTS", 5)
     with pytest.raises(ValueError, match="too much"):
-        model.explain(as_rows(sp.csr_array(X[:1]))[0], [0, 1], 3)
+        model.pipeline.explain(as_rows(sp.csr_array(X[:1]))[0], [0, 1], 3)

@@ -97,9 +97,9 @@ def stays_finite(model: OnlineLearner) -> None:
 
 
 def scores_before(model: OnlineLearner, X: NDArray[np.float64], Y: NDArray[np.int64]) -> NDArray[np.float64]:
-    model.grow(X.shape[1], Y.shape[1])
+    model.pipeline.grow(X.shape[1], Y.shape[1])
     rows, _ = as_rows(X, model.dtype)
-    return model.learn(rows, as_targets(Y)).scores
+    return model.pipeline.learn(rows, as_targets(Y)).scores
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -124,7 +124,7 @@ def test_a_metric_at_the_edge_of_what_a_state_may_hold(dtype: str) -> None:
 def test_a_step_out_of_the_box_ends_on_its_edge() -> None:
     """The first feature makes the loss huge and hardly moves; the second moves as far as the largest eta lets it."""
     model = SALT(step="implicit", eta=2.0**20, delta=1e-300, scaling="none", fit_intercept=False)
-    model.grow(2, 6)
+    model.pipeline.grow(2, 6)
     state = model.state()
     state["weights"][1, :2] = [1e28, -1e28]
     state["squares"][1] = 3e38
@@ -139,7 +139,7 @@ def test_a_step_out_of_the_box_ends_on_its_edge() -> None:
 def test_sums_in_float32_stop_long_before_they_overflow(make: type[FALT]) -> None:
     """Weights and sums of squares so large that the largest possible step is lost in rounding."""
     model = make(eta=2.0**20, passes=MAX_PASSES)
-    model.grow(2, 1)
+    model.pipeline.grow(2, 1)
     state = model.state()
     state["weights"][:, 0] = 1e34  # the threshold is far too high for a relevant label, and the label too low
     state["weights"][:, 1] = -1e34

@@ -169,7 +169,7 @@ BAD_PARAMETERS: list[tuple[type, dict[str, Any], str]] = [
 def test_bad_parameters_are_named_at_the_first_use(make: type, parameters: dict[str, Any], message: str) -> None:
     model = make(**parameters)
     with pytest.raises(ValueError, match=message):
-        model.grow(1, 1)
+        model.pipeline.grow(1, 1)
     with pytest.raises(ValueError, match=message):
         model.partial_fit(X, Y)
 
@@ -225,10 +225,10 @@ int32, int8 = np.int32, np.int8
 def test_index_arrays_that_do_not_fit_are_refused(rows: Rows, targets: Targets, message: str) -> None:
     for make in ALL:
         model = make()
-        model.grow(3, 3)
+        model.pipeline.grow(3, 3)
         before = model.state()
         with pytest.raises(ValueError, match=message):
-            model.learn(rows, targets)
+            model.pipeline.learn(rows, targets)
         assert_unchanged(model, before)
 
 
@@ -266,9 +266,9 @@ def test_growth_that_finds_no_memory_changes_nothing(learner, monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(learner._pipeline.model), "enlarge", no_memory)
+        patch.setattr(type(learner.pipeline.model), "enlarge", no_memory)
         with pytest.raises(MemoryError):
-            learner.grow(10, 10)
+            learner.pipeline.grow(10, 10)
     assert (learner.n_features_, learner.n_labels_) == (2, 2)
     learner.partial_fit([[1.0, 2.0, 3.0]], [[1, 0, 1]])
     assert (learner.n_features_, learner.n_labels_) == (3, 3)
@@ -277,8 +277,8 @@ def test_growth_that_finds_no_memory_changes_nothing(learner, monkeypatch):
 
 def test_reserving_changes_no_state():
     one, other = (FALT().partial_fit([[1.0, 2.0]], [[1, 0]]) for _ in range(2))
-    one.reserve(1000, 50, touch=True)
-    assert (one.n_features_, one.n_labels_, one.nbytes) == (2, 2, other.nbytes)
+    one.pipeline.reserve(1000, 50, touch=True)
+    assert (one.n_features_, one.n_labels_, one.pipeline.nbytes) == (2, 2, other.pipeline.nbytes)
     for model in (one, other):
         model.partial_fit([[1.0, 0.0, 3.0]], [[1, 0, 1]])
     assert {k: v.tobytes() for k, v in one.state().items()} == {k: v.tobytes() for k, v in other.state().items()}

@@ -90,7 +90,7 @@ def test_features_and_labels_may_still_appear():
     X, Y = data()
     started = FALT.from_linear(M3L().fit(X, Y))
     before = started.decision_function(X)
-    started.grow(12, 6)
+    started.pipeline.grow(12, 6)
     np.testing.assert_array_equal(started.decision_function(np.pad(X, ((0, 0), (0, 4))))[:, :4], before)
     started.partial_fit(np.ones((1, 12)), np.ones((1, 6)))
     assert (started.n_features_, started.n_labels_) == (12, 6)

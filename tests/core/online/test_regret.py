@@ -61,7 +61,7 @@ def run(kernel: str, X: Array, Y: NDArray[np.bool_], eta: float) -> tuple[Array,
         K = X @ X.T
     else:
         model, K = KernelFALT(eta=eta, passes=1, gamma=0.5, dtype="float64"), rbf(X, 0.5)
-    model.grow(X.shape[1], Y.shape[1])
+    model.pipeline.grow(X.shape[1], Y.shape[1])
     scores = []
     for x, y in zip(X, Y, strict=True):
         labels, threshold = model.scores([x])

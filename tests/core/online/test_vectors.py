@@ -65,8 +65,8 @@ def stream(n: int = 120, seed: int = 3) -> tuple[NDArray[np.float32], Vectors, N
 
 def grown(make: Callable[[], OnlineLearner], X: NDArray[Any], vectors: Vectors, n_labels: int) -> OnlineLearner:
     learner = make()
-    learner.grow(X.shape[1], n_labels)
-    learner.grow_vectors([v.shape[1] for v in vectors])
+    learner.pipeline.grow(X.shape[1], n_labels)
+    learner.pipeline.grow_vectors([v.shape[1] for v in vectors])
     return learner
 
 
@@ -85,18 +85,18 @@ def test_rows_give_the_bits_of_blocks_and_so_does_a_restored_state(name: str) ->
     X, vectors, Y = stream()
     rows, targets = rows_of(X, vectors), as_targets(Y)
     whole, single = (grown(LEARNERS[name], X, vectors, Y.shape[1]) for _ in range(2))
-    expected = whole.learn(rows, targets).scores
+    expected = whole.pipeline.learn(rows, targets).scores
     for i in range(len(X)):
         row = rows.part(i, i + 1)
-        predicted = single.score(row)
-        learnt = single.learn(row, targets.part(i, i + 1)).scores
+        predicted = single.pipeline.score(row)
+        learnt = single.pipeline.learn(row, targets.part(i, i + 1)).scores
         assert predicted.tobytes() == learnt.tobytes() == expected[i].tobytes()
         if i in (0, 40, 90):
             restored = LEARNERS[name]()
             restored.restore(single.state())
             single = restored
     assert same(whole, single)
-    assert whole.nbytes >= sum(array.nbytes for array in grown(LEARNERS[name], X, [], 5).state().values())
+    assert whole.pipeline.nbytes >= sum(array.nbytes for array in grown(LEARNERS[name], X, [], 5).state().values())
 
 
 @pytest.mark.parametrize("name", ["falt", "salt", "kernel-falt"])
@@ -107,25 +107,25 @@ def test_fields_and_features_that_appear_later_change_no_bit_of_what_was_learnt(
     X[:80, 20:] = 0.0
     rows, targets = rows_of(X, late), as_targets(Y)
     growing = LEARNERS[name]()
-    growing.grow(20, 5)
-    scores = [growing.learn(rows.part(0, 30), targets.part(0, 30)).scores]
-    growing.grow_vectors([8])
-    scores.append(growing.learn(rows.part(30, 60), targets.part(30, 60)).scores)
-    growing.grow_vectors([8, 3])
-    scores.append(growing.learn(rows.part(60, 80), targets.part(60, 80)).scores)
-    growing.grow(30, 5)
-    scores.append(growing.learn(rows.part(80, 120), targets.part(80, 120)).scores)
+    growing.pipeline.grow(20, 5)
+    scores = [growing.pipeline.learn(rows.part(0, 30), targets.part(0, 30)).scores]
+    growing.pipeline.grow_vectors([8])
+    scores.append(growing.pipeline.learn(rows.part(30, 60), targets.part(30, 60)).scores)
+    growing.pipeline.grow_vectors([8, 3])
+    scores.append(growing.pipeline.learn(rows.part(60, 80), targets.part(60, 80)).scores)
+    growing.pipeline.grow(30, 5)
+    scores.append(growing.pipeline.learn(rows.part(80, 120), targets.part(80, 120)).scores)
 
     alone = LEARNERS[name]()
-    alone.grow(20, 5)
+    alone.pipeline.grow(20, 5)
     words = rows_of(X, [])
-    assert alone.learn(words.part(0, 30), targets.part(0, 30)).scores.tobytes() == scores[0].tobytes()
+    assert alone.pipeline.learn(words.part(0, 30), targets.part(0, 30)).scores.tobytes() == scores[0].tobytes()
     restored = LEARNERS[name]()
     restored.restore(growing.state())
     assert same(growing, restored)
     probe = rows.part(100, 120)
-    assert growing.score(probe).tobytes() == restored.score(probe).tobytes()
-    assert not np.array_equal(growing.score(probe), growing.score(rows_of(X[100:], [])))
+    assert growing.pipeline.score(probe).tobytes() == restored.pipeline.score(probe).tobytes()
+    assert not np.array_equal(growing.pipeline.score(probe), growing.pipeline.score(rows_of(X[100:], [])))
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -134,9 +134,9 @@ def test_vectors_that_are_always_missing_change_nothing(name: str) -> None:
     nothing = [np.full_like(v, np.nan) for v in vectors]
     targets = as_targets(Y)
     without, with_fields = grown(LEARNERS[name], X, [], 5), grown(LEARNERS[name], X, nothing, 5)
-    expected = without.learn(rows_of(X, []), targets).scores
-    found = with_fields.learn(rows_of(X, nothing), targets).scores
-    if with_fields._in_use().model.takes_vectors:  # which adds the intercept last
+    expected = without.pipeline.learn(rows_of(X, []), targets).scores
+    found = with_fields.pipeline.learn(rows_of(X, nothing), targets).scores
+    if with_fields.pipeline.model.takes_vectors:  # which adds the intercept last
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9)
     else:
         assert found.tobytes() == expected.tobytes()
@@ -274,8 +274,8 @@ def test_the_expert_of_blocks_follows_its_equations() -> None:
             NO_WEIGHTS if weights[i] == 1.0 else weights[i : i + 1],
         )
         expected = plain.learn([dense, *(field[i] for field in fields)], signs[i], weights[i])
-        learner.learn(rows.part(i, i + 1), truth)
-        stack = learner._in_use().model
+        learner.pipeline.learn(rows.part(i, i + 1), truth)
+        stack = learner.pipeline.model
         found = np.empty((1, 6))
         assert expected.shape == found[0].shape
         np.testing.assert_allclose(stack._vectors.adaptive.gains, plain.g, rtol=1e-6, atol=1e-9)
@@ -289,10 +289,10 @@ def test_the_expert_of_blocks_follows_its_equations() -> None:
 def test_an_explanation_has_one_line_for_a_vector_and_sums_to_the_score(name: str) -> None:
     X, vectors, Y = stream()
     learner = grown(LEARNERS[name], X, vectors, 5)
-    learner.learn(rows_of(X, vectors), as_targets(Y))
+    learner.pipeline.learn(rows_of(X, vectors), as_targets(Y))
     row = rows_of(X[100:101], [v[100:101] for v in vectors])
-    score = learner.score(row)[0]
-    for label, explained in enumerate(learner.explain(row, range(5), 100)):
+    score = learner.pipeline.score(row)[0]
+    for label, explained in enumerate(learner.pipeline.explain(row, range(5), 100)):
         assert sum(explained.contributions) + explained.rest == pytest.approx(score[1 + label] - score[0])
         blocks = explained.features[explained.features >= VECTOR_COLUMNS]
         fields = {VECTOR_COLUMNS, VECTOR_COLUMNS + 8}
@@ -310,7 +310,7 @@ def test_gains_follow_what_a_block_is_worth() -> None:
 
     def f1(X: NDArray[np.float32], *given: NDArray[np.float32]) -> float:
         learner = grown(FALT, X, given, 8)
-        return micro_f1(learner.learn(rows_of(X, given), as_targets(Y)).scores, Y)
+        return micro_f1(learner.pipeline.learn(rows_of(X, given), as_targets(Y)).scores, Y)
 
     alone = f1(words)
     of_vector = f1(np.zeros_like(words), vector)
@@ -329,7 +329,7 @@ def test_noise_costs_little_on_a_short_stream_of_many_labels() -> None:
 
     def f1(*given: NDArray[np.float32]) -> float:
         learner = grown(FALT, X, given, n_labels)
-        return micro_f1(learner.learn(rows_of(X, given), as_targets(Y)).scores, Y)
+        return micro_f1(learner.pipeline.learn(rows_of(X, given), as_targets(Y)).scores, Y)
 
     costs = [f1() - f1(rng.standard_normal((n, 384)).astype(np.float32)) for _ in range(6)]
     assert max(costs) < 0.003
@@ -338,8 +338,8 @@ def test_noise_costs_little_on_a_short_stream_of_many_labels() -> None:
 def test_a_forgotten_label_is_as_a_new_one() -> None:
     X, vectors, Y = stream()
     learner = grown(FALT, X, vectors, 5)
-    learner.learn(rows_of(X, vectors), as_targets(Y))
-    pipeline = learner._in_use()
+    learner.pipeline.learn(rows_of(X, vectors), as_targets(Y))
+    pipeline = learner.pipeline
     pipeline.model.forget(2)
     state = learner.state()
     assert not state["blocks.weights"][:, 3].any()
@@ -358,7 +358,7 @@ def test_fields_keep_their_lengths(lengths: list[int], match: str) -> None:
     X, vectors, _ = stream()
     learner = grown(FALT, X, vectors, 5)
     with pytest.raises(ValueError, match=match):
-        learner.grow_vectors(lengths)
+        learner.pipeline.grow_vectors(lengths)
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 7), (1, 8), (0, 9), (8, 12), (3, 5)])
@@ -368,7 +368,7 @@ def test_a_vector_that_is_not_whole_is_refused(first: int, last: int) -> None:
     before = learner.state()
     columns = (VECTOR_COLUMNS + np.arange(first, last)).astype(np.int32)
     row = Rows(np.array([0, len(columns)]), columns, np.ones(len(columns), np.float32))
-    for call in (learner.score, lambda given: learner.learn(given, as_targets(Y[:1]))):
+    for call in (learner.pipeline.score, lambda given: learner.pipeline.learn(given, as_targets(Y[:1]))):
         with pytest.raises(ValueError, match="vector"):
             call(row)
     assert all(before[name].tobytes() == array.tobytes() for name, array in learner.state().items())
@@ -384,7 +384,7 @@ def refused(make: Callable[[], OnlineLearner], state: dict[str, NDArray[Any]]) -
 def test_a_forged_state_is_refused(name: str) -> None:
     X, vectors, Y = stream()
     learner = grown(LEARNERS[name], X, vectors, 5)
-    learner.learn(rows_of(X, vectors), as_targets(Y))
+    learner.pipeline.learn(rows_of(X, vectors), as_targets(Y))
     state = learner.state()
     own = [key for key in state if key.startswith(("vectors.", "blocks.")) and state[key].size]
     assert len(own) == (16 if name == "falt" else 4)

@@ -179,8 +179,8 @@ def test_the_bound_holds_on_genes():
     truth = np.where([list(labels.values()) for _, labels in genes], 1, -1).astype(np.int8)
     rows = Rows(np.arange(len(x) + 1) * x.shape[1], np.tile(np.arange(x.shape[1], dtype=np.int32), len(x)), x.ravel())
     learner = KernelFALT(eta=0.5, passes=14, gamma=2.0)
-    learner.grow(x.shape[1], truth.shape[1])
-    scores, p, _ = learner.learn(rows, targets_of(truth), probabilities=True)
+    learner.pipeline.grow(x.shape[1], truth.shape[1])
+    scores, p, _ = learner.pipeline.learn(rows, targets_of(truth), probabilities=True)
     found = []
     for precision in (0.8, 0.9, 0.99):
         target = Target(precision, 0.5)

@@ -148,7 +148,7 @@ def give_columns(model: OnlineModel, other: OnlineModel) -> None:
     if known and names[: len(known)] == known:
         model.features.names.add(names)
     model.labels.add(other.labels.names)
-    model.learner.grow(len(model.features) if model.updates else 0, len(model.labels))
+    model.learner.pipeline.grow(len(model.features) if model.updates else 0, len(model.labels))
 
 
 def count(learnt: Learnt) -> int:

@@ -81,7 +81,7 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
     state.describe(wanted.details)
     if wanted.groups or wanted.parents:
         state.regroup([each.group for each in wanted.groups], wanted.parents)
-        state.learner.grow(state.learner.n_features_, len(state.labels))
+        state.learner.pipeline.grow(state.learner.n_features_, len(state.labels))
     if wanted.promise is not None:
         try:
             state.set_promise(wanted.promise.target)

@@ -301,11 +301,11 @@ class ApplyBatch:
             return True
         learner, n_columns = model.learner, model.features.n_columns
         grows = n_columns > learner.n_features_ or n_labels > learner.n_labels_
-        n_new = model.features.layout.n_vector_values - sum(learner.vectors)
+        n_new = model.features.layout.n_vector_values - sum(learner.pipeline.vectors)
         if not grows and n_new == 0:
             return False
-        n_bytes = learner.nbytes_after(n_columns + n_new, n_labels, 0, 0)
-        return n_bytes + learner.nbytes_of_vectors(n_new, n_columns, n_labels) > COPIED_BYTES
+        n_bytes = learner.pipeline.nbytes_after(n_columns + n_new, n_labels, 0, 0)
+        return n_bytes + learner.pipeline.nbytes_of_vectors(n_new, n_columns, n_labels) > COPIED_BYTES
 
     def learn(self) -> None:
         """Learn the collected examples."""
@@ -313,16 +313,16 @@ class ApplyBatch:
         n_known = model.learner.n_features_
         if not len(block) or not block.learns:
             if len(model.labels) > model.learner.n_labels_:  # a description, or groups, may have declared some
-                model.learner.grow(n_known, len(model.labels))
+                model.learner.pipeline.grow(n_known, len(model.labels))
                 model.give_titles(n_known)
             if len(block):
                 xs = [example.x for example in block.examples]
                 self._learnt = Learnt(*model.score_unlearnt(xs, model.learner.calibrate), [])
         else:
-            model.learner.grow(model.features.n_columns, len(model.labels))
-            model.learner.grow_vectors(model.features.layout.vector_lengths)
+            model.learner.pipeline.grow(model.features.n_columns, len(model.labels))
+            model.learner.pipeline.grow_vectors(model.features.layout.vector_lengths)
             model.give_titles(n_known)
-            self._learnt = model.learner.learn(as_rows(block.columns), block.targets, model.learner.calibrate)
+            self._learnt = model.learner.pipeline.learn(as_rows(block.columns), block.targets, model.learner.calibrate)
 
     def finish(self) -> bool:
         """Complete the learnt entries; return whether entries remain, or a snapshot is needed."""

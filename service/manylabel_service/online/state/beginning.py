@@ -25,7 +25,7 @@ def beginning(spec: ModelSpec, state: OnlineModel) -> OnlineModel:
     model.labels, model.retired, model.paused, model.renamed = state.labels, state.retired, state.paused, state.renamed
     model.old_names, model.details, model.groups = state.old_names, state.details, state.groups
     model.take_requests(state)
-    model.learner.grow(0, len(model.labels))
+    model.learner.pipeline.grow(0, len(model.labels))
     if model.titles is not None:
         model.titles.restore(model.details.by_column())
     if state.promises.promise is not None and model.learner.calibrate:

@@ -112,7 +112,7 @@ class OnlineModel:
         self.learner: OnlineLearner | NothingLearnt = spec.learner() if isinstance(spec, ModelSpec) else NothingLearnt()
         self.answers = None if isinstance(spec, ModelSpec) else ServedMetrics()
         # Declared labels have scores from the start. Memory for declared features is taken when they are learnt.
-        self.learner.grow(0, len(self.labels))
+        self.learner.pipeline.grow(0, len(self.labels))
         self.prequential = Prequential(window=spec.window)
         self.keys = IdempotencyWindow()
         self.labelled = LabelledIds()
@@ -134,15 +134,16 @@ class OnlineModel:
     @property
     def nbytes(self) -> int:
         """Bytes of memory of the state."""
-        learnt = (self.learner, self.features, self.labels, self.old_names, self.details, self.groups, self.prequential)
+        names = (self.features, self.labels, self.old_names, self.details, self.groups)
+        learnt = (self.learner.pipeline, *names, self.prequential)
         requests = (self.keys, self.labelled, self.streams)
         answers = sum(part.nbytes for part in (self.answers, self.titles, self.promises) if part is not None)
         return answers + sum(part.nbytes for part in (*learnt, *requests))
 
     def nbytes_after(self, n_features: int, n_labels: int, n_examples: int, n_values: int) -> int:
         """Return the maximum bytes of memory with these numbers of columns, after learning n_values values."""
-        grown = self.learner.nbytes_after(n_features, n_labels, n_examples, n_values)
-        return self.nbytes - self.learner.nbytes + grown
+        grown = self.learner.pipeline.nbytes_after(n_features, n_labels, n_examples, n_values)
+        return self.nbytes - self.learner.pipeline.nbytes + grown
 
     def predict(self, xs: Sequence[Features], probabilities: bool = False) -> list[Prediction]:
         """Predict by the present state; features it has not learnt are omitted.
@@ -152,7 +153,7 @@ class OnlineModel:
         scores = self._score(xs)
         names = self.labels.names
         promise = self.promises.promise
-        likely = self.learner.probabilities(scores) if probabilities or promise is not None else None
+        likely = self.learner.pipeline.probabilities(scores) if probabilities or promise is not None else None
         if (shown := self.groups.shown) is not None:
             shown.decide(scores)
             if likely is not None:
@@ -182,7 +183,7 @@ class OnlineModel:
     ) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
         """Return raw scores and probabilities (or None) of examples that are not learnt."""
         scores = self._score(xs)
-        return scores, self.learner.probabilities(scores) if probabilities else None
+        return scores, self.learner.pipeline.probabilities(scores) if probabilities else None
 
     def for_promise(
         self, probabilities: NDArray[np.float64], scores: NDArray[np.float64]
@@ -198,13 +199,13 @@ class OnlineModel:
         (row, words), columns = self._rows([x]), self.labels.lookup(labels)
         learner, name_of = self.learner, self.features.name_in(x)
         assert isinstance(learner, OnlineLearner)
-        return explainer.explain(x, labels, lambda k: learner.explain(row, columns, k, words), name_of)
+        return explainer.explain(x, labels, lambda k: learner.pipeline.explain(row, columns, k, words), name_of)
 
     def _score(self, xs: Sequence[Features]) -> NDArray[np.float64]:
         rows, words = self._rows(xs)
         if words is None or not isinstance(self.learner, OnlineLearner):
-            return self.learner.score(rows)
-        return self.learner.score(rows, words)
+            return self.learner.pipeline.score(rows)
+        return self.learner.pipeline.score(rows, words)
 
     def _rows(self, xs: Sequence[Features]) -> tuple[Rows, NDArray[np.int64] | None]:
         """Return examples to be predicted; if titles count, with the words of features that were never learnt.
@@ -265,7 +266,7 @@ class OnlineModel:
     def label_facts(self) -> LabelFacts:
         """The labels one by one."""
         alarms = None if self.learner.drift is None else self.learner.alarms()
-        curves, old_names = self.learner.curves(), self.old_names.by_column()
+        curves, old_names = self.learner.pipeline.curves(), self.old_names.by_column()
         names, measured, details = self.labels.names, self.prequential, self.details
         return LabelFacts(names, measured, self.retired, curves, alarms, old_names, details, self.paused)
 
@@ -301,9 +302,9 @@ class OnlineModel:
             self.features = target.features
         # Memory for features that are hashed is taken when they are learnt.
         has_features = target.updates > 0 or target.learner.n_features_ > 0
-        target.learner.grow(self.features.n_columns if has_features else 0, len(self.labels))
+        target.learner.pipeline.grow(self.features.n_columns if has_features else 0, len(self.labels))
         if has_features:
-            target.learner.grow_vectors(self.features.layout.vector_lengths)
+            target.learner.pipeline.grow_vectors(self.features.layout.vector_lengths)
         self.learner, self.prequential = target.learner, target.prequential
         if self.titles is not None:
             self.titles.give_all(self.details.by_column(), len(self.labels))
@@ -462,7 +463,7 @@ class OnlineModel:
     def give_titles(self, n_known: int) -> None:
         """Give the learner titles that have changed, and the words of its features from `n_known` on."""
         if self.titles is not None and isinstance(self.learner, OnlineLearner):
-            self.titles.give(self.learner, self.features.names, n_known)
+            self.titles.give(self.learner.pipeline, self.features.names, n_known)
 
     def _live_column(self, label: str) -> int:
         """Return the column of a label that is not retired; raises LabelNotFound."""
@@ -559,7 +560,7 @@ class OnlineModel:
     def _state(self, format_version: int = FORMAT_VERSIONS[0]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         features, layout = self.features.state()
         arrays = {
-            **_prefixed("learner", self.learner.arrays()),
+            **_prefixed("learner", self.learner.pipeline.arrays()),
             **_prefixed("features", features),
             **_prefixed("labels", self.labels.state()),
             **_prefixed("prequential", self.prequential.state()),
@@ -637,7 +638,7 @@ class OnlineModel:
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
         if isinstance(model.learner, OnlineLearner):
-            model.learner.grow_vectors(_lengths(arrays))
+            model.learner.pipeline.grow_vectors(_lengths(arrays))
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))
@@ -757,9 +758,11 @@ def _check_columns(model: OnlineModel) -> None:
         raise ValueError(f"the learner has {learner.n_features_} features and {learner.n_labels_} labels, not {due}")
     if (
         not (untouched or isinstance(learner, NothingLearnt))
-        and learner.vectors != model.features.layout.vector_lengths
+        and learner.pipeline.vectors != model.features.layout.vector_lengths
     ):
-        raise ValueError(f"the learner has vectors of {learner.vectors}, not {model.features.layout.vector_lengths}")
+        raise ValueError(
+            f"the learner has vectors of {learner.pipeline.vectors}, not {model.features.layout.vector_lengths}"
+        )
     if not model.paused.isdisjoint(model.retired):
         raise ValueError("paused: a label is retired")
     if any(name in model.old_names for name in model.labels.names if name not in model.retired):

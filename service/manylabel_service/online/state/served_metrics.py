@@ -5,7 +5,7 @@ not matter. Its columns are its labels, in the order of its scores, and behind t
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import msgpack
 import numpy as np
@@ -28,15 +28,21 @@ MAX_MEASURED = 100
 
 
 class NothingLearnt:
-    """A learner that learns nothing: it grows with the names, and scores 0."""
+    """Learner that learns nothing, and its own pipeline: it grows with the names, and scores 0."""
 
     calibrate = False
     drift = None
     nbytes = 0
+    takes_titles = False
     vectors: tuple[int, ...] = ()
 
     def __init__(self) -> None:
         self.n_features_ = self.n_labels_ = 0
+
+    @property
+    def pipeline(self) -> Self:
+        """Return the learner itself."""
+        return self
 
     def grow_vectors(self, lengths: Sequence[int]) -> None:
         """Do nothing: vectors are not learnt."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
 from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.online.pipeline import Pipeline
 from manylabel_core.online.models.stack.titles import MAX_TITLE_WORDS
 from manylabel_core.records import TextSettings
 from manylabel_core.records.encoder import BARE
@@ -49,7 +50,7 @@ class TitleWords:
     @classmethod
     def of(cls, spec: ModelSpec | TrainedSpec, learner: OnlineLearner | NothingLearnt) -> TitleWords | None:
         """Return the adapter of a new model; None if titles are off, or its features have no names."""
-        if not isinstance(spec, ModelSpec) or not isinstance(learner, OnlineLearner) or not learner.takes_titles:
+        if not isinstance(spec, ModelSpec) or not learner.pipeline.takes_titles:
             return None
         limit = None if spec.limits is None else spec.limits.features
         if spec.text is None or most_of(limit, "hash") is not None or isinstance(spec.features, int):
@@ -88,27 +89,27 @@ class TitleWords:
         self._changed = {column: [] for column in range(n_labels)}
         self._changed |= {column: self._words(each) for column, each in details.items()}
 
-    def give(self, learner: OnlineLearner, names: Vocabulary, n_known: int) -> None:
-        """Pass changed titles to the learner, and the features that are words.
+    def give(self, pipeline: Pipeline, names: Vocabulary, n_known: int) -> None:
+        """Pass changed titles to the pipeline, and the features that are words.
 
         Parameters
         ----------
-        learner : has columns for all labels.
+        pipeline : has columns for all labels.
         names : of its features.
         n_known : how many features it had before it grew: what is said of the others is new.
         """
         found = dict[int, str]()
         if self._changed:
-            learner.set_titles({column: [_number(word) for word in words] for column, words in self._changed.items()})
+            pipeline.set_titles({column: [_number(word) for word in words] for column, words in self._changed.items()})
             words = dict.fromkeys(word for words in self._changed.values() for word in words)
             found = {column: word for word in words for column in names.lookup(self._names(word)) if column >= 0}
             self._changed = {}
         if self._counts and (n_new := len(names) - n_known) > 0:
             newest = names.newest(n_new)
             found |= {n_known + i: word for i, name in enumerate(newest) if (word := self._word(name)) is not None}
-        linked = {column: _number(word) for column, word in found.items() if column < learner.n_features_}
+        linked = {column: _number(word) for column, word in found.items() if column < pipeline.n_features}
         if linked:
-            learner.link(np.array(list(linked), dtype=np.int32), np.array(list(linked.values()), dtype=np.int64))
+            pipeline.link(np.array(list(linked), dtype=np.int32), np.array(list(linked.values()), dtype=np.int64))
 
     def numbers(self, names: Sequence[str]) -> NDArray[np.int64]:
         """Return the numbers of the words that features of these names are, -1 for none."""

@@ -118,7 +118,7 @@ class Admission:
         if self._must_weigh(growth):
             n_columns, n_labels = grown_columns(model, growth)
             nbytes = model.nbytes_after(n_columns + growth.vectors, n_labels, growth.examples, growth.values)
-            nbytes += model.learner.nbytes_of_vectors(growth.vectors, n_columns, n_labels)
+            nbytes += model.learner.pipeline.nbytes_of_vectors(growth.vectors, n_columns, n_labels)
             yield "bytes", nbytes, self._settings.max_model_bytes
 
     def _must_weigh(self, growth: SizeDelta) -> bool:

@@ -392,11 +392,11 @@ class Applier:
         model = self.model
         n_columns, n_labels = grown_columns(model, reduce(SizeDelta.plus, (pending.growth for pending in group)))
         grows = n_columns > model.features.n_columns or n_labels > len(model.labels)
-        if grows and model.learner.nbytes_after(n_columns, n_labels, 0, 0) > COPIED_BYTES:
+        if grows and model.learner.pipeline.nbytes_after(n_columns, n_labels, 0, 0) > COPIED_BYTES:
             # With hashed features most columns may never be written: their memory is not touched now; the system
             # provides it on the first write.
             touch = not model.limits.hashes
-            await asyncio.to_thread(model.learner.reserve, n_columns, n_labels, touch)
+            await asyncio.to_thread(model.learner.pipeline.reserve, n_columns, n_labels, touch)
 
     # -- when something is wrong ------------------------------------------------------------------
 

@@ -196,8 +196,8 @@ def test_better_than_the_plain_sigmoid_and_than_base_rates_on_yeast() -> None:
     kernel = KernelFALT(optimise="none", step="implicit")
     for model in (FALT(optimise="none"), SALT(optimise="none"), kernel, KernelFALT(optimise="none")):
         rows, n_features = as_rows(X)
-        model.grow(n_features, Y.shape[1])
-        scores, probabilities, _ = model.learn(rows, as_targets(Y), probabilities=True)
+        model.pipeline.grow(n_features, Y.shape[1])
+        scores, probabilities, _ = model.pipeline.learn(rows, as_targets(Y), probabilities=True)
         brier = ((probabilities - Y) ** 2).mean()
         rates = (np.cumsum(Y, axis=0) - Y + 0.5) / np.arange(1, 1 + len(Y))[:, None]
         plain = logistic(scores[:, 1:] - scores[:, :1])
@@ -319,8 +319,8 @@ def test_probabilities_of_learning_and_of_scoring_are_the_same_bits(make: type[F
     rows, _ = as_rows(X)
     for i in range(60, 80):
         shown = model.predict_proba(X[i : i + 1])
-        scores = model.score(rows.part(i, i + 1))
-        learnt = model.learn(rows.part(i, i + 1), as_targets(Y[i : i + 1]), probabilities=True)
+        scores = model.pipeline.score(rows.part(i, i + 1))
+        learnt = model.pipeline.learn(rows.part(i, i + 1), as_targets(Y[i : i + 1]), probabilities=True)
         assert learnt.probabilities.tobytes() == shown.tobytes()
         assert scores.tobytes() == learnt.scores.tobytes()
 
@@ -329,18 +329,20 @@ def test_probabilities_of_learning_and_of_scoring_are_the_same_bits(make: type[F
 def test_without_probabilities(make: type[FALT]) -> None:
     model, other = make(calibrate=False).partial_fit(X, Y), make(optimise="none").partial_fit(X, Y)
     assert not any(name.startswith("calibration") for name in model.state())
-    assert model.nbytes == other.nbytes - sum(a.nbytes for n, a in other.state().items() if n.startswith("calibration"))
+    assert model.pipeline.nbytes == other.pipeline.nbytes - sum(
+        a.nbytes for n, a in other.state().items() if n.startswith("calibration")
+    )
     np.testing.assert_array_equal(model.scores(X)[0], other.scores(X)[0])
     with pytest.raises(ValueError, match="calibrate must be True for probabilities"):
         model.predict_proba(X)
     rows, targets = as_rows(X)[0], as_targets(Y)
     before = model.state()
     with pytest.raises(ValueError, match="calibrate must be True for probabilities"):
-        model.learn(rows, targets, probabilities=True)
+        model.pipeline.learn(rows, targets, probabilities=True)
     assert all(array.tobytes() == before[name].tobytes() for name, array in model.state().items())
-    assert other.learn(rows, targets).probabilities is None
+    assert other.pipeline.learn(rows, targets).probabilities is None
     with pytest.raises(ValueError, match="scores must have 4 columns"):
-        other.probabilities(np.zeros((2, 3)))
+        other.pipeline.probabilities(np.zeros((2, 3)))
 
 
 def test_curves_stay_as_they_were_read() -> None:

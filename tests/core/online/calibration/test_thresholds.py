@@ -190,13 +190,13 @@ def test_cuts_need_probabilities() -> None:
     rows, targets = as_rows(X)[0], as_targets(Y)
     for optimise in ("micro_f1", "macro_f1", "hamming"):
         with pytest.raises(ValueError, match=r"^optimise must be 'none' with calibrate=False"):
-            FALT(calibrate=False, optimise=optimise).learn(rows, targets)
+            FALT(calibrate=False, optimise=optimise).pipeline.learn(rows, targets)
     with pytest.raises(
         ValueError, match=r"^optimise must be one of 'none', 'micro_f1', 'macro_f1', 'hamming', not 'f1'"
     ):
-        FALT(optimise="f1").grow(1, 1)
+        FALT(optimise="f1").pipeline.grow(1, 1)
     with pytest.raises(ValueError, match=r"^calibrate must be True or False"):
-        FALT(calibrate="no").grow(1, 1)  # type: ignore[arg-type]
+        FALT(calibrate="no").pipeline.grow(1, 1)  # type: ignore[arg-type]
 
 
 @for_each("make", [FALT, SALT])
@@ -204,7 +204,7 @@ def test_cuts_need_probabilities() -> None:
 def test_a_label_is_not_predicted_before_its_first_example(make: Make, optimise: str) -> None:
     """Labels that were declared, or whose examples were rolled back, are there with nothing learnt."""
     model = make(optimise=optimise)
-    model.grow(2, 3)
+    model.pipeline.grow(2, 3)
     assert not model.predict(np.eye(2)).any()
     model.partial_fit(np.eye(2), [[1, 0, 0]] * 2)
     assert model.predict(np.eye(2)).tolist() == [[1, 0, 0]] * 2

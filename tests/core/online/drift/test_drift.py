@@ -269,7 +269,9 @@ def test_nothing_is_watched_without_detectors() -> None:
         "drift.sums",
         "drift.runs",
     }
-    assert watched.nbytes - model.nbytes == sum(a.nbytes for n, a in watched.state().items() if n.startswith("drift."))
+    assert watched.pipeline.nbytes - model.pipeline.nbytes == sum(
+        a.nbytes for n, a in watched.state().items() if n.startswith("drift.")
+    )
 
 
 ALL = list(range(6))
@@ -286,8 +288,8 @@ def drifting(seed: int, n: int, labels: list[int]) -> tuple[Array, NDArray[np.in
 
 def learnt(model: OnlineLearner, X: Array, Y: NDArray[np.int64], known: Any = None) -> Learnt:
     """Learn it all in one call."""
-    model.grow(X.shape[1], Y.shape[1])
-    return model.learn(as_rows(X, model.dtype)[0], as_targets(Y, known))
+    model.pipeline.grow(X.shape[1], Y.shape[1])
+    return model.pipeline.learn(as_rows(X, model.dtype)[0], as_targets(Y, known))
 
 
 def f1(scores: Array, Y: NDArray[np.int64], label: int) -> float:
@@ -383,8 +385,8 @@ def test_a_reaction_comes_before_the_next_example(make: type[FALT], parameters: 
     X, Y = drifting(0, 900, ALL)
     model, by_hand = make(drift="adwin", **parameters), make(drift="adwin", **parameters)
     scores, _, alarms = learnt(model, X, Y)
-    by_hand.grow(0, 0)
-    pipeline = by_hand._pipeline
+    by_hand.pipeline.grow(0, 0)
+    pipeline = by_hand.pipeline
     reactions, pipeline._react = 0, lambda column: None
     for i in range(len(X)):
         one = learnt(by_hand, X[i : i + 1], Y[i : i + 1])
@@ -431,4 +433,4 @@ def test_replicas_agree(
     assert seen == expected
     assert again == alarms != []
     assert bits(one) == bits(other)
-    assert one.nbytes == other.nbytes >= sum(array.nbytes for array in one.state().values())
+    assert one.pipeline.nbytes == other.pipeline.nbytes >= sum(array.nbytes for array in one.state().values())

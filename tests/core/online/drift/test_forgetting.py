@@ -32,7 +32,7 @@ def test_a_label_that_is_forgotten_is_as_a_new_one(make: type[FALT], parameters:
     """The last label, forgotten: the same bits from then on as if it had not been there, but for the others' past."""
     model = make(**parameters).partial_fit(X[:40], Y[:40])
     before = model.state()
-    model._pipeline.model.forget(3)
+    model.pipeline.model.forget(3)
     state = model.state()
     for name in set(BY_COLUMN) & set(state):
         np.testing.assert_array_equal(state[name][:, :4], before[name][:, :4])
@@ -61,11 +61,11 @@ def fresh(make: type[FALT], parameters: dict[str, Any]) -> dict[str, Any]:
 def test_salt_forgets_the_squares_of_a_label_or_of_all() -> None:
     model = SALT().partial_fit(X, Y)
     before = model.state()
-    model._pipeline.model.reset_step_sizes(2)
+    model.pipeline.model.reset_step_sizes(2)
     squares = model.state()["squares"]
     assert not squares[:, 3].any()
     np.testing.assert_array_equal(np.delete(squares, 3, axis=1), np.delete(before["squares"], 3, axis=1))
-    model._pipeline.model.reset_step_sizes(None)
+    model.pipeline.model.reset_step_sizes(None)
     assert not model.state()["squares"].any()
     for name in ("weights", "centroid.sums", "stack.labels"):
         np.testing.assert_array_equal(model.state()[name], before[name])
@@ -75,9 +75,9 @@ def test_salt_forgets_the_squares_of_a_label_or_of_all() -> None:
 def test_falt_forgets_what_it_has_seen_of_features_for_all_labels_only(step: str) -> None:
     model = FALT(step=step).partial_fit(X, Y)
     before = model.state()
-    model._pipeline.model.reset_step_sizes(2)
+    model.pipeline.model.reset_step_sizes(2)
     np.testing.assert_array_equal(model.state()["feature_squares"], before["feature_squares"])
-    model._pipeline.model.reset_step_sizes(None)
+    model.pipeline.model.reset_step_sizes(None)
     assert not model.state()["feature_squares"].any()
     np.testing.assert_array_equal(model.state()["weights"], before["weights"])
 

@@ -31,12 +31,12 @@ def test_memory_is_flat_once_the_budget_is_full(strategy: str, average: bool) ->
     for seed in range(12):
         model.partial_fit(*stream(150, seed))
         if seed >= 2:
-            sizes.add(model.nbytes)
-            content = model._pipeline.model
+            sizes.add(model.pipeline.nbytes)
+            content = model.pipeline.model
             arrays = content._support if strategy in SUPPORT else getattr(content._map, "_points", None)
             held.add(len(arrays.values) if arrays is not None else 0)
     assert len(sizes) == 1
-    assert model.nbytes == model.nbytes_after(4, 3, 2**53, 2**53)
+    assert model.pipeline.nbytes == model.pipeline.nbytes_after(4, 3, 2**53, 2**53)
     assert max(held) <= 3 * 20 * 4 + 100, "the pool behind the vectors does not grow either"
 
 
@@ -88,12 +88,12 @@ def test_the_accumulator_goes_through_what_the_coefficients_go_through(strategy:
     """With every change made at the same age, coefficients and accumulator stay in proportion."""
     X, Y = stream(80)
     model = KernelFALT(budget=8, strategy=strategy, average=True, dtype="float64", scaling="none", step="implicit")
-    model.grow(4, 3)
+    model.pipeline.grow(4, 3)
     for i in range(80):
         model.partial_fit(X[[i]], Y[[i]])
-        model._pipeline.model._n_seen[:] = 7
+        model.pipeline.model._n_seen[:] = 7
         if i < 3:  # the first changes were made at other ages
-            model._pipeline.model._support.alpha[:, 1] = 7 * model._pipeline.model._support.alpha[:, 0]
+            model.pipeline.model._support.alpha[:, 1] = 7 * model.pipeline.model._support.alpha[:, 0]
     state = model.state()
     np.testing.assert_allclose(state["accumulator"], 7 * state["coefficients"], rtol=1e-7, atol=1e-9)
     assert np.abs(state["coefficients"]).max() > 0.1
@@ -144,7 +144,7 @@ BAD: list[tuple[type, dict[str, Any], str]] = [
 def test_bad_parameters_are_refused_before_memory_is_taken(
     make: type, parameters: dict[str, Any], message: str
 ) -> None:
-    for use in (lambda model: model.resolved_params(), lambda model: model.grow(1, 1)):
+    for use in (lambda model: model.resolved_params(), lambda model: model.pipeline.grow(1, 1)):
         with pytest.raises(ValueError, match=message):
             use(make(**parameters))
 

@@ -95,9 +95,9 @@ def test_with_all_landmarks_it_is_the_linear_learner_on_the_features(kernel: typ
     model = kernel(budget=10, strategy="nystroem", gamma=0.5, fit_intercept=False, **common)
     model.partial_fit(X[:60], Y[:60])
     assert model.n_support_ == 10
-    features = model._pipeline.model._map
+    features = model.pipeline.model._map
     other = linear(fit_intercept=False, **common)
-    other.grow(10, 3)
+    other.pipeline.grow(10, 3)
     other.restore({**other.state(), **{name: array for name, array in model.state().items() if name in other.state()}})
     Z = features.score(as_rows(X, np.float64)[0], 4)
     model.partial_fit(X[60:], Y[60:])

@@ -115,15 +115,15 @@ def test_features_of_columns_that_come_late_and_in_any_order() -> None:
     rng = np.random.default_rng(3)
     X, Y = rng.normal(size=(30, 8)), rng.integers(0, 2, size=(30, 2))
     early, late = (KernelFALT(budget=20, strategy="rff", scaling="none", step="implicit") for _ in range(2))
-    early.grow(500, 2)
-    early.grow(501, 2)
+    early.pipeline.grow(500, 2)
+    early.pipeline.grow(501, 2)
     for i in range(30):
         early.partial_fit(np.pad(X[[i]], ((0, 0), (0, 493))), Y[[i]])
         late.partial_fit(np.where(np.arange(8) < 2 + i // 4, X[[i]], 0.0)[:, : min(8, 2 + i // 4)], Y[[i]])
     again = KernelFALT(budget=20, strategy="rff", scaling="none", step="implicit")
     again.restore(late.state())
     np.testing.assert_array_equal(again.scores(X)[0], late.scores(X)[0])
-    frequencies = [model._pipeline.model._map._frequencies for model in (early, late)]
+    frequencies = [model.pipeline.model._map._frequencies for model in (early, late)]
     np.testing.assert_array_equal(frequencies[0][:8], frequencies[1][:8])
     assert "frequencies" not in " ".join(late.state())
 

@@ -79,39 +79,39 @@ def make_stream(seed: int) -> list[tuple[Rows, Targets, int, int]]:
 
 def learn(model: OnlineLearner, rows: Rows, targets: Targets, n_features: int, n_labels: int) -> bytes:
     """The scores of examples before they are learnt."""
-    model.grow(n_features, n_labels)
-    return model.learn(rows, targets).scores[:, : 1 + n_labels].tobytes()
+    model.pipeline.grow(n_features, n_labels)
+    return model.pipeline.learn(rows, targets).scores[:, : 1 + n_labels].tobytes()
 
 
 def new(make: Callable[..., OnlineLearner], **parameters: Any) -> OnlineLearner:
     model = make(**parameters)
-    if model.takes_titles:
-        model.grow(2, 2)
-        model.set_titles({0: [1, 2], 1: [2]})
-        model.link([0, 1], [1, 2])
+    if model.pipeline.takes_titles:
+        model.pipeline.grow(2, 2)
+        model.pipeline.set_titles({0: [1, 2], 1: [2]})
+        model.pipeline.link([0, 1], [1, 2])
     return model
 
 
 def shown(model: OnlineLearner, stream: list[tuple[Rows, Targets, int, int]]) -> list[bytes]:
     """What a model says of examples: scores, explanations and its linear form."""
-    said = [model.score(rows).tobytes() for rows, *_ in stream[:30]]
+    said = [model.pipeline.score(rows).tobytes() for rows, *_ in stream[:30]]
     if not isinstance(model, KernelFALT):
         for rows, *_ in stream[:10]:
-            for each in model.explain(rows, [0, 3], 4):
+            for each in model.pipeline.explain(rows, [0, 3], 4):
                 said += [each.features.tobytes(), each.contributions.tobytes(), np.float64(each.rest).tobytes()]
-        if model.takes_titles:
-            model.set_titles({0: [], 1: []})
-        said += [np.asarray(part).tobytes() for part in model.linear_form()[:2]]
+        if model.pipeline.takes_titles:
+            model.pipeline.set_titles({0: [], 1: []})
+        said += [np.asarray(part).tobytes() for part in model.pipeline.linear_form()[:2]]
     return said
 
 
 def spare(model: OnlineLearner) -> int:
     """The bytes that count and are in no state: those of titles and landmarks."""
-    return model.nbytes - sum(array.nbytes for array in model.state().values())
+    return model.pipeline.nbytes - sum(array.nbytes for array in model.state().values())
 
 
 def tables(model: OnlineLearner) -> list[Any]:
-    model_ = model._in_use().model
+    model_ = model.pipeline.model
     experts = getattr(model_, "_experts", [model_])
     return [expert._table for expert in experts if hasattr(expert, "_table")]
 
@@ -149,7 +149,7 @@ def test_a_sparse_table_has_the_bits_of_a_dense_one(name: str) -> None:
             again = make()
             again.restore(own)
             assert_same(again.state(), own)
-            assert again.nbytes == model.nbytes
+            assert again.pipeline.nbytes == model.pipeline.nbytes
             assert shown(model, stream) == said == shown(again, stream)
         assert_same(dense_state(make, own), state)
         with larger_than(n_bytes):
@@ -167,10 +167,10 @@ def test_a_table_becomes_sparse_at_the_same_size_however_it_grows() -> None:
             model = new(FALT)
             for first in range(0, N, size):
                 part = stream[first : first + size]
-                model.reserve(part[-1][2] + size % 50, part[-1][3] + size % 50)
-                model.grow(part[-1][2], part[-1][3])
+                model.pipeline.reserve(part[-1][2] + size % 50, part[-1][3] + size % 50)
+                model.pipeline.grow(part[-1][2], part[-1][3])
                 rows = Rows(*_joined([rows for rows, *_ in part]))
-                model.learn(rows, Targets(*_joined([truth for _, truth, *_ in part])))
+                model.pipeline.learn(rows, Targets(*_joined([truth for _, truth, *_ in part])))
                 if first + size == 100 * (first // 100 + 1):
                     states.append((first + size, model.state()))
             states.append((N, model.state()))
@@ -181,13 +181,13 @@ def test_a_table_becomes_sparse_at_the_same_size_however_it_grows() -> None:
 def test_room_that_is_made_ahead_shows_in_no_state() -> None:
     with larger_than(3_000):
         model, ahead = FALT(), FALT()
-        ahead.reserve(D, L)
+        ahead.pipeline.reserve(D, L)
         for example in make_stream(2)[:30]:
             assert learn(model, *example) == learn(ahead, *example)
         assert [table.sparse is None for table in tables(model)] == [True, True]
         assert [table.sparse is None for table in tables(ahead)] == [False, False]
         assert_same(model.state(), ahead.state())
-        assert model.nbytes == ahead.nbytes
+        assert model.pipeline.nbytes == ahead.pipeline.nbytes
 
 
 def test_sums_of_a_label_that_is_true_again_and_again_are_divided() -> None:
@@ -200,8 +200,8 @@ def test_sums_of_a_label_that_is_true_again_and_again_are_divided() -> None:
     for n_bytes in (NEVER, 0):
         with larger_than(n_bytes):
             model = FALT()
-            model.grow(3, 20)
-            found.append((model.learn(rows, truth).scores.tobytes(), dense_state(FALT, model.state())))
+            model.pipeline.grow(3, 20)
+            found.append((model.pipeline.learn(rows, truth).scores.tobytes(), dense_state(FALT, model.state())))
     assert found[0][0] == found[1][0]
     assert_same(found[0][1], found[1][1])
     assert found[0][1]["centroid.labels"][0, 0] < 2.0**32 < 1.1875**200
@@ -223,14 +223,14 @@ def test_bytes_are_those_of_what_was_learnt() -> None:
     """The bound of the size after learning holds, and is no larger than with all blocks."""
     with larger_than(0):
         model, dense = FALT(scaling="none"), 2 * 4 * (1 + D) * (1 + L)
-        model.grow(D, L)
-        assert model.nbytes < dense
+        model.pipeline.grow(D, L)
+        assert model.pipeline.nbytes < dense
         for rows, truth, *_ in make_stream(3):
-            bound = model.nbytes_after(D, L, 1, len(rows.values))
-            model.learn(rows, truth)
-            assert sum(array.nbytes for array in model.state().values()) == model.nbytes <= bound
-        most = model.nbytes_after(D, L, 2**53, 2**53)
-        assert model.nbytes < most == model.nbytes_after(D, L, 1, 2 * D)
+            bound = model.pipeline.nbytes_after(D, L, 1, len(rows.values))
+            model.pipeline.learn(rows, truth)
+            assert sum(array.nbytes for array in model.state().values()) == model.pipeline.nbytes <= bound
+        most = model.pipeline.nbytes_after(D, L, 2**53, 2**53)
+        assert model.pipeline.nbytes < most == model.pipeline.nbytes_after(D, L, 1, 2 * D)
 
 
 FORGED: dict[str, tuple[str, Callable[[NDArray[Any]], NDArray[Any]]]] = {

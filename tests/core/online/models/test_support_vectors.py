@@ -43,6 +43,6 @@ def test_memory_stays_bounded_under_a_budget() -> None:
     for _ in range(10):
         model.partial_fit(rng.normal(size=(100, 8)), rng.integers(0, 2, size=(100, 3)))
     assert model.n_support_ == 20
-    support = model._pipeline.model._support
+    support = model.pipeline.model._support
     assert len(support.values) <= 2 * (20 * 8 + 8)
     assert len(support.alpha) <= 40

@@ -51,9 +51,9 @@ WORDS = np.repeat(np.arange(N_WORDS), 2)
 
 def titled(make: Any = FALT, titles: Titles = TITLES, n_features: int = 2 * N_WORDS, **parameters: Any) -> Any:
     model = make(**parameters)
-    model.grow(n_features, N_LABELS)
-    model.set_titles(titles)
-    model.link(np.arange(n_features), WORDS[:n_features])
+    model.pipeline.grow(n_features, N_LABELS)
+    model.pipeline.set_titles(titles)
+    model.pipeline.link(np.arange(n_features), WORDS[:n_features])
     return model
 
 
@@ -91,9 +91,9 @@ def test_a_stack_with_titles_is_the_literal_algorithm(make: Any, parameters: dic
     logits, shown = plain_stack(margins, Y, known, weights, evidence, list(titles))
     for settings, due in ((ALONE, logits), (DOUBLE, shown)):
         model = make(**settings, **parameters)
-        model.grow(len(words), Y.shape[1] - 1)
-        model.set_titles(titles)
-        model.link(np.arange(len(words)), words)
+        model.pipeline.grow(len(words), Y.shape[1] - 1)
+        model.pipeline.set_titles(titles)
+        model.pipeline.link(np.arange(len(words)), words)
         found = learn(model, X, Y, known, weights)
         np.testing.assert_allclose(found[1:], due[1:], rtol=1e-7, atol=1e-8)
 
@@ -109,18 +109,18 @@ def test_grouping_growth_and_restarts_leave_no_trace(make: Any) -> None:
 
     def learnt(steps: list[int], restart: bool, room: int = 0) -> tuple[Any, list[Array]]:
         model, scores, at = make(), [], 0
-        model.grow(0, N_LABELS)
-        model.reserve(room, room)
-        model.set_titles(TITLES)
+        model.pipeline.grow(0, N_LABELS)
+        model.pipeline.reserve(room, room)
+        model.pipeline.set_titles(TITLES)
         for size in steps:
             part, before = X[at : at + size], model.n_features_
             now = int(n_seen[min(at + size, len(X)) - 1])
             rows = as_rows(part[:, : max(now, 1)])[0].without_zeros()
             if size == 1:  # what is predicted, with features that were never learnt
                 ends = np.array([0, int(rows.indptr[-1])])
-                scores.append(model.score(Rows(ends, rows.indices, rows.values), words[before:now])[0])
-            model.grow(now, N_LABELS)
-            model.link(np.arange(before, now), words[before:now])
+                scores.append(model.pipeline.score(Rows(ends, rows.indices, rows.values), words[before:now])[0])
+            model.pipeline.grow(now, N_LABELS)
+            model.pipeline.link(np.arange(before, now), words[before:now])
             own = Y[at : at + size]
             found = np.nonzero(own)
             indptr = np.concatenate([[0], np.cumsum(own.sum(axis=1))])
@@ -131,7 +131,7 @@ def test_grouping_growth_and_restarts_leave_no_trace(make: Any) -> None:
                 np.ones(len(own), np.bool_),
                 np.full(len(own), N_LABELS),
             )
-            before_learning = model.learn(rows, truth).scores
+            before_learning = model.pipeline.learn(rows, truth).scores
             if size == 1:
                 assert scores[-1].tobytes() == before_learning[0].tobytes()
             at += size
@@ -151,15 +151,15 @@ def test_edits_lead_to_the_same_bits_as_the_last_titles() -> None:
     for each in (model, plain):
         each.partial_fit(X[:100], Y[:100])
     shifted = titled()
-    shifted.set_titles({5: [5]})  # a place before those of other words
-    shifted.link([10, 11], [5, 5])
+    shifted.pipeline.set_titles({5: [5]})  # a place before those of other words
+    shifted.pipeline.link([10, 11], [5, 5])
     assert bits(shifted) == bits(titled(titles={**TITLES, 5: [5]}))
-    model.set_titles({0: [3, 5, 250], 2: []})
-    model.set_titles({0: [], 5: [1, 1]})
-    model.set_titles({5: [], 2: TITLES[2][::-1] * 2, 0: TITLES[0]})
-    model.link(np.arange(2 * N_WORDS), WORDS)
+    model.pipeline.set_titles({0: [3, 5, 250], 2: []})
+    model.pipeline.set_titles({0: [], 5: [1, 1]})
+    model.pipeline.set_titles({5: [], 2: TITLES[2][::-1] * 2, 0: TITLES[0]})
+    model.pipeline.link(np.arange(2 * N_WORDS), WORDS)
     assert bits(model) == bits(plain)
-    model.set_titles({0: [7]})
+    model.pipeline.set_titles({0: [7]})
     again = FALT()
     again.restore(model.state())
     for each in (model, again):
@@ -171,13 +171,13 @@ def test_without_titles_nothing_changes() -> None:
     X, Y = texts()
     plain = FALT().partial_fit(X, Y)
     model = FALT()
-    model.grow(2 * N_WORDS, N_LABELS)
-    model.link(np.arange(2 * N_WORDS), WORDS)
-    model.set_titles({0: [], 1: []})
+    model.pipeline.grow(2 * N_WORDS, N_LABELS)
+    model.pipeline.link(np.arange(2 * N_WORDS), WORDS)
+    model.pipeline.set_titles({0: [], 1: []})
     assert bits(model.partial_fit(X, Y)) == bits(plain)
-    assert model.nbytes == plain.nbytes
+    assert model.pipeline.nbytes == plain.pipeline.nbytes
     assert [len(plain.state()[f"stack.{name}"]) for name in ("shared", "titles.words", "titles.features")] == [14, 0, 0]
-    assert titled().partial_fit(X, Y).nbytes > plain.nbytes
+    assert titled().partial_fit(X, Y).pipeline.nbytes > plain.pipeline.nbytes
 
 
 def zero_shot(titles: Titles, seed: int = 3) -> tuple[Any, float]:
@@ -190,10 +190,12 @@ def zero_shot(titles: Titles, seed: int = 3) -> tuple[Any, float]:
     X[:, 18:20] = 0.0
     X[np.arange(1500), truth] = rng.random(1500) < 0.8
     model = FALT()
-    model.grow(60, 20)
-    model.set_titles(titles)
-    model.link(np.arange(60), np.arange(60))
-    scores = np.concatenate([model.learn(*_arrays(X[i : i + 100], Y[i : i + 100])).scores for i in range(0, 1500, 100)])
+    model.pipeline.grow(60, 20)
+    model.pipeline.set_titles(titles)
+    model.pipeline.link(np.arange(60), np.arange(60))
+    scores = np.concatenate(
+        [model.pipeline.learn(*_arrays(X[i : i + 100], Y[i : i + 100])).scores for i in range(0, 1500, 100)]
+    )
     predicted = scores[:, 1:] > scores[:, :1]
     return model, float(2 * (predicted & (Y == 1)).sum() / (predicted.sum() + Y.sum()))
 
@@ -234,11 +236,11 @@ def test_before_much_was_seen_a_label_with_a_title_alone_is_cut_at_a_half() -> N
 def test_a_label_that_begins_anew_keeps_its_title() -> None:
     X, Y = texts()
     model = titled(drift="adwin", on_drift="restart").partial_fit(X, Y)
-    model._pipeline._react(1)
+    model.pipeline._react(1)
     again = FALT(drift="adwin", on_drift="restart")
     again.restore(model.state())
     assert model.state()["calibration.labels"][5, 0] == 1e-300
-    model.set_titles({0: []})
+    model.pipeline.set_titles({0: []})
     assert model.state()["calibration.labels"][5, 0] == 0.0
     assert model.state()["calibration.labels"][5, 1] >= 1.0
 
@@ -249,15 +251,15 @@ def test_a_title_has_its_part_in_an_explanation_and_none_in_a_linear_form() -> N
     for i in range(20):
         rows, _ = as_rows(X[i : i + 1])
         margins = model.decision_function(X[i : i + 1])[0]
-        for label, each in enumerate(model.explain(rows, list(range(N_LABELS)), 3)):
-            others = model.explain(rows, [label], 100)[0]
+        for label, each in enumerate(model.pipeline.explain(rows, list(range(N_LABELS)), 3)):
+            others = model.pipeline.explain(rows, [label], 100)[0]
             assert each.title == others.title >= 0.0
             np.testing.assert_allclose(others.contributions.sum() + each.title + others.rest, margins[label], rtol=1e-9)
-    assert model.explain(rows, [N_LABELS - 1], 3)[0].title == 0.0
+    assert model.pipeline.explain(rows, [N_LABELS - 1], 3)[0].title == 0.0
     with pytest.raises(NotLinear, match="titles"):
-        model.linear_form()
-    model.set_titles({label: [] for label in TITLES})
-    assert model.linear_form().weights.shape == (2 * N_WORDS, N_LABELS)
+        model.pipeline.linear_form()
+    model.pipeline.set_titles({label: [] for label in TITLES})
+    assert model.pipeline.linear_form().weights.shape == (2 * N_WORDS, N_LABELS)
 
 
 @for_each(
@@ -275,20 +277,20 @@ def test_what_is_no_title_changes_nothing(titles: Any, message: str) -> None:
     model = titled()
     before = bits(model)
     with pytest.raises(ValueError, match=message):
-        model.set_titles(titles)
+        model.pipeline.set_titles(titles)
     for features, words in (([0, 1], [1]), ([2 * N_WORDS], [1]), ([-1], [1]), ([0], [-2]), ([0.5], [1])):
         with pytest.raises(ValueError, match=r"^(features|words) must"):
-            model.link(features, words)
+            model.pipeline.link(features, words)
     assert bits(model) == before
 
 
 def test_a_learner_without_a_stack_takes_no_titles() -> None:
     for model in (PassiveAggressive(), FALT(step="adaptive")):
-        assert not model.takes_titles
-        model.grow(1, 1)
+        assert not model.pipeline.takes_titles
+        model.pipeline.grow(1, 1)
         with pytest.raises(ValueError, match=r"^step must be 'stacked'"):
-            model.set_titles({0: [1]})
-    assert KernelFALT().takes_titles
+            model.pipeline.set_titles({0: [1]})
+    assert KernelFALT().pipeline.takes_titles
 
 
 @for_each(

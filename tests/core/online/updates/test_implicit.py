@@ -59,11 +59,11 @@ class Round:
 
     def learnt_by(self, model: FALT, **arrays: Array) -> Array:
         """The weights after the round."""
-        model.grow(len(self.x), len(self.y))
+        model.pipeline.grow(len(self.x), len(self.y))
         model.restore({**model.state(), **arrays})
         rows, _ = as_rows(self.x[np.newaxis], "float64")
         targets = as_targets(self.y[np.newaxis], self.known[np.newaxis])
-        model.learn(rows, targets._replace(weights=np.array([self.weight])))
+        model.pipeline.learn(rows, targets._replace(weights=np.array([self.weight])))
         return model.state()["weights"]
 
 

@@ -43,9 +43,9 @@ def test_a_weight_of_1_changes_no_bit(make: Make) -> None:
     X, Y, _ = stream()
     plain, weighted = make(average=True), make(average=True)
     plain.partial_fit(X, Y)
-    weighted.grow(5, 3)
+    weighted.pipeline.grow(5, 3)
     rows, targets = as_rows(X, weighted.dtype)[0], as_targets(Y)
-    weighted.learn(rows, targets._replace(weights=np.ones(len(X))))
+    weighted.pipeline.learn(rows, targets._replace(weights=np.ones(len(X))))
     assert same(plain, weighted)
 
 
@@ -91,7 +91,7 @@ def test_passive_aggressive_steps_solve_their_problem(variant: str, weight: floa
         x, y = generator.normal(size=4), generator.random(3) < 0.5
         W = generator.normal(size=(4, 3))
         model = PassiveAggressive(C=C, variant=variant, fit_intercept=False, **PLAIN)
-        model.grow(4, 3)
+        model.pipeline.grow(4, 3)
         weights = np.zeros((5, 4))
         weights[1:, 1:] = W
         model.restore({**model.state(), "weights": weights})
@@ -194,7 +194,7 @@ def test_what_is_no_weight_is_refused(wrong: Any) -> None:
 @for_each("wrong", [[0.0], [np.nan], [2 * MAX_EXAMPLE_WEIGHT], [1.0, 1.0]])
 def test_arrays_of_weights_are_checked(wrong: list[float]) -> None:
     model = FALT()
-    model.grow(1, 1)
+    model.pipeline.grow(1, 1)
     targets = as_targets([[1]])._replace(weights=np.array(wrong))
     with pytest.raises(ValueError, match="weight"):
-        model.learn(as_rows(sp.csr_array([[1.0]]))[0], targets)
+        model.pipeline.learn(as_rows(sp.csr_array([[1.0]]))[0], targets)

@@ -30,8 +30,8 @@ ITEMS = [
 
 def in_core(learner: Any) -> list[dict[str, float]]:
     """The probabilities of each row before it is learnt."""
-    learner.grow(4, 3)
-    learnt = learner.learn(as_rows(X, "float32")[0], as_targets(Y, None), probabilities=True)
+    learner.pipeline.grow(4, 3)
+    learnt = learner.pipeline.learn(as_rows(X, "float32")[0], as_targets(Y, None), probabilities=True)
     return [dict(zip(LABELS, row, strict=True)) for row in learnt.probabilities.tolist()]
 
 

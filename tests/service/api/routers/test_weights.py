@@ -64,8 +64,8 @@ def test_every_path_learns_what_core_learns(client: TestClient, made: Callable[.
         assert each == found[0]
 
     learner = FALT()
-    learner.grow(3, 2)
-    learner.learn(as_rows(X)[0], as_targets(Y)._replace(weights=np.array(WEIGHTS)))
+    learner.pipeline.grow(3, 2)
+    learner.pipeline.learn(as_rows(X)[0], as_targets(Y)._replace(weights=np.array(WEIGHTS)))
     scores = [list(prediction["scores"].values()) for prediction in found[0][0]]
     assert scores == learner.decision_function(X).tolist()
     plain = made()

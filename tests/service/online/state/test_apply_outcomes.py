@@ -41,7 +41,9 @@ class TestProbabilities:
             (shown,) = predictions(model, outcome.answer)
             if n:
                 row = Rows(np.array([0, 3]), np.arange(3, dtype=np.int32), values)
-                due = dict(zip("xy", learner.probabilities(learner.score(row))[0].tolist(), strict=False))
+                due = dict(
+                    zip("xy", learner.pipeline.probabilities(learner.pipeline.score(row))[0].tolist(), strict=False)
+                )
                 assert shown.probabilities == due
             else:
                 assert shown.probabilities == {}

@@ -200,7 +200,7 @@ def straight(x: Features) -> OnlineModel:
     """A model that knows a label, and has learnt another one of an example."""
     model = new_model()
     model.labels.add(["x"])
-    model.learner.grow(0, 1)
+    model.learner.pipeline.grow(0, 1)
     learn(model, (x, ["y"]))
     return model
 

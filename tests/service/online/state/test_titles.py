@@ -116,10 +116,10 @@ def test_a_rollback_keeps_the_titles_of_now_and_their_words() -> None:
 def test_the_words_of_titles_are_counted_in_the_bytes_and_bounded() -> None:
     model = titled(10)
     assert model.titles is not None
-    before, learner = model.nbytes, model.learner.nbytes
+    before, learner = model.nbytes, model.learner.pipeline.nbytes
     edit: dict[str, str | None] = {"description": " ".join(f"word{number}" for number in range(400))}
     most = model.titles.nbytes_of([edit])
     described(model, a0=edit)
-    assert learner + 100 * 24 < model.learner.nbytes < learner + most
+    assert learner + 100 * 24 < model.learner.pipeline.nbytes < learner + most
     assert model.nbytes > before + 100 * 36
-    assert len(model.learner.arrays()["stack.titles.words"]) == len(ANIMALS) + 99
+    assert len(model.learner.pipeline.arrays()["stack.titles.words"]) == len(ANIMALS) + 99

@@ -91,7 +91,7 @@ def test_a_null_or_an_empty_list_of_no_known_field_says_nothing() -> None:
     learn(model, (with_vectors(tags=[]), ["p"]))
     assert model.features.layout.vectors == ()
     learn(model, (named(a=1), ["p"]))
-    assert model.learner.vectors == ()  # type: ignore[union-attr]
+    assert model.learner.pipeline.vectors == ()  # type: ignore[union-attr]
 
 
 def test_declared_features_take_no_vector() -> None:
@@ -140,7 +140,7 @@ def test_memory_of_vectors_is_counted_before_and_after() -> None:
     growth = dry_run.checked.growth
     before, foreseen = model.nbytes, model.nbytes_after(1 + growth.vectors, 1, 1, growth.values)
     learn(model, (with_vectors(v=vector), ["p"]))
-    arrays = model.learner.arrays()  # type: ignore[union-attr]
+    arrays = model.learner.pipeline.arrays()  # type: ignore[union-attr]
     assert model.nbytes >= sum(array.nbytes for array in arrays.values())
     assert before + 1000 * 16 < model.nbytes <= foreseen + 1000
 

@@ -43,8 +43,8 @@ def weighed(model: OnlineModel, update: Update) -> tuple[Update, int]:
             refused.append(number)
     growth, learner = projection.checked.growth, model.learner
     n_features, n_labels = len(model.features) + growth.features, len(model.labels) + growth.labels
-    most = learner.nbytes_after(n_features + growth.vectors, n_labels, growth.examples, growth.values)
-    return update.without(refused), most + learner.nbytes_of_vectors(growth.vectors, n_features, n_labels)
+    most = learner.pipeline.nbytes_after(n_features + growth.vectors, n_labels, growth.examples, growth.values)
+    return update.without(refused), most + learner.pipeline.nbytes_of_vectors(growth.vectors, n_features, n_labels)
 
 
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
@@ -57,10 +57,14 @@ def test_a_model_is_no_larger_than_it_was_weighed(spec: dict[str, Any], updates:
         update, most = weighed(model, update)
         fold(model, [LogEntry(str(position), update)])
         held = sum(array.nbytes for array in model.learner.state().values())
-        assert held <= model.learner.nbytes <= most
+        assert held <= model.learner.pipeline.nbytes <= most
 
 
 @for_each("spec", SPECS.values(), ids=SPECS)
 def test_each_label_weighs(spec: dict[str, Any]) -> None:
     learner = new_model(**spec).learner
-    assert learner.nbytes_after(0, 0, 0, 0) < learner.nbytes_after(0, 100, 0, 0) <= learner.nbytes_after(50, 100, 0, 0)
+    assert (
+        learner.pipeline.nbytes_after(0, 0, 0, 0)
+        < learner.pipeline.nbytes_after(0, 100, 0, 0)
+        <= learner.pipeline.nbytes_after(50, 100, 0, 0)
+    )

@@ -47,7 +47,7 @@ async def learn(fleet: Any, registry: Registry, begin: int, end: int) -> Replica
 
 async def differ(replica: Replica) -> None:
     """The least that a fold can do otherwise: the last bit of one number."""
-    weights = replica.model.learner.arrays()["weights"]
+    weights = replica.model.learner.pipeline.arrays()["weights"]
     weights[-1, -1] = np.nextafter(weights[-1, -1], np.float32(9.0))
 
 
