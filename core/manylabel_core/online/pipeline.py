@@ -102,7 +102,7 @@ class Pipeline:
         self.n_features, self.n_labels = 0, 0
         self.model = model
         self._scaling, self._calibration, self._detectors = scaling, calibration, detectors
-        self._of_labels = [part for part in (calibration, detectors) if part is not None]
+        self._parts = [part for part in (scaling, calibration, detectors) if part is not None]
         self._on_drift, self._dtype = on_drift, np.dtype(dtype)
         self._vectors: VectorScaling | None = None
 
@@ -112,9 +112,8 @@ class Pipeline:
         if n_features > self.n_features or n_labels > self.n_labels:
             self.n_features = max(n_features, self.n_features)
             self.n_labels = max(n_labels, self.n_labels)
-            self._scaling.grow(self.n_features)
-            for part in self._of_labels:
-                part.grow(self.n_labels)
+            for part in self._parts:
+                part.grow(self.n_features, self.n_labels)
 
     @property
     def vectors(self) -> tuple[int, ...]:
@@ -155,7 +154,8 @@ class Pipeline:
         """Pass the vector fields to the parts."""
         if self._vectors is None:
             self._vectors = VectorScaling()
-        self._vectors.grow(lengths, self.n_features)
+            self._parts.append(self._vectors)
+        self._vectors.add_fields(lengths, self.n_features)
         self.model.set_vectors(lengths)
 
     def _n_rows(self, n_features: int) -> int:
@@ -172,9 +172,8 @@ class Pipeline:
         """
         n_features, n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
         if n_features > self.n_features or n_labels > self.n_labels:
-            self._scaling.reserve(n_features)
-            for part in self._of_labels:
-                part.reserve(n_labels)
+            for part in self._parts:
+                part.reserve(n_features, n_labels, touch)
             self.model.enlarge(self._n_rows(n_features), n_labels, touch)
 
     @property
@@ -189,9 +188,7 @@ class Pipeline:
         """
         n_scaled = self._scaling.values_after(n_features, n_samples, n_values)
         model = self.model.nbytes_after(self._n_rows(n_features), n_labels, n_samples, n_scaled)
-        labels = sum(part.nbytes(n_labels, n_samples) for part in self._of_labels)
-        vectors = 0 if self._vectors is None else self._vectors.nbytes
-        return model + self._scaling.nbytes(n_features) + vectors + labels
+        return model + sum(part.nbytes_after(n_features, n_labels, n_samples, n_values) for part in self._parts)
 
     def nbytes_of_vectors(self, n_values: int, n_features: int, n_labels: int) -> int:
         """Return the maximum bytes that new vector fields add to `nbytes_after` with `n_values` more features.
@@ -553,11 +550,9 @@ class Pipeline:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the state; views where possible, which change as the pipeline learns."""
-        arrays = {**self.model.arrays(self._n_rows(self.n_features), self.n_labels), **self._scaling.state()}
-        if self._vectors is not None:
-            arrays |= self._vectors.state()
-        for part in self._of_labels:
-            arrays |= part.state()
+        arrays = self.model.arrays(self._n_rows(self.n_features), self.n_labels)
+        for part in self._parts:
+            arrays |= part.arrays(self.n_features, self.n_labels)
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -576,11 +571,8 @@ class Pipeline:
         owned = {name: np.array(arrays[name], order="C") for name in expected}
         n_rows, self.n_labels = self.model.restore(owned)
         self.n_features = n_rows - self._n_rows(0)
-        if self._vectors is not None:
-            self._vectors.restore(owned, self.n_features)
-        self._scaling.restore(owned, self.n_features)
-        for part in self._of_labels:
-            part.restore(owned, self.n_labels)
+        for part in self._parts:
+            part.restore(owned, self.n_features, self.n_labels)
 
     def _plain(self, rows: Rows) -> Rows:
         """Return rows as functions are compiled for: values of the model's type, arrays that may be written."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.part import Array
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
 from manylabel_core.scaling._automatic import find_dense, scale_automatically
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES, Scaling
@@ -38,26 +39,27 @@ class AutomaticScaling(Scaling):
     missing : {"mean", "zero"}, default="mean"
     """
 
+    prefix = "scaling."
+    _count: NDArray[np.int64]
+    _moments: NDArray[np.float64]
+
     def __init__(self, missing: str = "mean") -> None:
         self._missing_is_zero = missing == "zero"
-        self._count = np.zeros(1, dtype=np.int64)
-        self._moments = np.zeros((0, 4), dtype=np.float64)
         self._dense = np.zeros(0, dtype=np.int32)
         self._n_dense = np.zeros(1, dtype=np.int64)
-        self._n_features = 0
+        count, squares = (0, MAX_COUNT), (0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
+        # For each feature the count, mean and squared distances of its non-zero values, and its number of examples.
+        moments = Array(("features", 4), (count, (-2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE), squares, count))
+        super().__init__({"count": Array((1,), (count,), dtype="int64"), "moments": moments})
 
     @property
     def rows_at_once(self) -> int:
         """Return the maximum rows per call, each of which has all dense features when scaled."""
         return max(1, MAX_SCALED_VALUES // max(int(self._n_dense[0]), 1))
 
-    def reserve(self, n_features: int) -> None:
-        self._moments = enlarged(self._moments, (n_features, 4))
+    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        super().reserve(n_features, n_labels, touch)
         self._dense = enlarged(self._dense, (n_features,))
-
-    def grow(self, n_features: int) -> None:
-        self.reserve(n_features)
-        self._n_features = max(n_features, self._n_features)
 
     def learn(self, rows: Rows) -> Rows:
         return self._scale(rows, store=True)
@@ -66,7 +68,7 @@ class AutomaticScaling(Scaling):
         return self._scale(rows, store=False)
 
     def _scale(self, rows: Rows, store: bool) -> Rows:
-        moments = self._moments[: self._n_features]
+        moments = self._moments[: self.n_features]
         statistics = self._count, moments, self._dense, self._n_dense
         return Rows(*scale_automatically(*statistics, self._missing_is_zero, store, *rows))
 
@@ -74,29 +76,16 @@ class AutomaticScaling(Scaling):
         """Return the number of their values, and as many dense features for each as there can be."""
         if n_samples == 0:  # called many times a second, and the code below visits all features
             return n_values
-        seen = int(self._moments[: self._n_features, 0].sum()) + n_values
+        seen = int(self._moments[: self.n_features, 0].sum()) + n_values
         most_dense = min(n_features, 2 * seen // (int(self._count[0]) + 1) + 1)
         return n_values + n_samples * most_dense
 
-    def nbytes(self, n_features: int) -> int:
-        return self._count.nbytes + 4 * self._moments.itemsize * n_features
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the number of examples, and per feature the count, mean and squared distances of non-zero values,
-        and the number of examples with it.
-        """
-        return {"scaling.count": self._count, "scaling.moments": self._moments[: self._n_features]}
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        count, moments = arrays["scaling.count"], arrays["scaling.moments"]
-        if count.shape != (1,) or moments.shape != (n_features, 4):
-            raise ValueError("state must hold one scaling.count, and four scaling.moments for each feature")
-        check_range("scaling.count", count, 0, MAX_COUNT)
-        check_range("scaling.moments", moments[:, 0], 0, int(count[0]))
-        check_range("scaling.moments", moments[:, 1], -2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE)
-        check_range("scaling.moments", moments[:, 2], 0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
-        check_range("scaling.moments", moments[:, 3], 0, int(count[0]))
-        check_range("scaling.moments", moments[:, 3] - moments[:, 0], 0, int(count[0]))
-        self._count, self._moments, self._n_features = count, moments, n_features
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
+        super().restore(arrays, n_features, n_labels)
         self._dense = np.zeros(n_features, dtype=np.int32)
-        self._n_dense = np.array([find_dense(int(count[0]), moments, self._dense)], dtype=np.int64)
+        self._n_dense = np.array([find_dense(int(self._count[0]), self._moments, self._dense)], dtype=np.int64)
+
+    def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        n_values, n_examples = arrays["moments"][:, 0], arrays["moments"][:, 3]
+        for counted in (n_values, n_examples, n_examples - n_values):
+            check_range("scaling.moments", counted, 0, int(arrays["count"][0]))

@@ -79,7 +79,7 @@ class FittedAutomaticScaling(FittedScaling):
     @classmethod
     def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
         scaling = AutomaticScaling()
-        scaling.restore(arrays, len(arrays["scaling.moments"]))
+        scaling.restore(arrays, len(arrays["scaling.moments"]), 0)
         return cls(scaling)
 
     def arrays(self) -> Arrays:

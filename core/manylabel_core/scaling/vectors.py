@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.part import Array, Part, Sizes
 from manylabel_core.records.bounds import MAX_VECTOR_FIELDS, MAX_VECTOR_LENGTH
 from manylabel_core.rows import MAX_MAGNITUDE, VECTOR_COLUMNS, Rows, VectorRows
 from manylabel_core.scaling._vectors import join_vectors, split_vectors, standardise_vectors, take_words
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES
-from manylabel_core.storage import MAX_COUNT, check_range
+from manylabel_core.storage import MAX_COUNT
 
 
-class VectorScaling:
+class VectorScaling(Part):
     """Scaling of vectors: values are standardised over the examples with the field, then divided by the norm.
 
     A value further from its mean than ten deviations counts as one that far, so that a wild value does not spoil the
@@ -27,27 +28,40 @@ class VectorScaling:
         Length of the vectors of each field.
     """
 
+    prefix = "vectors."
+    _lengths: NDArray[np.int64]
+    _rows_before: NDArray[np.int64]
+    _counts: NDArray[np.int64]
+    _moments: NDArray[np.float64]
+
     def __init__(self) -> None:
         self.lengths: tuple[int, ...] = ()
-        self._rows_before = np.zeros(0, np.int64)
         self._starts = np.zeros(1, np.int64)
-        self._counts = np.zeros(0, np.int64)
-        self._moments = np.zeros((2, 0))
+        moments = (-2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE), (0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
+        super().__init__(
+            {
+                "lengths": Array(("fields",), ((1, MAX_VECTOR_LENGTH),), dtype="int64"),
+                "rows_before": Array(("fields",), ((0, "features"),), dtype="int64"),
+                "counts": Array(("fields",), ((0, MAX_COUNT),), dtype="int64"),
+                "moments": Array((len(moments), "values"), moments),
+            }
+        )
 
-    def grow(self, lengths: Sequence[int], n_features: int) -> None:
+    def _sizes(self, n_features: int, n_labels: int, arrays: Mapping[str, NDArray[Any]] | None = None) -> Sizes:
+        return {**super()._sizes(n_features, n_labels), "fields": len(self.lengths), "values": self.n_values}
+
+    def add_fields(self, lengths: Sequence[int], n_features: int) -> None:
         """Grow to fields of these lengths; `n_features` is the number of other features so far."""
         found = tuple(lengths)
         if found[: len(self.lengths)] != self.lengths:
             raise ValueError(f"lengths of vectors must begin with {self.lengths}")
         if len(found) > MAX_VECTOR_FIELDS or not all(1 <= length <= MAX_VECTOR_LENGTH for length in found):
             raise ValueError(f"at most {MAX_VECTOR_FIELDS} fields may have vectors, of 1 to {MAX_VECTOR_LENGTH} values")
-        new = len(found) - len(self.lengths)
+        new = slice(len(self.lengths), len(found))
         self.lengths = found
         self._starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(found, np.int64))])
-        self._rows_before = np.concatenate([self._rows_before, np.full(new, n_features, np.int64)])
-        self._counts = np.concatenate([self._counts, np.zeros(new, np.int64)])
-        before, self._moments = self._moments, np.zeros((2, self.n_values))
-        self._moments[:, : before.shape[1]] = before
+        self.reserve(n_features, 0)
+        self._lengths[new], self._rows_before[new] = found[new], n_features
 
     @property
     def n_values(self) -> int:
@@ -109,35 +123,6 @@ class VectorScaling:
         origin[of_words] -= n_before[of_words]
         return origin.astype(np.int32)
 
-    @property
-    def nbytes(self) -> int:
-        """The bytes of the state."""
-        return 24 * len(self.lengths) + 16 * self.n_values
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return the lengths, the features known before, the counts and the moments of the fields."""
-        return {
-            "vectors.lengths": np.array(self.lengths, np.int64),
-            "vectors.rows_before": self._rows_before,
-            "vectors.counts": self._counts,
-            "vectors.moments": self._moments,
-        }
-
-    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Restore a state, given the number of other features; raise ValueError if it is invalid."""
-        lengths, before, counts, moments = (arrays[f"vectors.{name}"] for name in _PARTS)
-        self.grow(lengths.tolist(), 0)
-        if before.shape != lengths.shape or counts.shape != lengths.shape or moments.shape != (2, self.n_values):
-            raise ValueError(
-                "state must hold rows_before and counts for each field of vectors, and two rows of moments"
-            )
-        if (np.diff(before) < 0).any():
+    def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        if (np.diff(arrays["rows_before"]) < 0).any():
             raise ValueError("state must hold vectors.rows_before that ascend")
-        check_range("vectors.rows_before", before, 0, n_features)
-        check_range("vectors.counts", counts, 0, MAX_COUNT)
-        check_range("vectors.moments", moments[0], -2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE)
-        check_range("vectors.moments", moments[1], 0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
-        self._rows_before, self._counts, self._moments = before, counts, moments
-
-
-_PARTS = ("lengths", "rows_before", "counts", "moments")

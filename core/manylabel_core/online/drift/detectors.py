@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.drift._adwin import CLOCK, COUNT, EXAMPLES, LAST, RUNS, are_windows, watch
+from manylabel_core.part import Array, Part, Sizes
 from manylabel_core.rows import Targets
 from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
@@ -43,7 +44,7 @@ def make_detectors(drift: str | None, on_drift: str | None) -> Detectors | None:
     return None
 
 
-class Detectors:
+class Detectors(Part):
     """One ADWIN detector watches every label, and one all of them together.
 
     A label's detector is given whether the label was predicted wrongly, 0 or 1, for each example where its truth is
@@ -66,36 +67,34 @@ class Detectors:
     A. Bifet, R. Gavalda: Learning from time-changing data with adaptive windowing, SDM 2007.
     """
 
+    prefix = "drift."
+    _seen: NDArray[np.int64]
+    _alarms: NDArray[np.int64]
+    _lengths: NDArray[np.int64]
+    _runs: NDArray[np.float64]
+
     def __init__(self) -> None:
-        self._n_labels = 0
-        self._seen = np.zeros(2, dtype=np.int64)
-        self._alarms = np.zeros((2, 1), dtype=np.int64)
         self._lengths = np.zeros(1, dtype=np.int64)
-        self._sums = np.zeros((1, 2), dtype=np.float64)
-        self._runs = np.zeros((n_rows(0), 1, RUNS), dtype=np.float64)
+        count = (0, MAX_COUNT)
+        super().__init__(
+            {
+                "seen": Array((2,), (count, (0, "labels")), dtype="int64"),
+                "alarms": Array((2, "columns"), (count, count), dtype="int64"),
+                "lengths": Array(("columns",), (count,), dtype="int64"),
+                "sums": Array(("columns", 2), ()),
+                "runs": Array(("runs", "columns", RUNS), ()),
+            }
+        )
 
     @property
     def n_until_check(self) -> int:
         """Number of examples until the next check of a detector; no alarm is possible before."""
-        return int((CLOCK - self._lengths[: 1 + self._n_labels] % CLOCK).min())
+        return int((CLOCK - self._lengths[: 1 + self.n_labels] % CLOCK).min())
 
     def alarms(self) -> Alarms:
         """Return the alarms so far."""
-        live = self._alarms[:, : 1 + self._n_labels]
+        live = self._alarms[:, : 1 + self.n_labels]
         return Alarms(live[COUNT].copy(), live[LAST].copy())
-
-    def reserve(self, n_labels: int) -> None:
-        """Allocate memory for this number of labels, without other changes."""
-        n_columns = 1 + n_labels
-        self._alarms = enlarged(self._alarms, (2, n_columns))
-        self._lengths = enlarged(self._lengths, (n_columns,))
-        self._sums = enlarged(self._sums, (n_columns, 2))
-        self._runs = enlarged(self._runs, (len(self._runs), n_columns, RUNS))
-
-    def grow(self, n_labels: int) -> None:
-        """Grow to at least this many labels."""
-        self.reserve(n_labels)
-        self._n_labels = max(n_labels, self._n_labels)
 
     def watch(self, scores: NDArray[np.float64], targets: Targets) -> list[tuple[int, int]]:
         """Process the predictions for examples in order.
@@ -112,52 +111,32 @@ class Detectors:
             Every alarm in order: its example, and the column of its detector as in `alarms`.
         """
         if n_rows(int(self._seen[EXAMPLES]) + len(scores)) > len(self._runs):
-            self._runs = enlarged(self._runs, (n_rows(self._longest + len(scores)), *self._runs.shape[1:]))
+            self._runs = enlarged(self._runs, (n_rows(self._longest() + len(scores)), *self._runs.shape[1:]))
         alarmed = np.zeros(scores.shape, dtype=np.bool_)
         state = self._seen, self._lengths, self._sums, self._runs, self._alarms
         if not watch(scores, *targets[:-1], *state, alarmed):  # the weight of an example is ignored
             return []
         return [(int(i), int(column)) for i, column in np.argwhere(alarmed)]
 
-    @property
-    def _longest(self) -> int:
-        return int(self._lengths[: 1 + self._n_labels].max())
+    def _longest(self, arrays: Mapping[str, NDArray[Any]] | None = None) -> int:
+        """Return the length of the longest window, of a state if one is given."""
+        lengths = self._lengths if arrays is None else arrays["lengths"]
+        return int(lengths.max(initial=0))
 
-    def nbytes(self, n_labels: int, n_samples: int) -> int:
-        """Return the maximum bytes of the state for these labels after this number of further examples."""
-        runs = RUNS * n_rows(self._longest + n_samples)
-        integers, floats = self._alarms.itemsize * (2 + 1), self._runs.itemsize * (2 + runs)
-        return self._seen.nbytes + (integers + floats) * (1 + n_labels)
+    def _sizes(self, n_features: int, n_labels: int, arrays: Mapping[str, NDArray[Any]] | None = None) -> Sizes:
+        return {**super()._sizes(n_features, n_labels), "runs": n_rows(self._longest(arrays))}
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return alarms and windows; views, not copies."""
-        live = slice(1 + self._n_labels)
-        return {
-            "drift.seen": self._seen,
-            "drift.alarms": self._alarms[:, live],
-            "drift.lengths": self._lengths[live],
-            "drift.sums": self._sums[live],
-            "drift.runs": self._runs[: n_rows(self._longest), live],
-        }
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+        """Return the maximum bytes of the state, whose windows may become longer by the examples."""
+        n_longer = n_rows(self._longest() + n_samples) - n_rows(self._longest())
+        of_runs = self._runs.itemsize * RUNS * n_longer * (1 + n_labels)
+        return super().nbytes_after(n_features, n_labels, n_samples, n_values) + of_runs
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Restore a state for this number of labels; raises ValueError, without changes, if it is invalid."""
-        seen, alarms, lengths = arrays["drift.seen"], arrays["drift.alarms"], arrays["drift.lengths"]
-        sums, runs = arrays["drift.sums"], arrays["drift.runs"]
-        n_columns = 1 + n_labels
-        if seen.shape != (2,) or alarms.shape != (2, n_columns) or lengths.shape != (n_columns,):
-            raise ValueError("state must hold two drift.seen, and two drift.alarms and a drift.lengths per detector")
-        check_range("drift.seen", seen[:1], 0, MAX_COUNT)
-        check_range("drift.seen", seen[1:], 0, n_labels)
-        check_range("drift.alarms", alarms, 0, int(seen[EXAMPLES]))
-        check_range("drift.lengths", lengths, 0, int(seen[EXAMPLES]))
-        rows = n_rows(int(lengths.max()))
-        if sums.shape != (n_columns, 2) or runs.shape != (rows, n_columns, RUNS):
-            raise ValueError(f"state must hold two drift.sums and {rows} x {RUNS} drift.runs per detector")
-        if not are_windows(lengths, sums, runs):
+    def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        for name in ("alarms", "lengths"):
+            check_range(f"drift.{name}", arrays[name], 0, int(arrays["seen"][EXAMPLES]))
+        if not are_windows(arrays["lengths"], arrays["sums"], arrays["runs"]):
             raise ValueError("state must hold drift.sums and drift.runs of as many errors from 0 to 1 as drift.lengths")
-        self._n_labels = n_labels
-        self._seen, self._alarms, self._lengths, self._sums, self._runs = seen, alarms, lengths, sums, runs
 
 
 def n_rows(length: int) -> int:

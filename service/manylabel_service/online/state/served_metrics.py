@@ -107,14 +107,14 @@ class VersionMeasures:
         self.labels = Vocabulary(labels)
         self.prequential = Prequential(window=WINDOW)
         self.detectors = Detectors()
-        self.detectors.grow(len(labels))
+        self.detectors.grow(n_labels=len(labels))
         self.labelled_at = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory."""
-        n_labels = len(self.labels)
-        return self.labels.nbytes + self.prequential.nbytes + self.detectors.nbytes(n_labels, 0)
+        drift = self.detectors.nbytes_after(0, len(self.labels), 0, 0)
+        return self.labels.nbytes + self.prequential.nbytes + drift
 
     @property
     def updates(self) -> int:
@@ -150,10 +150,7 @@ class VersionMeasures:
         found = cls()
         found.labels = Vocabulary.from_state(parts["labels"])
         found.prequential.restore(parts["measures"])
-        for name, like in found.detectors.state().items():
-            if (parts["drift"][name].dtype, parts["drift"][name].ndim) != (like.dtype, like.ndim):
-                raise ValueError(f"answers: expected {name} to be {like.ndim}-D of {like.dtype}")
-        found.detectors.restore(parts["drift"], len(found.labels))
+        found.detectors.restore(parts["drift"], 0, len(found.labels))
         if len(parts["measures"]["seen"]) > len(found.labels):
             raise ValueError("answers: more labels are measured than there are")
         found.labelled_at = int(header["labelled_at"])
@@ -211,7 +208,7 @@ class ServedMetrics:
             version.prequential.update(*given)
         else:
             parts.measure(id, version.prequential, *given, version=answered.version)
-        version.detectors.grow(len(names))
+        version.detectors.grow(n_labels=len(names))
         sounded = [column for _, column in version.detectors.watch(scores, targets)]
         for column in sounded:
             version.prequential.note_alarm(version.updates, column)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
 from manylabel_core.online.learner import OnlineLearner
-from manylabel_core.online.pipeline import Pipeline
 from manylabel_core.online.models.stack.titles import MAX_TITLE_WORDS
+from manylabel_core.online.pipeline import Pipeline
 from manylabel_core.records import TextSettings
 from manylabel_core.records.encoder import BARE
 from manylabel_core.records.text import TextReader

@@ -35,7 +35,7 @@ def calibrated(margins: Array, Y: Array, known: NDArray[np.bool_] | None = None)
     """The probabilities of examples, each before its truth is known."""
     calibration = make_calibration(True, "none")
     assert isinstance(calibration, Calibration)
-    calibration.grow(Y.shape[1])
+    calibration.grow(n_labels=Y.shape[1])
     probabilities = np.empty(Y.shape)
     calibration.learn(as_scores(margins), as_targets(Y, known), probabilities)
     return probabilities, calibration
@@ -218,7 +218,7 @@ def test_truth_with_errors_bends_the_upper_end(fitted: bool) -> None:
     margins = 3.0 * rng.normal(size=(6000, 8)) - 3.0
     Y = (rng.random(margins.shape) < 0.9 * logistic(margins)).astype(float)
     calibration = make_calibration(True, "none", fitted)
-    calibration.grow(8)
+    calibration.grow(n_labels=8)
     probabilities = np.empty(Y.shape)
     calibration.learn(as_scores(margins), as_targets(Y), probabilities)
     curves = calibration.curves()
@@ -236,11 +236,11 @@ def test_the_bend_changes_no_score_and_no_decision() -> None:
     scores = as_scores(rng.normal(size=(200, 3)) * 3.0)
     for optimise in ("micro_f1", "macro_f1", "hamming"):
         calibration = make_calibration(True, optimise, fitted=False)
-        calibration.grow(3)
+        calibration.grow(n_labels=3)
         state = {name: array.copy() for name, array in calibration.state().items()}
         state["calibration.bend"][0] = 0.25
         bent = make_calibration(True, optimise, fitted=False)
-        bent.restore(state, 3)
+        bent.restore(state, 0, 3)
         one, two = scores.copy(), scores.copy()
         calibration.decide(one)
         bent.decide(two)
@@ -257,7 +257,7 @@ def test_states_stay_finite_and_probabilities_inside() -> None:
     Y = rng.integers(0, 2, size=(3000, 4)).astype(float)
     for optimise in ("none", "micro_f1", "macro_f1", "hamming"):
         calibration = make_calibration(True, optimise)
-        calibration.grow(4)
+        calibration.grow(n_labels=4)
         probabilities, scores = np.empty(Y.shape), as_scores(margins)
         calibration.learn(scores, as_targets(Y), probabilities)
         assert np.isfinite(scores).all()
@@ -265,7 +265,7 @@ def test_states_stay_finite_and_probabilities_inside() -> None:
         assert (probabilities < 1.0).all()
         state = calibration.state()
         assert all(np.isfinite(array).all() for array in state.values())
-        make_calibration(True, optimise).restore(state, 4)
+        make_calibration(True, optimise).restore(state, 0, 4)
 
 
 def test_unknown_truth_moves_nothing() -> None:
@@ -286,7 +286,7 @@ def test_a_label_does_not_count_in_the_example_that_brings_it() -> None:
     targets.n_labels[:] = [1, 1, 2]
     targets.indices[:] = 0
     calibration = make_calibration(True, "macro_f1")
-    calibration.grow(5)
+    calibration.grow(n_labels=5)
     fresh, probabilities = calibration.state()["calibration.labels"].copy(), np.empty((3, 5))
     calibration.learn(as_scores(rng.normal(size=(3, 5))), targets, probabilities)
     after = calibration.state()["calibration.labels"]

@@ -29,7 +29,7 @@ def f1(predicted: Array, Y: Array) -> Any:
 def decided(optimise: str, margins: Array, Y: Array) -> tuple[Array, Array]:
     """What is predicted of examples, each before its truth is known, and their probabilities."""
     calibration = make_calibration(True, optimise)
-    calibration.grow(Y.shape[1])
+    calibration.grow(n_labels=Y.shape[1])
     scores, probabilities = np.hstack([np.zeros((len(Y), 1)), margins]), np.empty(Y.shape)
     calibration.learn(scores, as_targets(Y), probabilities)
     return (scores[:, 1:] > scores[:, :1]).astype(float), probabilities
@@ -121,7 +121,7 @@ def test_the_equations(seed: int, optimise: str) -> None:
     margins = rng.normal(size=(40, 4))
     Y = (rng.random((40, 4)) < [0.1, 0.3, 0.5, 0.9]).astype(float)
     calibration, plain = make_calibration(True, optimise), Plain(optimise, 4)
-    calibration.grow(4)
+    calibration.grow(n_labels=4)
     curves: Any = np.repeat(np.array(START)[:, None], 4, axis=1)
     for i in range(40):
         scores, p = np.array([[0.5, *(margins[i] + 0.5)]]), np.empty((1, 4))
@@ -169,7 +169,7 @@ def test_labels_stand_in_the_order_of_their_probabilities(optimise: str) -> None
     scores = np.hstack([np.zeros((len(Y), 1)), margins])
     probabilities = np.empty(margins.shape)
     calibration = make_calibration(True, optimise)
-    calibration.grow(3)
+    calibration.grow(n_labels=3)
     calibration.learn(scores, as_targets(Y), probabilities)
     inside = ((probabilities > 1e-6) & (probabilities < 1 - 1e-6)).all(axis=1)
     inside[:10_000] = False

@@ -191,7 +191,7 @@ def targets_of(targets: Targets, i: int) -> dict[int, bool]:
 
 def grown(n_labels: int) -> Detectors:
     detectors = Detectors()
-    detectors.grow(n_labels)
+    detectors.grow(n_labels=n_labels)
     return detectors
 
 
@@ -200,7 +200,7 @@ def assert_same(one: Detectors, other: Detectors) -> None:
     assert ours.keys() == theirs.keys()
     for name, array in ours.items():
         assert (array.shape, array.tobytes()) == (theirs[name].shape, theirs[name].tobytes()), name
-    assert one.nbytes(6, 0) == sum(array.nbytes for array in ours.values())
+    assert one.nbytes_after(0, 6, 0, 0) == sum(array.nbytes for array in ours.values())
 
 
 @for_each("seed", range(8))
@@ -227,14 +227,18 @@ def test_grouping_and_restoring(seed: int, sizes: list[int], ahead: bool) -> Non
     while first < len(stream.scores):
         last = min(first + sizes[first % len(sizes)], len(stream.scores))
         n_labels = 6 if ahead else int(stream.targets.n_labels[first:last].max())
-        detectors.grow(n_labels)
+        detectors.grow(n_labels=n_labels)
         n_columns = 1 + len(detectors.alarms().counts[1:])
         scores, targets = stream.part(first, last)
-        bound = detectors.nbytes(n_columns - 1, last - first)
+        bound = detectors.nbytes_after(0, n_columns - 1, last - first, 0)
         alarms += [(first + i, column) for i, column in detectors.watch(scores[:, :n_columns].copy(), targets)]
-        assert detectors.nbytes(n_columns - 1, 0) == sum(array.nbytes for array in detectors.state().values()) <= bound
+        assert (
+            detectors.nbytes_after(0, n_columns - 1, 0, 0)
+            == sum(array.nbytes for array in detectors.state().values())
+            <= bound
+        )
         arrays, detectors = {name: array.copy() for name, array in detectors.state().items()}, Detectors()
-        detectors.restore(arrays, n_columns - 1)
+        detectors.restore(arrays, 0, n_columns - 1)
         first = last
     assert alarms == expected
     assert_same(detectors, at_once)
@@ -253,7 +257,7 @@ def test_calm_ends_where_something_may_sound(seed: int) -> None:
 
 
 def test_a_bound_for_the_longest_stream() -> None:
-    assert grown(6).nbytes(983, 2**53) < 984 * 2200
+    assert grown(6).nbytes_after(0, 983, 2**53, 0) < 984 * 2200
 
 
 def test_nothing_is_watched_without_detectors() -> None:

@@ -1,0 +1,139 @@
+"""Parts of a pipeline: growth, bytes, checks, snapshot and restore follow from the table of arrays of each part."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.storage import check_range, enlarged
+
+Sizes = dict[str, int]
+"""Lengths and bounds by name: "features", "labels", "rows" (1 + features), "columns" (1 + labels), those of a part."""
+
+
+class Array(NamedTuple):
+    """Array in the table of a part.
+
+    Bounds and start values are of the whole array, or of each index of the first axis that has a constant length.
+
+    Attributes
+    ----------
+    shape : tuple of int or str
+        Length of each axis; a string names one of `Sizes`.
+    bounds : tuple of (float, float or str)
+        Least and largest value; empty if the part checks the array itself.
+    start : tuple of float, default=(0.0,)
+        Values of new elements.
+    dtype : str, default="float64"
+    """
+
+    shape: tuple[int | str, ...]
+    bounds: tuple[tuple[float, float | str], ...]
+    start: tuple[float, ...] = (0.0,)
+    dtype: str = "float64"
+
+    def shape_of(self, sizes: Sizes) -> tuple[int, ...]:
+        """Return the shape for these sizes."""
+        return tuple(sizes[length] if isinstance(length, str) else length for length in self.shape)
+
+    def larger(self, array: NDArray[Any], sizes: Sizes, touch: bool = False) -> NDArray[Any]:
+        """Return the array with at least these sizes; see `enlarged`."""
+        larger = enlarged(array, self.shape_of(sizes), touch)
+        if larger is not array and any(self.start):
+            start = np.array(self.start)
+            larger[...] = start if self._axis == len(self.shape) - 1 else start[:, np.newaxis]
+            larger[tuple(map(slice, array.shape))] = array
+        return larger
+
+    def check(self, name: str, array: NDArray[Any], sizes: Sizes) -> None:
+        """Raise ValueError if an array does not have the type and the shape for these sizes, or exceeds a bound."""
+        expected = np.dtype(self.dtype), self.shape_of(sizes)
+        if (array.dtype, array.shape) != expected:
+            raise ValueError(f"state must hold {name} of {expected[0]} and shape {expected[1]}, not {array.shape}")
+        for index, (least, most) in enumerate(self.bounds):
+            part = array if len(self.bounds) == 1 else np.moveaxis(array, self._axis, 0)[index]
+            check_range(name, part, least, sizes[most] if isinstance(most, str) else most)
+
+    @property
+    def _axis(self) -> int:
+        """Return the first axis of constant length, else the last axis."""
+        fixed = (axis for axis, length in enumerate(self.shape) if isinstance(length, int))
+        return next(fixed, len(self.shape) - 1)
+
+
+class Part:
+    """Part of a pipeline that has an attribute for each array of its table: "x" is in `_x`.
+
+    Attributes have spare capacity for features and labels. Names in a state begin with `prefix`.
+
+    Parameters
+    ----------
+    table : Mapping of str to Array
+
+    Attributes
+    ----------
+    n_features, n_labels : int
+        Columns that exist.
+    """
+
+    prefix: ClassVar[str] = ""
+
+    def __init__(self, table: Mapping[str, Array] | None = None) -> None:
+        self.n_features = self.n_labels = 0
+        self._table = dict(table or {})
+        sizes = self._sizes(0, 0)
+        for name, each in self._table.items():
+            setattr(self, f"_{name}", each.larger(np.zeros((0,) * len(each.shape), each.dtype), sizes))
+
+    def _sizes(self, n_features: int, n_labels: int, arrays: Mapping[str, NDArray[Any]] | None = None) -> Sizes:
+        """Return the sizes with these columns; those of a part may depend on the arrays of a state."""
+        return {"features": n_features, "labels": n_labels, "rows": 1 + n_features, "columns": 1 + n_labels}
+
+    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        """Allocate memory for at least these numbers of columns, without other changes; `touch` as in `enlarged`."""
+        sizes = self._sizes(n_features, n_labels)
+        for name, each in self._table.items():
+            setattr(self, f"_{name}", each.larger(getattr(self, f"_{name}"), sizes, touch))
+
+    def grow(self, n_features: int = 0, n_labels: int = 0) -> None:
+        """Grow to at least these numbers of columns."""
+        self.reserve(n_features, n_labels)
+        self.n_features, self.n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
+
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+        """Return the maximum bytes of the state with these columns, after this many further examples and values."""
+        sizes = self._sizes(n_features, n_labels)
+        return sum(np.dtype(each.dtype).itemsize * prod(each.shape_of(sizes)) for each in self._table.values())
+
+    def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
+        """Return the state of these numbers of columns; views where possible."""
+        sizes = self._sizes(n_features, n_labels)
+        return {
+            self.prefix + name: getattr(self, f"_{name}")[tuple(map(slice, each.shape_of(sizes)))]
+            for name, each in self._table.items()
+        }
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return the state of the columns that exist; views where possible."""
+        return self.arrays(self.n_features, self.n_labels)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
+        """Restore owned arrays with these numbers of columns; raise ValueError, without changes, if one is invalid."""
+        own = {name: arrays[self.prefix + name] for name in self._table}
+        sizes = self._sizes(n_features, n_labels, own)
+        for name, each in self._table.items():
+            each.check(self.prefix + name, own[name], sizes)
+        self._check(own)
+        self.n_features, self.n_labels = n_features, n_labels
+        for name, array in own.items():
+            setattr(self, f"_{name}", array)
+
+    def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Raise ValueError if arrays of the right shapes and bounds do not fit together."""
+
+    def forget(self, label: int) -> None:
+        """Reset a label to the state of a new one."""
