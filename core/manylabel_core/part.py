@@ -84,9 +84,9 @@ class Part:
 
     def __init__(self, table: Mapping[str, Array] | None = None) -> None:
         self.n_features = self.n_labels = 0
-        self._table = dict(table or {})
+        self._declared = dict(table or {})
         sizes = self._sizes(0, 0)
-        for name, each in self._table.items():
+        for name, each in self._declared.items():
             setattr(self, f"_{name}", each.larger(np.zeros((0,) * len(each.shape), each.dtype), sizes))
 
     def _sizes(self, n_features: int, n_labels: int, arrays: Mapping[str, NDArray[Any]] | None = None) -> Sizes:
@@ -96,7 +96,7 @@ class Part:
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         """Allocate memory for at least these numbers of columns, without other changes; `touch` as in `enlarged`."""
         sizes = self._sizes(n_features, n_labels)
-        for name, each in self._table.items():
+        for name, each in self._declared.items():
             setattr(self, f"_{name}", each.larger(getattr(self, f"_{name}"), sizes, touch))
 
     def grow(self, n_features: int = 0, n_labels: int = 0) -> None:
@@ -107,14 +107,14 @@ class Part:
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
         """Return the maximum bytes of the state with these columns, after this many further examples and values."""
         sizes = self._sizes(n_features, n_labels)
-        return sum(np.dtype(each.dtype).itemsize * prod(each.shape_of(sizes)) for each in self._table.values())
+        return sum(np.dtype(each.dtype).itemsize * prod(each.shape_of(sizes)) for each in self._declared.values())
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return the state of these numbers of columns; views where possible."""
         sizes = self._sizes(n_features, n_labels)
         return {
             self.prefix + name: getattr(self, f"_{name}")[tuple(map(slice, each.shape_of(sizes)))]
-            for name, each in self._table.items()
+            for name, each in self._declared.items()
         }
 
     def state(self) -> dict[str, NDArray[Any]]:
@@ -123,9 +123,9 @@ class Part:
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         """Restore owned arrays with these numbers of columns; raise ValueError, without changes, if one is invalid."""
-        own = {name: arrays[self.prefix + name] for name in self._table}
+        own = {name: arrays[self.prefix + name] for name in self._declared}
         sizes = self._sizes(n_features, n_labels, own)
-        for name, each in self._table.items():
+        for name, each in self._declared.items():
             each.check(self.prefix + name, own[name], sizes)
         self._check(own)
         self.n_features, self.n_labels = n_features, n_labels

@@ -21,13 +21,6 @@ def check_range(name: str, array: NDArray[Any], least: float, most: float) -> No
         raise ValueError(f"state must hold {name} from {least:g} to {most:g}")
 
 
-def check_n_seen(n_seen: NDArray[Any], n_labels: int) -> None:
-    """Raise ValueError for invalid example counts of columns."""
-    if n_seen.shape != (1 + n_labels,):
-        raise ValueError("state must hold n_seen for each label and the threshold")
-    check_range("n_seen", n_seen, 0, MAX_COUNT)
-
-
 def check_size(size: NDArray[np.int64]) -> tuple[int, int]:
     """Return the numbers of features and labels of a state; raises ValueError if missing."""
     if size.shape != (2,):

@@ -16,6 +16,7 @@ from manylabel_core.online.drift.detectors import Alarms, Detectors
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.online.models.stack.titles import MAX_TITLE_WORDS, NO_WORDS, NewWords
+from manylabel_core.part import Part
 from manylabel_core.records.bounds import MAX_VECTOR_FIELDS
 from manylabel_core.rows import VECTOR_COLUMNS, Rows, Targets, VectorRows, as_weights
 from manylabel_core.scaling.scaling import Scaling
@@ -102,7 +103,7 @@ class Pipeline:
         self.n_features, self.n_labels = 0, 0
         self.model = model
         self._scaling, self._calibration, self._detectors = scaling, calibration, detectors
-        self._parts = [part for part in (scaling, calibration, detectors) if part is not None]
+        self._parts: list[Part] = [part for part in (scaling, calibration, detectors) if part is not None]
         self._on_drift, self._dtype = on_drift, np.dtype(dtype)
         self._vectors: VectorScaling | None = None
 
@@ -148,7 +149,7 @@ class Pipeline:
         """
         if tuple(lengths) != self.vectors:
             self._take_vectors(lengths)
-            self.model.enlarge(self._n_rows(self.n_features), self.n_labels)
+            self.model.reserve(self._n_rows(self.n_features), self.n_labels)
 
     def _take_vectors(self, lengths: Sequence[int]) -> None:
         """Pass the vector fields to the parts."""
@@ -174,7 +175,7 @@ class Pipeline:
         if n_features > self.n_features or n_labels > self.n_labels:
             for part in self._parts:
                 part.reserve(n_features, n_labels, touch)
-            self.model.enlarge(self._n_rows(n_features), n_labels, touch)
+            self.model.reserve(self._n_rows(n_features), n_labels, touch)
 
     @property
     def nbytes(self) -> int:
@@ -569,7 +570,8 @@ class Pipeline:
             if name not in arrays or (arrays[name].dtype, arrays[name].ndim) != (like.dtype, like.ndim):
                 raise ValueError(f"state must hold {name}, {like.ndim}-D of {like.dtype}")
         owned = {name: np.array(arrays[name], order="C") for name in expected}
-        n_rows, self.n_labels = self.model.restore(owned)
+        n_rows, self.n_labels = self.model.size(owned)
+        self.model.restore(owned, n_rows, self.n_labels)
         self.n_features = n_rows - self._n_rows(0)
         for part in self._parts:
             part.restore(owned, self.n_features, self.n_labels)

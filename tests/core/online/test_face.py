@@ -266,7 +266,7 @@ def test_growth_that_finds_no_memory_changes_nothing(learner, monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(learner.pipeline.model), "enlarge", no_memory)
+        patch.setattr(type(learner.pipeline.model), "reserve", no_memory)
         with pytest.raises(MemoryError):
             learner.pipeline.grow(10, 10)
     assert (learner.n_features_, learner.n_labels_) == (2, 2)

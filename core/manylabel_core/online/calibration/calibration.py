@@ -87,6 +87,7 @@ class Calibration(Part):
     """
 
     prefix = "calibration."
+    _existing: NDArray[np.int64]
     _labels: NDArray[np.float64]
     _counts: NDArray[np.float64]
     _bend: NDArray[np.float64]

@@ -71,6 +71,7 @@ class Detectors(Part):
     _seen: NDArray[np.int64]
     _alarms: NDArray[np.int64]
     _lengths: NDArray[np.int64]
+    _sums: NDArray[np.float64]
     _runs: NDArray[np.float64]
 
     def __init__(self) -> None:

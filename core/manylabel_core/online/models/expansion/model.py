@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,12 @@ from manylabel_core.online.models.expansion._expansion import score_expansion
 from manylabel_core.online.models.expansion.strategy import Example, Strategy
 from manylabel_core.online.models.expansion.support import SupportVectors
 from manylabel_core.online.models.kernel_settings import KernelSettings
-from manylabel_core.online.models.model import Model
+from manylabel_core.online.models.model import N_SEEN, Model
 from manylabel_core.online.models.points import check_rows
 from manylabel_core.online.models.scratch import scratch
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update, update_one
 from manylabel_core.rows import Rows, Targets
-from manylabel_core.storage import MAX_WEIGHT, check_n_seen, check_range, check_size, check_threshold, enlarged
+from manylabel_core.storage import MAX_WEIGHT, check_range, check_size, check_threshold, enlarged
 
 
 class Expansion(Model):
@@ -41,7 +42,8 @@ class Expansion(Model):
         n_planes = 2 if settings.average else 1
         self._support = SupportVectors(settings.dtype, n_planes)
         self._intercept = np.zeros((n_planes, 1), dtype=settings.dtype)
-        self._n_seen = np.zeros(n_planes - 1, dtype=np.int64)
+        self._n_seen = np.zeros(0, dtype=np.int64)
+        super().__init__({"n_seen": N_SEEN} if settings.average else None)
         self._constant = settings.constant if strategy.separate_intercept else 0.0
         self._bias = 0.0 if strategy.separate_intercept else settings.constant**2
         self._n_features = 0
@@ -55,11 +57,10 @@ class Expansion(Model):
         """Learn the next examples by this update; its kind never changes."""
         self._kind, self._update = update.kind, update.as_array()
 
-    def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        super().reserve(n_features, n_labels, touch)
         self._support.grow(1 + n_labels)
         self._intercept = enlarged(self._intercept, (len(self._intercept), 1 + n_labels))
-        if self._settings.average:
-            self._n_seen = enlarged(self._n_seen, (1 + n_labels,))
         self._n_features = max(self._n_features, n_features)
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
@@ -129,18 +130,16 @@ class Expansion(Model):
         """Return coefficients, vectors, and the state of the strategy."""
         indptr, indices, values = self._support.packed()
         live = self._support.alpha[: self.n_support, :, : 1 + n_labels]
-        averaging = (
-            {"accumulator": live[:, 1], "n_seen": self._n_seen[: 1 + n_labels]} if self._settings.average else {}
-        )
         return {
             "size": np.array([n_features, n_labels], dtype=np.int64),
             **({"intercept": self._intercept[:, : 1 + n_labels]} if self._constant > 0.0 else {}),
             "coefficients": live[:, 0],
-            **averaging,
+            **({"accumulator": live[:, 1]} if self._settings.average else {}),
             "vectors.indptr": indptr,
             "vectors.indices": indices,
             "vectors.values": values,
             **self._strategy.arrays(self.n_support),
+            **super().arrays(n_features, n_labels),
         }
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
@@ -151,14 +150,16 @@ class Expansion(Model):
             n_vectors = min(n_vectors, self._settings.budget)
         coefficients = item * n_planes * (n_vectors + (self._constant > 0.0)) * (1 + n_labels)
         vectors = 8 * (1 + n_vectors) + (4 + item) * min(n_values, n_vectors * n_features)
-        n_seen = 8 * (1 + n_labels) if self._settings.average else 0
-        return 16 + coefficients + n_seen + vectors + self._strategy.nbytes(n_vectors)
+        own = super().nbytes_after(n_features, n_labels, n_samples, n_values) + self._strategy.nbytes(n_vectors)
+        return 16 + coefficients + vectors + own
 
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
+    def size(self, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
+        return check_size(arrays["size"])
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         if self._kind == PASSIVE_AGGRESSIVE:
             check_threshold(arrays, "intercept", "coefficients", "accumulator")
         vectors = Rows(*(arrays[f"vectors.{part}"] for part in Rows._fields))
-        n_features, n_labels = check_size(arrays["size"])
         planes = [arrays["coefficients"], *([arrays["accumulator"]] if self._settings.average else [])]
         if {plane.shape for plane in planes} != {(len(vectors.indptr) - 1, 1 + n_labels)}:
             raise ValueError("state must hold one row of 1 + n_labels coefficients for each support vector")
@@ -169,10 +170,8 @@ class Expansion(Model):
             raise ValueError("state must hold an intercept of 1 + n_labels for each plane of coefficients")
         for name, array in (("intercept", intercept), ("coefficients", planes[0]), ("accumulator", planes[-1])):
             check_range(name, array, -MAX_WEIGHT, MAX_WEIGHT)
-        if self._settings.average:
-            check_n_seen(arrays["n_seen"], n_labels)
-            self._n_seen = arrays["n_seen"]
         check_rows("vectors", vectors, n_features)
+        super().restore(arrays, n_features, n_labels)
         self._intercept, self._n_features = intercept, n_features
         self._support.grow(1 + n_labels)
         for i in range(len(planes[0])):
@@ -180,4 +179,3 @@ class Expansion(Model):
             tau = np.stack([plane[i] for plane in planes])
             self._support.add(features, values, inner_product(values, values), tau)
         self._strategy.restore(arrays, self._support)
-        return n_features, n_labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,7 @@ class Project(Strategy):
     def nbytes(self, n_vectors: int) -> int:
         return 8 * (n_vectors * n_vectors + 1)
 
-    def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:
+    def restore(self, arrays: Mapping[str, NDArray[Any]], support: SupportVectors) -> None:
         """Restore the arrays if the inverse is valid."""
         n, inverse, replaced = support.n_points, arrays["inverse"], arrays["replaced"]
         if inverse.shape != (n, n) or replaced.shape != (1,):

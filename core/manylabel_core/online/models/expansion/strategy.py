@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,5 +40,5 @@ class Strategy:
         """Return the bytes of that for this number of vectors."""
         return 0
 
-    def restore(self, arrays: dict[str, NDArray[Any]], support: SupportVectors) -> None:
+    def restore(self, arrays: Mapping[str, NDArray[Any]], support: SupportVectors) -> None:
         """Restore the arrays for these vectors; raises ValueError if they do not fit."""

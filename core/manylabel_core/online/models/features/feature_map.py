@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
@@ -42,5 +43,5 @@ class FeatureMap(Protocol):
     def nbytes_after(self, n_features: int, n_samples: int, n_values: int) -> int:
         """Return the maximum bytes of memory after this growth, including memory outside the state."""
 
-    def restore(self, arrays: dict[str, NDArray[Any]], n_features: int) -> None:
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
         """Restore a state; raises ValueError if invalid."""

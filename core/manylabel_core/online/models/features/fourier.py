@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -68,7 +69,7 @@ class RandomFeatures:
         """Return the bytes of the frequencies."""
         return self._frequencies.itemsize * n_features * (self.n_columns // 2)
 
-    def restore(self, arrays: dict[str, NDArray[Any]], n_features: int) -> None:
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
         """Draw the frequencies again, if they are not too many."""
         if n_features * (self.n_columns // 2) <= MOST_RESTORED:
             self.enlarge(n_features)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,10 @@ class FeatureModel(Model):
     """Linear model on the features of a map."""
 
     def __init__(self, features: FeatureMap, linear: LinearModel) -> None:
+        super().__init__()
         self._map, self._linear = features, linear
         self._n_features = 0
-        linear.enlarge(features.n_columns, 0)
+        linear.reserve(features.n_columns, 0)
 
     @property
     def n_support(self) -> int:
@@ -33,9 +35,9 @@ class FeatureModel(Model):
         """Learn the next examples by this update."""
         self._linear.set_update(update)
 
-    def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         self._map.enlarge(n_features)
-        self._linear.enlarge(self._map.n_columns, n_labels, touch)
+        self._linear.reserve(self._map.n_columns, n_labels, touch)
         self._n_features = max(self._n_features, n_features)
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
@@ -43,7 +45,7 @@ class FeatureModel(Model):
         while first < n_samples:
             last = min(first + (1 if self._map.grows else self._rows_at_once()), n_samples)
             features = self._map.learn(rows.part(first, last), self._n_features)
-            self._linear.enlarge(self._map.n_columns, scores.shape[1] - 1)
+            self._linear.reserve(self._map.n_columns, scores.shape[1] - 1)
             self._linear.learn(_as_rows(features), targets.part(first, last), scores[first:last])
             first = last
 
@@ -74,14 +76,13 @@ class FeatureModel(Model):
         weights = self._linear.nbytes_after(n_columns, n_labels, n_samples, n_samples * n_columns)
         return 16 + weights + self._map.nbytes_after(n_features, n_samples, n_values)
 
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        n_features, n_labels = check_size(arrays["size"])
+    def size(self, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
+        return check_size(arrays["size"])
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         self._map.restore(arrays, n_features)
-        if arrays["weights"].shape != (1 + self._map.n_columns, 1 + n_labels):
-            raise ValueError("state must hold weights for each feature of the kernel and each label of its size")
-        self._linear.restore(arrays)
+        self._linear.restore(arrays, self._map.n_columns, n_labels)
         self._n_features = n_features
-        return n_features, n_labels
 
 
 def _as_rows(features: NDArray[Any]) -> Rows:

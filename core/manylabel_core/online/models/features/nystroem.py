@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,7 @@ class Landmarks(FeatureMap):
         beside = 8 * (n + n * (n + 1) // 2)
         return 8 * (1 + n) + (4 + self._points.values.itemsize) * n_values + beside
 
-    def restore(self, arrays: dict[str, NDArray[Any]], n_features: int) -> None:
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
         """Make the landmarks again."""
         rows = Rows(*(arrays[f"landmarks.{part}"] for part in Rows._fields))
         check_rows("landmarks", rows, n_features)

@@ -11,16 +11,15 @@ from numpy.typing import NDArray
 from manylabel_core.online.models.linear._blocks import N_EVIDENCE, learn_blocks, score_blocks, share_gains
 from manylabel_core.online.models.linear.model import MAX_FEATURE_SQUARES, LinearModel
 from manylabel_core.online.models.linear.weight_table import padded_width
+from manylabel_core.part import Array, Part, Sizes
 from manylabel_core.rows import Rows, Targets, VectorRows
 from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range, enlarged
-
-_PARTS = ("weights", "squares", "evidence", "n_effective", "means", "counts")
 
 MAX_EVIDENCE = 1e300
 """More than the evidence of any number of examples comes to."""
 
 
-class VectorBlocks:
+class VectorBlocks(Part):
     """Weights of vectors, next to those of a linear model, and the gain of each block; see `_blocks`.
 
     Parameters
@@ -30,40 +29,49 @@ class VectorBlocks:
     dtype : str
     """
 
+    prefix = "blocks."
+    _squares: NDArray[np.float64]
+    _n_effective: NDArray[np.float64]
+    _means: NDArray[np.float64]
+    _counts: NDArray[np.float64]
+
     def __init__(self, words: LinearModel, dtype: str) -> None:
         words.stay_dense()
-        self._words, self._n_labels = words, 0
+        self._words = words
         self._table = np.zeros((1, 1, padded_width(1)), dtype=dtype)
-        self._squares = np.zeros(1)
         self._evidence = np.zeros((1, 1 + N_EVIDENCE))
         self._evidence[0, -2:] = 1.0
-        self._n_effective = np.zeros(1)
-        self._means, self._counts = np.zeros((2, 1, 0))
+        super().__init__(
+            {
+                "squares": Array(("values",), ((0.0, MAX_FEATURE_SQUARES),)),
+                "n_effective": Array((1,), ((0.0, MAX_COUNT),)),
+                "means": Array(("blocks", "labels"), ((-MAX_WEIGHT, MAX_WEIGHT),)),
+                "counts": Array(("blocks", "labels"), ((0.0, MAX_COUNT),)),
+            }
+        )
+
+    def _sizes(self, n_features: int, n_labels: int, arrays: Mapping[str, NDArray[Any]] | None = None) -> Sizes:
+        return {**super()._sizes(n_features, n_labels), "values": len(self._table), "blocks": len(self._evidence)}
 
     @property
     def gains(self) -> NDArray[np.float64]:
         """The gains of the blocks, of shape (1 + n_fields,); they sum to 1."""
         return self._evidence[:, -1]
 
-    def set_lengths(self, lengths: Sequence[int]) -> None:
+    def set_lengths(self, lengths: Sequence[int], n_labels: int) -> None:
         """Add blocks for fields of these lengths, the first of which may exist."""
         n_values, n_blocks = sum(lengths), 1 + len(lengths)
         known = len(self._evidence)
         self._table = enlarged(self._table, (1 + n_values, *self._table.shape[1:]))[: 1 + n_values]
-        self._squares = enlarged(self._squares, (1 + n_values,))[: 1 + n_values]
         evidence = np.zeros((n_blocks, n_blocks + N_EVIDENCE))
         evidence[:known, :known] = self._evidence[:, :known]
         evidence[:known, n_blocks:] = self._evidence[:, known:]
         self._evidence = evidence
-        blank = np.zeros((n_blocks - known, self._means.shape[1]))
-        self._means, self._counts = np.vstack([self._means, blank]), np.vstack([self._counts, blank])
+        self.reserve(0, n_labels)
 
-    def enlarge(self, n_labels: int) -> None:
-        """Allocate memory for this number of labels."""
-        self._table = enlarged(self._table, (*self._table.shape[:2], padded_width(1 + n_labels)))
-        n_blocks = len(self._evidence)
-        self._means = enlarged(self._means, (n_blocks, n_labels))
-        self._counts = enlarged(self._counts, (n_blocks, n_labels))
+    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        super().reserve(n_features, n_labels, touch)
+        self._table = enlarged(self._table, (*self._table.shape[:2], padded_width(1 + n_labels)), touch)
 
     def learn(
         self, rows: Rows, vectors: VectorRows, targets: Targets, scores: NDArray[np.float64]
@@ -101,42 +109,26 @@ class VectorBlocks:
         table = self._table[1:, 0].astype(np.float64)
         return table[:, 1 + label] - table[:, 0]
 
-    def arrays(self, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return the state; views."""
-        arrays = (
-            self._table[:, 0, : 1 + n_labels],
-            self._squares,
-            self._evidence,
-            self._n_effective,
-            self._means[:, :n_labels],
-            self._counts[:, :n_labels],
-        )
-        return {f"blocks.{name}": array for name, array in zip(_PARTS, arrays, strict=True)}
+    def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
+        own = {"blocks.weights": self._table[:, 0, : 1 + n_labels], "blocks.evidence": self._evidence}
+        return {**own, **super().arrays(n_features, n_labels)}
 
-    def nbytes(self, n_labels: int) -> int:
-        """Return the bytes of the state with this number of labels."""
-        n_rows, n_blocks = len(self._table), len(self._evidence)
-        of_labels = self._table.itemsize * n_rows + 16 * n_blocks
-        return of_labels * (1 + n_labels) + 8 * (n_rows + self._evidence.size)
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+        own = self._table.itemsize * len(self._table) * (1 + n_labels) + self._evidence.nbytes
+        return own + super().nbytes_after(n_features, n_labels, n_samples, n_values)
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Restore a state; raises ValueError if invalid."""
-        weights, squares, evidence, n_effective, means, counts = (arrays[f"blocks.{name}"] for name in _PARTS)
-        for name, array in self.arrays(0).items():
-            shape = (*array.shape[:-1], n_labels + int(name == "blocks.weights")) if array.ndim > 1 else array.shape
-            shape = array.shape if name == "blocks.evidence" else shape
-            if arrays[name].shape != shape:
-                raise ValueError(f"state must hold {name} of the shape {shape}")
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
+        weights, evidence = arrays["blocks.weights"], arrays["blocks.evidence"]
+        if weights.shape != (len(self._table), 1 + n_labels) or evidence.shape != self._evidence.shape:
+            raise ValueError(
+                "state must hold blocks.weights for all values and labels, and blocks.evidence of each block"
+            )
         check_range("blocks.weights", weights, -MAX_WEIGHT, MAX_WEIGHT)
-        check_range("blocks.squares", squares, 0.0, MAX_FEATURE_SQUARES)
         check_range("blocks.evidence", evidence, -MAX_EVIDENCE, MAX_EVIDENCE)
         check_range("blocks.evidence (a, gains)", evidence[:, -2:], 0.0, MAX_EVIDENCE)
         check_range("blocks.evidence (gains)", evidence[:, -1], 0.0, 1.0)
         check_range("blocks.evidence (diagonal)", np.diagonal(evidence), 0.0, MAX_EVIDENCE)
-        check_range("blocks.n_effective", n_effective, 0.0, MAX_COUNT)
-        check_range("blocks.means", means, -MAX_WEIGHT, MAX_WEIGHT)
-        check_range("blocks.counts", counts, 0.0, MAX_COUNT)
-        self.enlarge(n_labels)
+        super().restore(arrays, n_features, n_labels)
+        self._evidence = evidence
+        self.reserve(n_features, n_labels)
         self._table[:, 0, : 1 + n_labels] = weights
-        self._squares, self._evidence, self._n_effective = squares, evidence, n_effective
-        self._means, self._counts = means, counts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from manylabel_core.online.models.linear._centroid import (
 )
 from manylabel_core.online.models.linear.weight_table import WeightTable
 from manylabel_core.online.models.model import Model
+from manylabel_core.part import Array
 from manylabel_core.rows import Rows, Targets
-from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range, enlarged
+from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT
 
 
 class Centroid(Model):
@@ -33,16 +35,18 @@ class Centroid(Model):
 
     is_linear = True
 
-    def __init__(self, dtype: str) -> None:
-        self._table = WeightTable(dtype)
-        self._labels, self._seen = np.zeros((2, 0)), np.zeros(1)
+    _labels: NDArray[np.float64]
+    _seen: NDArray[np.float64]
 
-    def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+    def __init__(self, dtype: str) -> None:
+        weight, square = (1.0, _centroid.MAX_WEIGHT), (0.0, MAX_WEIGHT**2)
+        labels = Array((2, "labels"), (weight, square), (1.0, 0.0))
+        super().__init__({"labels": labels, "seen": Array(("rows",), ((0.0, MAX_COUNT),))})
+        self._table = WeightTable(dtype)
+
+    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        super().reserve(n_features, n_labels, touch)
         self._table.enlarge(n_features, n_labels, touch)
-        self._seen = enlarged(self._seen, (1 + n_features,))
-        before = self._labels.shape[1]
-        self._labels = enlarged(self._labels, (2, n_labels))
-        self._labels[_centroid.WEIGHT, before:] = 1.0
 
     @property
     def seen(self) -> NDArray[np.float64]:
@@ -78,22 +82,18 @@ class Centroid(Model):
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return the sums, the weights and squared norms of labels, and how many examples had each feature."""
-        sums = self._table.arrays("sums", n_features, n_labels)
-        return {**sums, "labels": self._labels[:, :n_labels], "seen": self._seen[: 1 + n_features]}
+        return {**self._table.arrays("sums", n_features, n_labels), **super().arrays(n_features, n_labels)}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
         """Return the most bytes of the state with these numbers of columns."""
-        return self._table.nbytes_after(n_features, n_labels, n_values) + 8 * (2 * n_labels + 1 + n_features)
+        own = super().nbytes_after(n_features, n_labels, n_samples, n_values)
+        return own + self._table.nbytes_after(n_features, n_labels, n_values)
 
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        sums, labels, seen = (arrays[name] for name in ("sums", "labels", "seen"))
-        n_features, n_labels = self._table.restore("sums", arrays)
-        if sums[0].any() or self._table.column(np.arange(n_features, dtype=np.int32), 0).any():
+    def size(self, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
+        return self._table.size("sums", arrays)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
+        self._table.restore("sums", arrays, n_features, n_labels)
+        if arrays["sums"][0].any() or self._table.column(np.arange(n_features, dtype=np.int32), 0).any():
             raise ValueError("state must hold sums, with zeros for the constant feature and the threshold")
-        if labels.shape != (2, n_labels) or seen.shape != (1 + n_features,):
-            raise ValueError("state must hold two rows of n_labels labels, and seen for each feature and the constant")
-        check_range("labels (weight)", labels[_centroid.WEIGHT], 1.0, _centroid.MAX_WEIGHT)
-        check_range("labels (square)", labels[_centroid.SQUARE], 0.0, MAX_WEIGHT**2)
-        check_range("seen", seen, 0.0, MAX_COUNT)
-        self._labels, self._seen = labels, seen
-        return n_features, n_labels
+        super().restore(arrays, n_features, n_labels)

@@ -14,10 +14,11 @@ from manylabel_core.online.models.linear._learn import learn_linear, learn_spars
 from manylabel_core.online.models.linear._metric import SQUARES
 from manylabel_core.online.models.linear._table import score_linear
 from manylabel_core.online.models.linear.weight_table import WeightTable
-from manylabel_core.online.models.model import Model
+from manylabel_core.online.models.model import N_SEEN, Model
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update
+from manylabel_core.part import Array
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE, Rows, Targets
-from manylabel_core.storage import MAX_WEIGHT, check_n_seen, check_range, check_threshold, enlarged
+from manylabel_core.storage import MAX_WEIGHT, check_range, check_threshold
 
 MAX_FEATURE_SQUARES = 4.0 * MAX_MAGNITUDE**2 * 2**53 * MAX_EXAMPLE_WEIGHT
 """More than the squares of a feature can come to."""
@@ -68,8 +69,10 @@ class LinearModel(Model):
         self.dtype = dtype
         self._planes = (_WEIGHTS, *metric, *(("accumulator",) if average else ()))
         self._table = WeightTable(dtype, len(self._planes), can_be_sparse)
-        self._n_seen = np.zeros(1 if average else 0, dtype=np.int64)
-        self._squares = np.zeros(1 if by_feature else 0)
+        self._n_seen, self._feature_squares = np.zeros(0, dtype=np.int64), np.zeros(0)
+        seen = {"n_seen": N_SEEN} if average else {}
+        squares = {"feature_squares": Array(("rows",), ((0.0, MAX_FEATURE_SQUARES),))} if by_feature else {}
+        super().__init__({**seen, **squares})
 
     def set_update(self, update: Update) -> None:
         """Learn the next examples by this update; its kind, and whether it has a `delta`, never change."""
@@ -83,7 +86,7 @@ class LinearModel(Model):
     @property
     def parts(self) -> tuple[NDArray[Any], NDArray[np.float64], float, NDArray[np.float64]]:
         """The dense table, the squares of the features, the constant, and the update."""
-        return self._table.dense, self._squares, self._constant, self._update
+        return self._table.dense, self._feature_squares, self._constant, self._update
 
     def nbytes_of_first_vectors(self, n_features: int, n_labels: int) -> int:
         """Return the bytes of the table that `stay_dense` makes; 0 if it is dense already."""
@@ -93,20 +96,17 @@ class LinearModel(Model):
         """Convert to a dense table, which `parts` returns."""
         self._table.stay_dense()
 
-    def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        super().reserve(n_features, n_labels, touch)
         self._table.enlarge(n_features, n_labels, touch)
-        if self._average:
-            self._n_seen = enlarged(self._n_seen, (1 + n_labels,))
-        if self._by_feature:
-            self._squares = enlarged(self._squares, (1 + n_features,))
 
     def learn(self, rows: Rows, targets: Targets, scores: NDArray[np.float64]) -> None:
         dense, sparse = self._table.both
         if sparse is None:
-            model = dense, self._n_seen, self._squares
+            model = dense, self._n_seen, self._feature_squares
             learn_linear(*model, self._constant, self._update, *rows, *targets, scores)
             return
-        first, settings = 0, (self._squares, self._constant, self._update)
+        first, settings = 0, (self._feature_squares, self._constant, self._update)
         while first < len(scores):
             first, room = learn_sparse(sparse.parts, dense, first, *settings, *rows, *targets, scores)
             sparse.reserve(room)
@@ -138,46 +138,32 @@ class LinearModel(Model):
         if "squares" in self._planes:
             self._table.dense[:, SQUARES, slice(None) if label is None else 1 + label] = 0.0
         if label is None:
-            self._squares[:] = 0.0
+            self._feature_squares[:] = 0.0
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return the planes, counts and squares."""
-        arrays = self._table.arrays(_WEIGHTS, n_features, n_labels)
         live = self._table.dense[: 1 + n_features, :, : 1 + n_labels]
-        arrays |= {name: live[:, plane] for plane, name in enumerate(self._planes) if plane}
-        if self._average:
-            arrays["n_seen"] = self._n_seen[: 1 + n_labels]
-        if self._by_feature:
-            arrays["feature_squares"] = self._squares[: 1 + n_features]
-        return arrays
+        planes = {name: live[:, plane] for plane, name in enumerate(self._planes) if plane}
+        weights = self._table.arrays(_WEIGHTS, n_features, n_labels)
+        return {**weights, **planes, **super().arrays(n_features, n_labels)}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
         """Return the most bytes of the state with these numbers of columns."""
-        n_seen = self._n_seen.itemsize * (1 + n_labels) if self._average else 0
-        squares = self._squares.itemsize * (1 + n_features) if self._by_feature else 0
-        return self._table.nbytes_after(n_features, n_labels, n_values) + n_seen + squares
+        own = super().nbytes_after(n_features, n_labels, n_samples, n_values)
+        return own + self._table.nbytes_after(n_features, n_labels, n_values)
 
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
+    def size(self, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
+        return self._table.size(_WEIGHTS, arrays)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         for name in self._planes[1:]:
             if arrays[name].shape != arrays[_WEIGHTS].shape:
                 raise ValueError(f"state must hold {' and '.join(self._planes)} of one shape")
             check_range(name, arrays[name], *_RANGES.get(name, (-MAX_WEIGHT, MAX_WEIGHT)))
-        n_features, n_labels = self._table.restore(_WEIGHTS, arrays)
+        self._table.restore(_WEIGHTS, arrays, n_features, n_labels)
         if self._kind == PASSIVE_AGGRESSIVE:
             own = {_WEIGHTS: self._table.column(np.arange(n_features, dtype=np.int32), 0)[:, np.newaxis]}
             check_threshold({**arrays, **own}, *self._planes)
-        self._check_others(arrays, n_features, n_labels)
+        super().restore(arrays, n_features, n_labels)
         for plane, name in enumerate(self._planes[1:], 1):
             self._table.dense[:, plane, : 1 + n_labels] = arrays[name]
-        self._n_seen = arrays.get("n_seen", self._n_seen)
-        self._squares = arrays.get("feature_squares", self._squares)
-        return n_features, n_labels
-
-    def _check_others(self, arrays: dict[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
-        """Raise ValueError if an array other than the planes does not fit."""
-        if self._average:
-            check_n_seen(arrays["n_seen"], n_labels)
-        if self._by_feature:
-            if arrays["feature_squares"].shape != (1 + n_features,):
-                raise ValueError("state must hold feature_squares for each feature and the constant")
-            check_range("feature_squares", arrays["feature_squares"], 0.0, MAX_FEATURE_SQUARES)

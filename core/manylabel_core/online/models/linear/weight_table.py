@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -112,30 +113,35 @@ class WeightTable:
         sparse = self._is_sparse(n_features, n_labels)
         return self.dense.itemsize * (1 + n_features) * (1 + n_labels) if sparse else 0
 
-    def restore(self, name: str, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        """Restore the first plane of a state into an empty table; return the numbers of features and labels."""
-        dense, can = arrays[name], self.can_be_sparse
+    def size(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
+        """Return the numbers of features and labels of a state; raise ValueError if it has none."""
+        dense, n_sparse = arrays[name], len(arrays[f"{name}.ends"]) if self.can_be_sparse else 0
         if 0 in dense.shape:
             raise ValueError(f"state must hold {name} of at least one row and column")
+        return n_sparse or len(dense) - 1, dense.shape[1] - 1
+
+    def restore(self, name: str, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
+        """Restore the first plane of a state with these numbers of columns into an empty table."""
+        dense, can, n_columns = arrays[name], self.can_be_sparse, 1 + n_labels
+        if self.size(name, arrays) != (n_features, n_labels):
+            raise ValueError(f"state must hold {name} for {n_features} features and {n_labels} labels")
         check_range(name, dense, -MAX_WEIGHT, MAX_WEIGHT)
-        n_features, n_columns = len(dense) - 1, dense.shape[1]
         ends, blocks, values = (arrays[f"{name}.{part}"] for part in PARTS) if can else empty_parts(dense.dtype)
-        if n_features and (len(ends) or len(blocks) or len(values)):
+        if len(dense) > 1 and (len(ends) or len(blocks) or len(values)):
             raise ValueError(f"state must hold one row of {name}, or no {name}.ends")
         check_parts(name, (ends, blocks, values), n_columns)
         check_range(f"{name}.values", values, -MAX_WEIGHT, MAX_WEIGHT)
         if len(ends):
-            n_features, sparse = len(ends), SparseTable.of((ends, blocks, values))
-            if not self._is_sparse(n_features, n_columns - 1):
+            sparse = SparseTable.of((ends, blocks, values))
+            if not self._is_sparse(n_features, n_labels):
                 dense = np.concatenate([dense, sparse.dense(n_features, n_columns)])
-        elif self._is_sparse(n_features, n_columns - 1):
+        elif self._is_sparse(n_features, n_labels):
             wide = np.pad(dense[1:], ((0, 0), (0, padded_width(n_columns) - n_columns)))
             sparse = SparseTable.of(dense_parts(wide))
-        self.enlarge(n_features, n_columns - 1)
+        self.enlarge(n_features, n_labels)
         if self.sparse is not None:
             self.both = self.dense, sparse
         self.dense[:, 0, :n_columns] = dense[: len(self.dense)]
-        return n_features, n_columns - 1
 
 
 def padded_width(n_columns: int) -> int:

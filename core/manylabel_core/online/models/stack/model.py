@@ -22,9 +22,10 @@ from manylabel_core.online.models.stack._stack import (
 from manylabel_core.online.models.stack.titles import NO_WORDS, PARTS, NewWords, Titles
 from manylabel_core.online.models.stack.vectors import VectorExperts
 from manylabel_core.online.updates._update import Update
+from manylabel_core.part import Array
 from manylabel_core.rows import Rows, Targets, VectorRows
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES
-from manylabel_core.storage import check_range, enlarged
+from manylabel_core.storage import check_range
 
 _NO_EVIDENCE = np.zeros((0, 0))
 
@@ -52,6 +53,10 @@ class Stack(Model):
     first : Model
     """
 
+    prefix = "stack."
+    _existing: NDArray[np.int64]
+    _labels: NDArray[np.float64]
+
     def __init__(self, first: Model, others: Mapping[str, Model]) -> None:
         self.first, self._others = first, dict(others)
         self._experts = [first, *self._others.values()]
@@ -59,23 +64,23 @@ class Stack(Model):
         self.takes_vectors = isinstance(first, LinearModel) and first.takes_blocks
         self._vectors: VectorExperts | None = None
         self.is_linear = all(expert.is_linear for expert in self._experts)
-        self._existing = np.zeros(1, dtype=np.int64)
         n = self._n_coefficients = len(self._experts) + 2
         self._n_rows = n + n * (n + 1) // 2
         self._shared = np.zeros((self._n_rows, 1))
         self._shared[:n, 0] = [start_of(k, n) for k in range(n)]
-        self._labels = np.zeros((self._n_rows + 1, 0))
+        existing = Array((1,), ((0, "labels"),), dtype="int64")
+        super().__init__({"existing": existing, "labels": Array((self._n_rows + 1, "labels"), ())})
 
     def set_update(self, update: Update) -> None:
         for expert in self._experts:
             expert.set_update(update)
 
-    def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+    def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
+        super().reserve(n_features, n_labels, touch)
         for expert in self._experts:
-            expert.enlarge(n_features, n_labels, touch)
+            expert.reserve(n_features, n_labels, touch)
         if self._vectors is not None:
             self._vectors.enlarge(n_labels)
-        self._labels = enlarged(self._labels, (len(self._labels), n_labels))
 
     def set_vectors(self, lengths: Sequence[int]) -> None:
         """Take vectors of fields of these lengths, of which the first may be known."""
@@ -238,15 +243,15 @@ class Stack(Model):
         arrays = self.first.arrays(n_features, n_labels)
         for name, expert in self._others.items():
             arrays |= {f"{name}.{key}": array for key, array in expert.arrays(n_features, n_labels).items()}
-        own = {"existing": self._existing, "shared": self._shared[:, 0], "labels": self._labels[:, :n_labels]}
-        own |= {f"titles.{name}": array for name, array in self._titles.arrays(n_features, n_labels).items()}
+        titles = self._titles.arrays(n_features, n_labels)
+        arrays |= {f"stack.titles.{name}": array for name, array in titles.items()}
         if self._vectors is not None:
             arrays |= self._vectors.arrays(n_labels)
-        return {**arrays, **{f"stack.{name}": array for name, array in own.items()}}
+        return {**arrays, "stack.shared": self._shared[:, 0], **super().arrays(n_features, n_labels)}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
         """Return the most bytes of the experts and the tables."""
-        own = self._existing.nbytes + self._shared.nbytes + 8 * len(self._labels) * n_labels
+        own = super().nbytes_after(n_features, n_labels, n_samples, n_values) + self._shared.nbytes
         own += self._titles.nbytes_after(n_features, n_labels)
         own += 0 if self._vectors is None else self._vectors.nbytes(n_labels)
         return own + sum(each.nbytes_after(n_features, n_labels, n_samples, n_values) for each in self._experts)
@@ -255,31 +260,31 @@ class Stack(Model):
         """Return the bytes of the dense table of words that vectors need; 0 if there is one."""
         return self.first.nbytes_of_first_vectors(n_features, n_labels) if self.takes_vectors else 0
 
-    def restore(self, arrays: dict[str, NDArray[Any]]) -> tuple[int, int]:
-        size = self.first.restore(arrays)
+    def size(self, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
+        return self.first.size(arrays)
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
+        self.first.restore(arrays, n_features, n_labels)
         for name, expert in self._others.items():
             prefix = f"{name}."
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-            if expert.restore(own) != size:
-                raise ValueError(f"state must hold {name} arrays for the features and labels of its size")
-        existing, shared, labels = (arrays[f"stack.{name}"] for name in ("existing", "shared", "labels"))
-        n_titled = self._n_rows + self._n_coefficients + 2
-        if existing.shape != (1,) or len(shared) not in (self._n_rows, n_titled):
-            wanted = f"{self._n_rows} numbers of stack.shared, or {n_titled} with titles"
-            raise ValueError(f"state must hold one stack.existing and {wanted}")
-        if labels.shape != (len(self._labels), size[1]):
-            raise ValueError(f"state must hold {len(self._labels)} rows of n_labels stack.labels")
-        check_range("stack.existing", existing, 0, size[1])
-        self._check_table("stack.shared", shared[:, np.newaxis])
-        self._check_table("stack.labels", labels[:-1])
-        check_range("stack.labels (recent share)", labels[-1], 0.0, 1.0)
-        self._existing, self._shared, self._labels = existing, shared[:, np.newaxis], labels
-        self._titles.restore({name: arrays[f"stack.titles.{name}"] for name in PARTS}, size, self._seen)
+            expert.restore(own, n_features, n_labels)
+        shared, n_titled = arrays["stack.shared"][:, np.newaxis], self._n_rows + self._n_coefficients + 2
+        if len(shared) not in (self._n_rows, n_titled):
+            raise ValueError(f"state must hold {self._n_rows} numbers of stack.shared, or {n_titled} with titles")
+        self._check_table("stack.shared", shared)
+        super().restore(arrays, n_features, n_labels)
+        self._shared = shared
+        titles = {name: arrays[f"stack.titles.{name}"] for name in PARTS}
+        self._titles.restore(titles, (n_features, n_labels), self._seen)
         if len(self._titles) and not self._has_titles:
             raise ValueError(f"state must hold {n_titled} numbers of stack.shared: labels have titles")
         if self._vectors is not None:
-            self._vectors.restore(arrays, size[1])
-        return size
+            self._vectors.restore(arrays, n_labels)
+
+    def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._check_table("stack.labels", arrays["labels"][:-1])
+        check_range("stack.labels (recent share)", arrays["labels"][-1], 0.0, 1.0)
 
     def _check_table(self, name: str, table: NDArray[np.float64]) -> None:
         """Raise ValueError if these are no coefficients, or if a curvature is negative in any direction."""

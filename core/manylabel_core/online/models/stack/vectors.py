@@ -36,18 +36,18 @@ class VectorExperts:
 
     def set_lengths(self, lengths: Sequence[int], n_labels: int) -> None:
         """Add blocks for fields of these lengths, the first of which may exist."""
-        self.adaptive.set_lengths(lengths)
+        self.adaptive.set_lengths(lengths, n_labels)
         for length in lengths[len(self._centroids) :]:
             centroid = Centroid(self._dtype)
-            centroid.enlarge(length, n_labels)
+            centroid.reserve(length, n_labels)
             self._centroids.append(centroid)
         self._lengths = list(lengths)
 
     def enlarge(self, n_labels: int) -> None:
         """Allocate memory for this number of labels."""
-        self.adaptive.enlarge(n_labels)
+        self.adaptive.reserve(0, n_labels)
         for centroid in self._centroids:
-            centroid.enlarge(0, n_labels)
+            centroid.reserve(0, n_labels)
 
     def learn(self, rows: Rows, vectors: VectorRows, targets: Targets, margins: NDArray[np.float64]) -> None:
         """Learn rows in order; write the margins of both experts.
@@ -89,7 +89,7 @@ class VectorExperts:
 
     def arrays(self, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return the state; views."""
-        arrays = self.adaptive.arrays(n_labels)
+        arrays = self.adaptive.arrays(0, n_labels)
         for field, centroid in enumerate(self._centroids):
             own = centroid.arrays(self._lengths[field], n_labels)
             arrays |= {f"blocks.centroid.{field}.{name}": array for name, array in own.items()}
@@ -98,17 +98,18 @@ class VectorExperts:
     def nbytes(self, n_labels: int) -> int:
         """Return the most bytes of the state with this number of labels."""
         sizes = zip(self._lengths, self._centroids, strict=True)
-        return self.adaptive.nbytes(n_labels) + sum(each.nbytes_after(n, n_labels, 0, n) for n, each in sizes)
+        return self.adaptive.nbytes_after(0, n_labels, 0, 0) + sum(
+            each.nbytes_after(n, n_labels, 0, n) for n, each in sizes
+        )
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
         """Restore a state; raises ValueError if invalid."""
-        self.adaptive.restore(arrays, n_labels)
+        self.adaptive.restore(arrays, 0, n_labels)
         for field, length in enumerate(self._lengths):
             prefix = f"blocks.centroid.{field}."
             own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
             self._centroids[field] = Centroid(self._dtype)
-            if self._centroids[field].restore(own) != (length, n_labels):
-                raise ValueError(f"state must hold {prefix}sums for {length} values and {n_labels} labels")
+            self._centroids[field].restore(own, length, n_labels)
 
     def forget(self, label: int) -> None:
         """Forget a label."""
