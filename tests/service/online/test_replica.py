@@ -495,7 +495,7 @@ class TestModels:
             def broken(*_: object) -> None:
                 raise MemoryError
 
-            monkeypatch.setattr(replica.model.learner, "learn", broken)
+            monkeypatch.setattr(replica.model.learner.pipeline, "learn", broken)
             calls: list[Awaitable[object]] = [replica.update([example(0)]), replica.predict([example(0).x])]
             for call in calls:
                 with pytest.raises(NotReady, match="failed"):

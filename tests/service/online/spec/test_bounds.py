@@ -92,10 +92,10 @@ def test_no_stream_gets_a_model_beyond_its_bound(spec: dict[str, Any], policy: s
             states[model.position] = model.to_bytes()
         if step % 30 == 29:
             append(model, Rollback(chance.choice(list(states)), "log"), states)
-        largest = max(largest, model.learner.nbytes)
-        assert model.learner.nbytes <= bound
+        largest = max(largest, model.learner.pipeline.nbytes)
+        assert model.learner.pipeline.nbytes <= bound
         if step % 10 == 9:
-            assert OnlineModel.from_bytes(model.to_bytes()).learner.nbytes <= bound
+            assert OnlineModel.from_bytes(model.to_bytes()).learner.pipeline.nbytes <= bound
     assert len(model.labels) <= 12
     assert len(model.features) <= 40
     if policy != "reject":  # then few of these updates fit
@@ -139,4 +139,4 @@ def test_a_model_grows_with_its_parameters_and_so_does_its_bound() -> None:
 
 def test_examples_without_end_are_no_bound() -> None:
     spec = new_model(algorithm="kernel_falt", **limits("hash")).spec
-    assert max_learner_bytes(spec) == spec.learner().nbytes_after(40, 12, 0, 0)
+    assert max_learner_bytes(spec) == spec.learner().pipeline.nbytes_after(40, 12, 0, 0)
