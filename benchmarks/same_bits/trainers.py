@@ -45,7 +45,7 @@ OF_VIEWS: list[dict[str, Any]] = [
     {"n_components": 3, "centre": False},
     {"n_components": 3, "refit": False, "beta": 0.1},
     {"n_components": 12, "label_ridge": 0.1},
-    *({"n_components": 3, "threshold": rule} for rule in ("errors", "prevalence", "half")),
+    *({"n_components": 3, "threshold": rule} for rule in ("prevalence", "half")),
     {"n_components": 3, "random_state": 4, "n_threads": 2},
 ]
 

@@ -66,7 +66,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
     all data. All of this is what `objective_trace_` holds and `tol` is a share of.
 
     Predictions need no labels and any of the views: a row's representation is the best one for the views it has. If
-    rows of `fit` lack views, it is the one to be expected from the views it has, by the covariance of representations
+    rows of `fit` lack views, it is the expected one given the views it has, by the covariance of representations
     and the noise of each view (with `refit`; Eqs. (46) to (48) of docs/mathematics.md): rows with different views then
     agree.
 
@@ -108,13 +108,13 @@ class LSAMML(LSAMMLParameters, ViewModel):
     curves_ : ndarray of shape (2, n_labels), float64, or None
         The same as of `M3L`.
     objective_trace_ : ndarray
-        The objective above, with all its terms, at the start and after every half-step (bases, W, P), those of
-        the fit that was gone on from as well. Each half-step is a minimiser or is refused, so it rises by rounding at
-        most. `refit` and thresholds come after it.
+        The objective above, with all its terms, at the start and after every half-step (bases, W, P), including
+        those of the fit that this one continues. A half-step that does not lower the objective is rejected, so it
+        rises at most by rounding. `refit` and thresholds follow and are not part of it.
     relative_change_ : float
-        By what share the last iteration lowered the objective.
+        Share by which the last iteration lowered the objective.
     n_iter_, n_components_, n_features_in_ : int
-        Iterations behind the model, those of a fit that was gone on from as well; columns of P; columns of all views.
+        Iterations, including those of the fit that this one continues; columns of P; columns of all views.
     classes_ : ndarray of shape (n_labels,)
         The columns of Y.
     label_names_ : ndarray

@@ -26,7 +26,7 @@ ANY_COUNT = Number(integer=True, least=1, most=2**20)
 ABOVE_0 = Number(above=0)
 """Prices in Python, without the upper bound of a server."""
 
-THRESHOLDS = ("f1", "errors", "prevalence", "half")
+THRESHOLDS = ("f1", "prevalence", "half")
 """Rules for the thresholds of LSA-MML."""
 
 MAX_SHARE = 400
@@ -364,9 +364,9 @@ class LSAMMLParameters(SharedParameters):
     threshold: str = parameter(
         "f1",
         Choice(THRESHOLDS),
-        text="Rule for the threshold of a label, fitted to the scores of the labelled rows, found from their views "
-        "alone: the highest F1 of the label, the fewest errors, as many rows above it as have the label, or not at "
-        "all, 0.5.",
+        text="Rule for the threshold of a label, fitted to the scores of the labelled rows from their views alone. "
+        "'f1': the highest F1 of the label. 'prevalence': as many rows above the threshold as have the label. 'half': "
+        "0.5.",
     )
     kernel: str = parameter(
         "linear",

@@ -113,7 +113,7 @@ BAD_PARAMETERS = [
     ],
     *[(name, "no", f"{name} must be True or False") for name in ("centre", "refit", "warm_start")],
     ("view_weights", "best", "view_weights must be one of 'labels', 'equal', not 'best'"),
-    ("threshold", "best", "threshold must be one of 'f1', 'errors', 'prevalence', 'half', not 'best'"),
+    ("threshold", "best", "threshold must be one of 'f1', 'prevalence', 'half', not 'best'"),
     *[("tol", value, "tol must be") for value in (0.0, 1.0, "small")],
     *[("max_iter", value, "max_iter must be an integer from 1 to") for value in (0, 1.5)],
     ("n_threads", 0, "n_threads must be an integer from 1 to"),

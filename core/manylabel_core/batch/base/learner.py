@@ -75,13 +75,13 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         label_names : iterable of str, optional
             Kept as `label_names_`; None takes the columns of a data frame Y.
         progress : callable, optional
-            Called with a `Progress` now and then, of PrML and PrBR after each pass. Its iteration is the sweep or pass,
-            of MLRL the round; its objective is the dual's, of PrML that of the current round, of MLRL (6) after the
-            last half-step; then the relative duality gap (infinite before the first), the share of active variables,
-            and seconds. When it returns True, the fit ends, and the model is the one reached so far.
+            Called with a `Progress` from time to time, and by PrML and PrBR after each pass. `Progress` has the
+            iteration (a sweep or pass; a round of MLRL), the objective (the dual objective, for PrML of the current
+            round; for MLRL Eq. (6) after the last half-step), the relative duality gap (infinite at first), the share
+            of active variables, and the seconds. If it returns True, the fit ends with the model reached so far.
         sample_weight : array-like of shape (n_samples,), optional
-            Above 0 and at most 1000: the loss of a row counts so often, and so do its labels where thresholds and
-            probabilities are chosen. Scales of features count every row once. None: 1 for every row.
+            Factor of the loss of each row, above 0 and at most 1,000; thresholds and probabilities are fitted with the
+            same weights. Scaling ignores the weights. None: 1 for every row.
 
         Returns
         -------

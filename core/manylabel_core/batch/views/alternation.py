@@ -69,13 +69,13 @@ class ViewsState:
     ----------
     model : Model
     trace : list of float
-        The objective at the start and after every half-step, of the run that was gone on from as well.
+        The objective at the start and after every half-step, including those of the run that this one continues.
     n_iter : int
-        Iterations of this run; `total` counts those of the run that was gone on from as well.
+        Iterations of this run; `total` includes those of the run that this one continues.
     gap : float
-        By what share the last iteration lowered the objective.
+        Share by which the last iteration lowered the objective.
     converged, stopped : bool
-        Whether it is at its end; whether the caller ended it.
+        Whether the run converged; whether the caller stopped it.
     """
 
     model: Model

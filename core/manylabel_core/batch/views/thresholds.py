@@ -1,4 +1,4 @@
-"""A threshold for each label, fitted to scores of the labelled rows."""
+"""Threshold of each label, fitted to the scores of the labelled rows."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.batch.decisions.thresholds import best_cuts, between
+
 Matrix = NDArray[np.float64]
 
 HALF = 0.5
-"""Scores are regressions on 0 and 1: the threshold where nothing is to be fitted."""
+"""Threshold without a fit: scores are regressions on 0 and 1."""
 
 
 def thresholds(scores: Matrix, Y: Any, rule: str) -> Matrix:
@@ -21,37 +23,26 @@ def thresholds(scores: Matrix, Y: Any, rule: str) -> Matrix:
     scores : ndarray of shape (n_samples, n_labels), float64
     Y : ndarray of shape (n_samples, n_labels)
         0 and 1.
-    rule : {"f1", "errors", "prevalence", "half"}
-        The highest F1 of the label; the fewest errors; as many rows above as have the label; 0.5. A label that all
-        or no rows have gets 0.5, which its scores are not near.
+    rule : {"f1", "prevalence", "half"}
+        The highest F1 of the label; as many rows above the threshold as have the label; 0.5. A label that all rows or
+        no rows have gets 0.5.
     """
     found = np.full(scores.shape[1], HALF)
-    if rule == "half":
-        return found
-    for label in np.flatnonzero((Y == 1).any(axis=0) & (Y == 0).any(axis=0)):
-        found[label] = _threshold(scores[:, label], Y[:, label], rule)
+    both = (Y == 1).any(axis=0) & (Y == 0).any(axis=0)
+    if rule == "f1":
+        found[both] = best_cuts(scores[:, both], Y[:, both] == 1, "macro_f1", shared=False)
+    elif rule == "prevalence":
+        for label in np.flatnonzero(both):
+            found[label] = _cut_after(np.sort(scores[:, label])[::-1], int(Y[:, label].sum()))
     return found
 
 
-def _threshold(scores: Matrix, y: Any, rule: str) -> float:
-    """Return the midpoint of two different scores: the best threshold after the k highest scores, over all k."""
-    order = np.argsort(-scores, kind="stable")
-    ranked = scores[order]
-    true = np.concatenate([[0], np.cumsum(y[order])])
-    above = np.arange(len(true))
+def _cut_after(ranked: Matrix, count: int) -> float:
+    """Return the threshold that about this number of scores, which descend, exceed; equal scores stay together."""
     cuts = np.flatnonzero(np.concatenate([[True], ranked[1:] < ranked[:-1], [True]]))
-    k = int(cuts[np.argmax(_worth(true[cuts], above[cuts], true[-1], rule))])
+    k = int(cuts[np.argmin(np.abs(cuts - count))])
     if k == 0:
         return float(np.nextafter(ranked[0], np.inf))
     if k == len(ranked):
         return float(np.nextafter(ranked[-1], -np.inf))
-    return float(ranked[k] + (ranked[k - 1] - ranked[k]) / 2)
-
-
-def _worth(true: NDArray[Any], above: NDArray[Any], relevant: float, rule: str) -> NDArray[Any]:
-    """Return the value to maximise, given the true labels among the rows above the threshold."""
-    if rule == "f1":
-        return np.asarray(2.0 * true / (above + relevant))
-    if rule == "errors":
-        return np.asarray(2.0 * true - above)
-    return np.asarray(-np.abs(above - relevant))
+    return float(between(ranked[k], ranked[k - 1]))

@@ -40,9 +40,9 @@ def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = R
     Raises
     ------
     BadDataset
-        With the line: unknown or repeated attributes, string, date and relational attributes, values that are not among
-        the attribute's, a weight that is not above 0 and at most 1,000, a row of which some labels are missing, labels
-        that are not attributes.
+        With the line: an attribute that is unknown, repeated, or a string, a date or relational; a value that the
+        attribute does not list; a weight that is not above 0 and at most 1,000; a row with some labels missing; a label
+        that is no attribute.
     """
     with opened_text(source, limits.bytes) as file:
         lines = numbered_lines(file)

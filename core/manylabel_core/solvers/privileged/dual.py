@@ -208,10 +208,11 @@ def solve_privileged_dual(
     start : Variables, optional
         Variables of an earlier result, which are copied and made feasible for this problem.
     weights : ndarray of shape (n_labels, n_features), float64, optional
-        Z of that result; with W its D, (rank, n_features). They follow from `start`, but for the rounding of the steps
-        that led there: with them, and the number of passes `done`, a stopped solver continues bit for bit as if it had
-        not been stopped.
+        Z of that result; with W its D, (rank, n_features). With `weights` and `done`, a resumed solver computes the
+        same bits as one that ran without a break. Without `weights`, they are computed from `start`, which rounds
+        differently.
     done : int
+        Passes of the earlier result.
     tol : float
         Relative duality gap, (primal - dual) / |primal|, at which to stop.
     max_iter : int
