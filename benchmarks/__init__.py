@@ -1,1 +1,1 @@
-"""Measurements of speed and quality beside peers: `python -m benchmarks --help` names them."""
+"""Benchmarks of speed and quality against other libraries: `python -m benchmarks --help` lists them."""

@@ -37,7 +37,7 @@ BENCHMARKS = {
     "reproduce": papers,
     "same-bits": compare,
 }
-"""Each has a docstring, `add_arguments(parser)` and `run(args)`."""
+"""Benchmarks by name, each a module with a docstring, `add_arguments(parser)` and `run(args)`."""
 
 
 def main() -> None:

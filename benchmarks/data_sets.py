@@ -1,4 +1,4 @@
-"""Public datasets, one file each, in a folder that the user names."""
+"""Public datasets, one file each, in a folder named by the user."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 
 class DataSet(NamedTuple):
-    """Examples, an indicator matrix of labels, the labels' names, and the official training and test examples."""
+    """Examples, label indicators, label names, and the official training and test rows."""
 
     name: str
     X: Any
@@ -28,7 +28,7 @@ class DataSet(NamedTuple):
 
 
 def load(folder: Path, name: str) -> DataSet:
-    """A multi-label dataset."""
+    """Return a multi-label dataset."""
     file = _open(folder, name)
     X = file["X"].astype(np.float64) if "X" in file else _csr(file)
     train, test = (file[key].astype(np.int64) for key in ("train_idx", "test_idx"))
@@ -36,7 +36,7 @@ def load(folder: Path, name: str) -> DataSet:
 
 
 def load_stream(folder: Path, name: str) -> tuple[Any, Any]:
-    """Features and labels of all examples in the order of the file, each dense or in CSR as it is stored."""
+    """Return features and labels of all examples in file order, each dense or CSR as stored."""
     if name == "debtags":
         return _debtags(folder)
     file = _open(folder, name)
@@ -47,7 +47,7 @@ def load_stream(folder: Path, name: str) -> tuple[Any, Any]:
 
 
 def load_split(folder: Path, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """The training and test rows of a set that comes with such halves; else None."""
+    """Return the training and test rows of a set with an official split; else None."""
     if name == "debtags":
         return None
     file = _open(folder, name)
@@ -55,7 +55,7 @@ def load_split(folder: Path, name: str) -> tuple[NDArray[np.int64], NDArray[np.i
 
 
 def load_records(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Records as they are, one JSON object a line."""
+    """Return records, one JSON object per line."""
     path = folder / f"{name}.jsonl.gz"
     _check_exists(path)
     with gzip.open(path, "rt", encoding="utf-8") as lines:
@@ -63,7 +63,7 @@ def load_records(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 def load_views(folder: Path, name: str) -> tuple[dict[str, Any], NDArray[np.int8]]:
-    """The views of a dataset by name, sparse ones in CSR, and its labels.
+    """Return the views of a dataset by name, sparse ones in CSR, and its labels.
 
     emotions and mfeat are standardised; histograms of corel5k_inria are roots of shares, sparse where most are 0; scene
     has a view for each of its colours, 49 means and 49 variances of blocks of the image.
@@ -78,39 +78,39 @@ def load_views(folder: Path, name: str) -> tuple[dict[str, Any], NDArray[np.int8
         X, colour = file["X"].astype(np.float64), np.arange(294) // 49 % 3
         return {part: X[:, colour == at] for at, part in enumerate("LUV")}, file["Y"]
     X = file["X"].astype(np.float64) if "X" in file else _csr(file)
-    if name == "emotions":  # tempi beside spectral moments
+    if name == "emotions":  # tempi and spectral moments have different scales
         X = standardised(X, X)[0]
     which = file["view_id"]
     return {str(view): X[:, np.flatnonzero(which == k)] for k, view in enumerate(file["view_names"])}, file["Y"]
 
 
 def load_views_split(folder: Path, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """The official training and test rows of a dataset that has nothing else to do with views; else None."""
+    """Return the official training and test rows of a dataset with views; else None."""
     return load_split(folder, name) if name == "corel5k_inria" else None
 
 
 def _root_histograms(counts: NDArray[Any]) -> Any:
-    """Roots of the shares of a histogram, whose inner products are those of Hellinger's distance."""
+    """Return the roots of the shares of a histogram, whose inner products give the Hellinger distance."""
     counts = counts.astype(np.float64)
     roots = np.sqrt(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0))
     return sp.csr_array(roots) if np.mean(roots != 0) < 0.2 else roots
 
 
 def load_attributes(folder: Path) -> tuple[NDArray[np.int8], list[str]]:
-    """Attributes of the animals of Animals with Attributes, (50 classes, 85), and the classes' names."""
+    """Return the attributes of Animals with Attributes, shape (50 classes, 85), and the class names."""
     file = _open(folder, "awa_attributes")
     return file["A"], [str(name) for name in file["class_names"]]
 
 
 def standardised(train: Any, test: Any) -> tuple[Any, Any]:
-    """Features as distances from their mean in the training examples, in standard deviations."""
+    """Return features standardised by the training examples."""
     mean, spread = train.mean(axis=0), train.std(axis=0)
     spread[spread == 0] = 1.0
     return (train - mean) / spread, (test - mean) / spread
 
 
 def _debtags(folder: Path) -> tuple[sp.csr_array, sp.csr_array]:
-    """Packages of Debian: words of title and description and two categories as features, tags as labels, in CSR."""
+    """Return Debian packages in CSR: words of title and description and two categories as features, tags as labels."""
     packages = load_records(folder, "debtags")
     X = named_columns(dict(_package_features(package)) for package in packages)
     return X, named_columns(dict.fromkeys(package["tags"], 1) for package in packages).astype(np.int8)
@@ -125,7 +125,7 @@ def _package_features(package: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def named_columns(rows: Iterator[dict[str, float]]) -> sp.csr_array:
-    """Rows by name as CSR; a name has the next column when it first appears."""
+    """Return named rows as CSR; a name gets the next column when it first appears."""
     columns: dict[str, int] = {}
     indices, values, ends = [], [], [0]
     for row in rows:

@@ -1,7 +1,7 @@
-"""Records of runs: one text file each, a header in JSON and then what the run has printed.
+"""Records of runs: one text file each, with a JSON header and the output of the run.
 
-The header has the command, the commit and whether the tree was as committed, when the run began and how it ended, the
-machine and its load before and after, and the versions of Python and of the packages that matter.
+The header has the command, the commit and whether the tree was clean, the start and the outcome of the run, the machine
+and its load before and after, and the versions of Python and of relevant packages.
 """
 
 import json
@@ -25,12 +25,12 @@ PACKAGES = (
     "httptools", "pydantic", "redis",
 )  # fmt: skip
 LAST_WORDS_SECONDS = 10.0
-"""Time for child processes that still write when the run has ended."""
+"""Seconds for child processes that still write when the run has ended."""
 
 
 @contextmanager
 def recorded(name: str, folder: Path) -> Iterator[None]:
-    """Print the header; then write all that is printed meanwhile, by child processes too, to a file as well."""
+    """Print the header, then copy all output of the block, including that of child processes, to a file."""
     began, header = datetime.now(UTC), describe()
     print(json.dumps(header, indent=2), flush=True)
     header["ended"] = "in good order"
@@ -50,9 +50,9 @@ def recorded(name: str, folder: Path) -> Iterator[None]:
 
 
 def describe() -> dict[str, Any]:
-    """Give the command, the state of the tree, the machine and the versions."""
+    """Return the command, the state of the tree, the machine and the versions."""
     return {
-        # Folders by their names: where they are on this machine is of no use elsewhere.
+        # Names of folders, without the paths on this machine.
         "command": "python -m benchmarks " + shlex.join(Path(arg).name if "/" in arg else arg for arg in sys.argv[1:]),
         **state_of(ROOT),
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -63,14 +63,14 @@ def describe() -> dict[str, Any]:
 
 
 def state_of(checkout: Path) -> dict[str, str]:
-    """Give the commit of a checkout, and whether its tree is as committed, but for records of runs."""
+    """Return the commit of a checkout, and whether its tree is clean, except for records of runs."""
     changed = _git(checkout, "status", "--porcelain", "--", ".", ":!benchmarks/results")
     return {"commit": _git(checkout, "rev-parse", "HEAD"), "tree": "changed" if changed else "as committed"}
 
 
 @contextmanager
 def _copied_to(path: Path) -> Iterator[None]:
-    """Copy what is written to standard output, on the level of the file descriptor."""
+    """Copy standard output at the level of the file descriptor."""
     sys.stdout.flush()
     screen = os.dup(1)
     tee = subprocess.Popen(["tee", str(path)], stdin=subprocess.PIPE, stdout=screen)
@@ -91,7 +91,7 @@ def _copied_to(path: Path) -> Iterator[None]:
 
 
 def _free_path(folder: Path, stem: str) -> Path:
-    """A file that does not exist yet: a second run of a day on one commit has a number."""
+    """Return a path that does not exist yet: a second run of a day on one commit has a number."""
     folder.mkdir(parents=True, exist_ok=True)
     path, number = folder / f"{stem}.txt", 2
     while path.exists():
@@ -104,7 +104,7 @@ def _versions() -> dict[str, str]:
     for name in PACKAGES:
         try:
             found[name] = version(name)
-        except PackageNotFoundError:  # one that only some benchmarks need
+        except PackageNotFoundError:  # only some benchmarks need this package
             continue
     return found
 

@@ -1,1 +1,1 @@
-"""Batch trainers: seconds to a proven duality gap, beside LIBSVM and LIBLINEAR."""
+"""Batch trainers: seconds to a proven duality gap, compared with LIBSVM and LIBLINEAR."""

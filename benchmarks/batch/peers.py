@@ -1,4 +1,4 @@
-"""scikit-learn's support vector machines, label by label, brought to the same duality gap as the solvers."""
+"""scikit-learn's support vector machines, one per label, solved to the same duality gap as the trainers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 
 TOLERANCES = (1e-1, 5e-2, 2e-2, 1e-2, 7e-3, 5e-3, 3e-3, 1e-3, 3e-4, 1e-4)
-"""Of the peers, from loose to tight: the first one that reaches the gap is taken."""
+"""Tolerances of scikit-learn, from loose to tight; the first one that reaches the gap is used."""
 
 
 class Solved(NamedTuple):
-    """What one label's fit came to. `bound` is at most its optimum: the dual objective, or something better."""
+    """Result of the fit of one label. `bound` is a lower bound of the optimum: the dual objective, or a better one."""
 
     seconds: float
     primal: float
@@ -26,7 +26,7 @@ class Solved(NamedTuple):
 
 
 class Total(NamedTuple):
-    """The same of many labels."""
+    """Results of many labels."""
 
     seconds: float
     gap: float
@@ -37,14 +37,14 @@ Fit = Callable[[int, float], Solved]
 
 
 def total(fits: Sequence[Solved], seconds: float | None = None) -> Total:
-    """The sums, and the relative duality gap of them all."""
+    """Return the sums over labels, and their relative duality gap."""
     primal, bound = sum(fit.primal for fit in fits), sum(fit.bound for fit in fits)
     spent = sum(fit.seconds for fit in fits) if seconds is None else seconds
     return Total(spent, (primal - bound) / primal)
 
 
 def tuned(fit: Fit, labels: Sequence[int], gap: float) -> float:
-    """The loosest tolerance that brings some labels together to the gap."""
+    """Return the loosest tolerance with which some labels together reach the gap."""
     for tol in TOLERANCES[:-1]:
         if total([fit(label, tol) for label in labels]).gap <= gap:
             return tol
@@ -52,7 +52,7 @@ def tuned(fit: Fit, labels: Sequence[int], gap: float) -> float:
 
 
 def fit_all(fit: Fit, labels: Sequence[int], tol: float, n_threads: int) -> Total:
-    """Fit labels, several at a time if there are threads (scikit-learn lets go of Python's lock)."""
+    """Fit labels, in parallel if there are threads (scikit-learn releases the GIL)."""
     if n_threads == 1:
         return total([fit(label, tol) for label in labels])
     start = time.perf_counter()
@@ -62,7 +62,7 @@ def fit_all(fit: Fit, labels: Sequence[int], tol: float, n_threads: int) -> Tota
 
 
 def svc(K: NDArray[np.float64], Y: NDArray[np.int8], C: float, **parameters: Any) -> Fit:
-    """SVC. With `kernel="precomputed"` on K; else on the X given, and K only serves to account for it."""
+    """Fit SVC, with `kernel="precomputed"` on K, otherwise on X; K is then used for the gap only."""
     X = parameters.pop("X", K)
 
     def fit(label: int, tol: float) -> Solved:
@@ -80,9 +80,9 @@ def svc(K: NDArray[np.float64], Y: NDArray[np.int8], C: float, **parameters: Any
 
 
 def linear_svc(X: Any, Y: NDArray[np.int8], C: float, optima: NDArray[np.float64]) -> Fit:
-    """LinearSVC with its regularised intercept.
+    """Fit LinearSVC with its regularised intercept.
 
-    LIBLINEAR does not tell its dual variables, so its gap is taken to the optima, which flatters it.
+    LIBLINEAR does not return its dual variables, so its gap is measured to the optima, which is in its favour.
     """
 
     def fit(label: int, tol: float) -> Solved:
@@ -101,7 +101,7 @@ def linear_svc(X: Any, Y: NDArray[np.int8], C: float, optima: NDArray[np.float64
 
 
 def _least_hinge(F: NDArray[np.float64], y: NDArray[np.int8]) -> float:
-    """The hinge loss at the bias that is best for it."""
+    """Return the hinge loss at the best bias."""
     rank = max(int((y > 0).sum()) - 1, 0)
     bias = np.partition(y - F, rank)[rank]
     return float(np.maximum(0, 1 - y * (F + bias)).sum())

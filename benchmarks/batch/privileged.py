@@ -1,8 +1,7 @@
-"""PrML's speed: seeded sets of the sizes of bibtex, corel5k and eurlex, and how a pass grows with n, L and the
+"""Speed of PrML: seeded sets of the sizes of bibtex, corel5k and eurlex, and growth of a pass with n, L and the
 non-zeros.
 
-Seconds of the processor are printed beside those of the clock: where others work on the machine, only they mean
-something.
+CPU seconds are printed next to wall-clock seconds, because only they are meaningful on a busy machine.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ LARGE = (9_674, 5_000, 3_993)
 
 
 class Spent(NamedTuple):
-    """Seconds of the clock and of the processor."""
+    """Wall-clock seconds and CPU seconds."""
 
     clock: float
     worked: float
 
 
 def fits(args: argparse.Namespace) -> dict[str, Spent]:
-    """Whole fits, one round to a relative gap of 1e-2."""
+    """Time whole fits: one round to a relative gap of 1e-2."""
     found = {}
     for name, (n, d, n_labels) in SIZES.items():
         X, Y = documents(max(200, round(n * args.scale)), d, n_labels if args.scale >= 0.5 else 20, args.seed, True)
@@ -44,7 +43,7 @@ def fits(args: argparse.Namespace) -> dict[str, Spent]:
 
 
 def large(args: argparse.Namespace) -> Spent:
-    """One round at eurlex's size."""
+    """Time one round at the size of eurlex."""
     n, d, n_labels = LARGE
     labels = n_labels if args.scale >= 1 else max(20, round(n_labels * args.scale))
     X, Y = documents(max(labels, round(n * args.scale)), d, labels, args.seed, True)
@@ -57,7 +56,7 @@ def large(args: argparse.Namespace) -> Spent:
 
 
 def scaling(args: argparse.Namespace) -> dict[tuple[str, str], list[tuple[int, float]]]:
-    """Seconds of the processor for a D-step of a few passes, along n, L and the width of rows."""
+    """Print the CPU seconds of a D-step of a few passes by n, L and the width of rows."""
     full = {"n": 4_000, "L": 200, "d": 80}
     curves: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for axis in full:
@@ -70,7 +69,7 @@ def scaling(args: argparse.Namespace) -> dict[tuple[str, str], list[tuple[int, f
 
 
 def _passes(size: dict[str, int], args: argparse.Namespace) -> float:
-    """Dense rows, so that d is the number of non-zeros."""
+    """Time passes over dense rows, so that d is the number of non-zeros."""
     rng = np.random.default_rng(args.seed)
     X = rng.normal(size=(size["n"], size["d"])) / np.sqrt(size["d"])
     Y = np.where(X @ rng.normal(size=(size["d"], size["L"])) > 1.5, 1, -1)

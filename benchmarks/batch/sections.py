@@ -1,14 +1,13 @@
-"""Seconds to a duality gap: the coupled dual's solvers against LIBSVM and LIBLINEAR label by label; MLRL; LSA-MML.
+"""Seconds to a duality gap: M3L compared with one LIBSVM or LIBLINEAR per label; MLRL; LSA-MML.
 
-Every solver goes to the same relative duality gap, (primal - dual) / primal over all labels together: 1e-3. The
-peers stop on other rules, so each gets the loosest of a row of tolerances that brings some labels to that gap;
-the gap that it then reaches with all labels is printed. Numbers of threads are equal: with one, the peers fit
-one label after the other, with more, several labels at a time. Contenders take turns; times are medians.
+Every solver runs to the same relative duality gap, (primal - dual) / primal over all labels together: 1e-3. The other
+libraries have other stopping rules, so each gets the loosest tolerance with which some labels reach the gap; the gap
+reached with all labels is printed. Numbers of threads are equal: with several threads, the other libraries fit several
+labels in parallel. Contenders take turns; times are medians.
 
-SVC has a free bias where M3L has a constant feature, if any; both problems are timed. LinearSVC solves exactly
-M3L's problem. SVC(kernel="rbf"), which computes its kernel values itself, is timed on a few labels (and so are all
-peers with --peer-labels), from which its time for all is extrapolated. All data are synthetic, seeded, and made
-before the clock starts.
+SVC has a free intercept instead of M3L's constant feature; both problems are timed. LinearSVC solves exactly M3L's
+problem. SVC(kernel="rbf"), which computes its kernel values itself, is timed on a few labels (with --peer-labels all
+other libraries are), and its time for all is extrapolated. All data are synthetic, seeded, and generated before timing.
 """
 
 from __future__ import annotations
@@ -36,8 +35,9 @@ from manylabel_core.solvers import DualResult, StoredGram, solve_kernel_dual, so
 GAP = 1e-3
 LARGE_GAP = 1e-2
 MLRL_LAM = 0.54
-"""For a loss that is a sum over examples; MLRL's is their mean. At 5,400 examples it is MLRL's default, 1e-4: the
-paper does not say with which lambda it took about 1,150 s."""
+"""Lambda for a loss that is a sum over examples; the loss of MLRL is their mean. At 5,400 examples this is the default
+of MLRL, 1e-4. The paper does not name the lambda with which it took about 1,150 s.
+"""
 C = 1.0
 TUNED_LABELS, EXTRAPOLATED_LABELS = 5, 3
 LONG_SECONDS = 20
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def kernel(args: argparse.Namespace) -> None:
-    """M3L with an RBF kernel against SVC over labels."""
+    """Compare M3L with an RBF kernel with one SVC per label."""
     n, n_labels = _scaled(args, 10_000, 85)
     X, Y = attributes(n, 252, n_labels, args.seed)
     rbf = Kernel("rbf", gamma=scale_gamma(X))
@@ -117,7 +117,7 @@ def kernel(args: argparse.Namespace) -> None:
 
 
 def linear(args: argparse.Namespace) -> None:
-    """Linear M3L against LinearSVC over labels."""
+    """Compare linear M3L with one LinearSVC per label."""
     for name, n, d, n_labels, binary in (
         ("bibtex-sized", 7_395, 1_836, 159, True),
         ("rcv1-sized", 23_149, 47_236, 101, False),
@@ -140,7 +140,7 @@ def linear(args: argparse.Namespace) -> None:
 
 
 def mlrl(args: argparse.Namespace) -> None:
-    """MLRL on a matrix of the size of the RCV1 subsets after their selection of features."""
+    """Time MLRL on a matrix of the size of the RCV1 subsets after feature selection."""
     n, n_labels = _scaled(args, 5_400, 101)
     data = _dense_documents(n, 944, n_labels, args.seed)
     worked = time.process_time()
@@ -152,7 +152,7 @@ def mlrl(args: argparse.Namespace) -> None:
 
 
 def lsa_mml(args: argparse.Namespace) -> None:
-    """LSA-MML at the size of the paper's largest set."""
+    """Time LSA-MML at the size of the paper's largest set."""
     n = max(1_000, round(20_000 * args.scale))
     data = views.seen(n, args.seed)
     spent, worked, model = views.seconds(data, args.threads)
@@ -163,7 +163,7 @@ def lsa_mml(args: argparse.Namespace) -> None:
 
 
 def prml(args: argparse.Namespace) -> None:
-    """PrML at the sizes of its paper's sets."""
+    """Time PrML at the sizes of its paper's sets."""
     for name, spent in privileged.fits(args).items():
         _verdict(f"{name}: seconds", spent.clock, at_most=60)
     curves = privileged.scaling(args)
@@ -173,7 +173,7 @@ def prml(args: argparse.Namespace) -> None:
 
 
 def scaling(args: argparse.Namespace) -> None:
-    """How the time grows with examples, labels and features, the two others at half of their size."""
+    """Print how the time grows with examples, labels and features, the other two at half of their size."""
     sizes = {
         "MLRL, linear": (_mlrl_seconds, {"n": 5_400, "L": 101, "d": 944}),
         "M3L, RBF, R = I": (_m3l_seconds, {"n": 10_000, "L": 85, "d": 252}),
@@ -192,7 +192,7 @@ def scaling(args: argparse.Namespace) -> None:
 
 
 def large(args: argparse.Namespace) -> None:
-    """Linear M3L on sparse data of the size of the whole RCV1, in a process of its own for its peak of memory."""
+    """Time linear M3L on sparse data of the size of the whole RCV1, in a separate process for its peak memory."""
     command = [sys.executable, "-m", "benchmarks.batch.sections", "--scale", str(args.scale)]
     subprocess.run([*command, "--threads", str(args.threads), "--seed", str(args.seed)], check=True)
 
@@ -222,7 +222,7 @@ def _scaled(args: argparse.Namespace, n: int, n_labels: int) -> tuple[int, int]:
 
 
 def _warm_up() -> None:
-    """Compile, or load what is compiled."""
+    """Compile the functions, or load them from the cache."""
     for dtype in (np.float32, np.float64):
         X, Y = documents(600, 300, 8)
         for S in (np.eye(8), covariance(8)):
@@ -233,7 +233,7 @@ def _warm_up() -> None:
 
 
 def _race(solvers: dict[str, Solve], repeats: int) -> dict[str, float]:
-    """Median seconds of solvers that take turns."""
+    """Return the median seconds of solvers that take turns."""
     seconds: dict[str, list[float]] = {name: [] for name in solvers}
     results: dict[str, DualResult] = {}
     for _ in range(repeats):
@@ -249,14 +249,14 @@ def _race(solvers: dict[str, Solve], repeats: int) -> dict[str, float]:
 
 
 def _peer(name: str, fit: Fit, n_labels: int, args: argparse.Namespace, few: int = 0) -> float:
-    """Tune a peer on some labels, then time it on all, or on a few; its seconds for all."""
+    """Tune a peer on some labels, time it on all or a few, and return its seconds for all."""
     labels = _spread(n_labels, few or args.peer_labels or n_labels)
     loosest = tuned(fit, _spread(n_labels, min(TUNED_LABELS, len(labels))), GAP)
-    for tol in (tol for tol in TOLERANCES if tol <= loosest):  # the next one if some labels were too few to tune with
+    for tol in (tol for tol in TOLERANCES if tol <= loosest):  # the tuning labels were too few
         runs = [fit_all(fit, labels, tol, args.threads)]
         if runs[0].gap <= GAP:
             break
-    # One label after the other is a long race already: the median of repeats is taken where it is short.
+    # Fits of one label at a time take long, so only short ones are repeated.
     while len(runs) < args.repeats and runs[0].seconds < LONG_SECONDS:
         runs.append(fit_all(fit, labels, tol, args.threads))
     seconds = statistics.median(run.seconds for run in runs) * n_labels / len(labels)
@@ -266,12 +266,12 @@ def _peer(name: str, fit: Fit, n_labels: int, args: argparse.Namespace, few: int
 
 
 def _spread(n_labels: int, number: int) -> list[int]:
-    """So many labels, evenly spread over all."""
+    """Return this number of labels, evenly spread over all."""
     return [int(label) for label in np.linspace(0, n_labels - 1, min(number, n_labels))]
 
 
 def _optima(X: Any, Y: Any) -> Any:
-    """The optimum of each label by itself, nearly: the dual objectives at a much smaller gap."""
+    """Return a close lower bound of the optimum of each label: the dual objectives at a much smaller gap."""
     result = solve_linear_dual(X, Y, np.eye(Y.shape[1]), C, bias_feature=1.0, tol=GAP / 100, dtype=np.float64)
     squares = (result.Z**2).sum(axis=0) + result.bias**2
     return result.alpha.sum(axis=0) - squares / 2
@@ -324,7 +324,7 @@ def _plot(curves: dict[tuple[str, str], list[tuple[int, float]]], folder: Path, 
 
 
 def _peak_gb() -> float:
-    """Most memory of this process. (What getrusage tells includes the process that has started this one.)"""
+    """Return the peak memory of this process. (The value of getrusage includes the parent process.)"""
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
             if line.startswith("VmHWM"):
@@ -333,7 +333,7 @@ def _peak_gb() -> float:
 
 
 def _verdict(what: str, value: float, at_least: float | None = None, at_most: float | None = None) -> None:
-    """Print a ratio or a size beside its aim."""
+    """Print a ratio or a size next to its target."""
     met = (at_least is None or value >= at_least) and (at_most is None or value <= at_most)
     aims = [f"{sign} {aim:g}" for sign, aim in ((">=", at_least), ("<=", at_most)) if aim is not None]
     note = f"   aim {aims[0]}   {'met' if met else 'MISSED'}" if aims else ""

@@ -1,4 +1,4 @@
-"""Seeded data of the sizes, and about the statistics, of the sets that the batch learners are measured on."""
+"""Seeded data with the sizes and about the statistics of the sets on which the batch trainers are measured."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 CHUNK = 50_000
-"""Documents made at a time."""
+"""Number of documents generated at a time."""
 ROOTS, INNER = 4, 20
-"""Labels of the first and second level of the tree of topics."""
+"""Numbers of labels of the first and second level of the topic tree."""
 
 
 class Labelled(NamedTuple):
@@ -22,7 +22,7 @@ class Labelled(NamedTuple):
 
 
 def attributes(n: int, n_features: int, n_labels: int, seed: int = 0) -> Labelled:
-    """Noisy points of 50 classes, dense; the labels are attributes of the classes, one in twenty of them wrong.
+    """Return dense noisy points of 50 classes; labels are attributes of the classes, one in twenty of them wrong.
 
     As in Animals with Attributes (24,292 x 252, 85 attributes), most points are support vectors of most labels.
     """
@@ -35,7 +35,7 @@ def attributes(n: int, n_features: int, n_labels: int, seed: int = 0) -> Labelle
 
 
 def documents(n: int, n_features: int, n_labels: int, seed: int = 0, binary: bool = False) -> Labelled:
-    """Bags of words with one or two topics from a tree, whose ancestors are labels, too; rows of length 1.
+    """Return bags of words, L2-normalised, with one or two topics from a tree, whose ancestors are labels too.
 
     Words and topics have long-tailed frequencies. About 76 words a document, 3.3 labels; of RCV1 (781,265 x 47,236,
     103 topics), 76 and 3.2. Without `binary`, values are (1 + log tf) log(n / df).
@@ -56,13 +56,13 @@ def documents(n: int, n_features: int, n_labels: int, seed: int = 0, binary: boo
 
 
 def covariance(n_labels: int, seed: int = 0) -> NDArray[np.float64]:
-    """A dense prior R: the correlation of random label vectors, shrunk a little."""
+    """Return a dense prior R: the slightly shrunk correlation of random label vectors."""
     signs = np.where(np.random.default_rng(seed).random((n_labels, 2 * n_labels)) < 0.35, 1.0, -1.0)
     return np.asarray(0.9 * np.corrcoef(signs) + 0.1 * np.eye(n_labels))
 
 
 class _Words:
-    """Word frequencies: of all documents, and of each topic."""
+    """Word frequencies of all documents and of each topic."""
 
     def __init__(self, n_features: int, n_labels: int, rng: np.random.Generator) -> None:
         self._order = rng.permutation(n_features)
@@ -75,7 +75,7 @@ class _Words:
         self.n_features = n_features
 
     def draw(self, topics: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        """A word for each topic given; more than half of them are anybody's."""
+        """Draw a word for each topic; more than half of them are background words."""
         topical = rng.random(len(topics)) < 0.45
         words = self._order[self._ranks(self._common, len(topics), rng)]
         ranks = self._ranks(self._own, int(topical.sum()), rng)
@@ -99,7 +99,7 @@ def _tree(n_labels: int, rng: np.random.Generator) -> NDArray[np.int64]:
 def _chunk(
     n: int, parent: NDArray[np.int64], words: _Words, popularity: NDArray[np.float64], rng: np.random.Generator
 ) -> Labelled:
-    """Word counts and labels of n documents."""
+    """Return the word counts and labels of n documents."""
     n_labels = len(parent)
     lengths = np.clip(rng.lognormal(np.log(85), 0.5, n).astype(np.int64), 10, 600)
     document = np.repeat(np.arange(n), lengths)

@@ -1,4 +1,4 @@
-"""LSA-MML's seeded data for the speed of a fit: three dense views of one hidden representation, and many labels."""
+"""Seeded data to time a fit of LSA-MML: three dense views of one hidden representation, and many labels."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from manylabel_core.batch import LSAMML
 
 HIDDEN, N_LABELS, N_COMPONENTS, ITERATIONS = 100, 260, 100, 30
 WIDTHS = {"sift": 1_000, "gist": 512, "hue": 100}
-"""As in the paper: ESP Game has 20,770 examples, these views and 268 labels."""
+"""Widths of the views, as in the paper: ESP Game has 20,770 examples, these views and 268 labels."""
 
 
 class Seen(NamedTuple):
-    """Views, labels of 0 and 1, and which examples are labelled."""
+    """Views, labels (0 and 1), and a mask of labelled examples."""
 
     X: dict[str, NDArray[np.float64]]
     Y: NDArray[np.int8]
@@ -26,7 +26,7 @@ class Seen(NamedTuple):
 
 
 def seen(n: int, seed: int) -> Seen:
-    """Half of the examples are labelled, with 4.7 labels on average."""
+    """Return examples of which half are labelled, with 4.7 labels on average."""
     rng = np.random.default_rng(seed)
     hidden = rng.normal(size=(n, HIDDEN)) / HIDDEN**0.5
     X = {name: hidden @ rng.normal(size=(HIDDEN, d)) + rng.normal(size=(n, d)) for name, d in WIDTHS.items()}
@@ -35,7 +35,9 @@ def seen(n: int, seed: int) -> Seen:
 
 
 def seconds(data: Seen, n_threads: int) -> tuple[float, float, LSAMML]:
-    """Of so many iterations, start and thresholds included, by the clock and of the processor; and the model."""
+    """Return the wall-clock and CPU seconds of this number of iterations, including start and thresholds, and the
+    model.
+    """
     model = LSAMML(n_components=N_COMPONENTS, max_iter=ITERATIONS, tol=1e-12, n_threads=n_threads, optimise="none")
 
     def progress(step: Any) -> None:

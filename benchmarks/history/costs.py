@@ -1,7 +1,7 @@
-"""What an archive, and overwriting what is deleted, cost updates: examples a second with and without, in turns.
+"""Cost of an archive, and of overwriting deleted rows: examples learnt per second with and without, in turns.
 
-A registry, as a server has it, over a store in this process; each update waits until the disk has it. One turn learns
-the same examples as the next, each in a model of its own, so the ratio is that of one run.
+The benchmark runs a server's model registry over a store in this process; each update is synced to the disk. Each turn
+learns the same examples into a new model.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def measure(args: argparse.Namespace, name: str, examples: list[Example], what: 
 
 
 async def archived(args: argparse.Namespace, examples: list[Example], is_on: bool) -> float:
-    """Examples learnt a second while the store is archived every second, or not."""
+    """Return examples learnt per second, with or without archiving every second."""
     with tempfile.TemporaryDirectory() as directory:
         services: list[ArchiveService] = []
 
@@ -76,7 +76,7 @@ async def archived(args: argparse.Namespace, examples: list[Example], is_on: boo
 
 
 async def overwritten(args: argparse.Namespace, examples: list[Example], is_on: bool) -> float:
-    """Examples learnt a second while deleted rows are overwritten, or not."""
+    """Return examples learnt per second, with or without overwriting deleted rows."""
     with tempfile.TemporaryDirectory() as directory, secure_delete(is_on):
         settings = {"snapshot_every_updates": 2_000, "durability": args.durability}
         registry, store, replica, seconds = await filled(args, examples, Path(directory), **settings)
@@ -86,7 +86,7 @@ async def overwritten(args: argparse.Namespace, examples: list[Example], is_on: 
 
 @contextmanager
 def secure_delete(is_on: bool) -> Iterator[None]:
-    """Set the pragma of all connections made inside."""
+    """Set `secure_delete` on all connections that are opened inside the block."""
     set_up = schema._set_up
 
     def changed(connection: sqlite3.Connection, path: Path) -> None:

@@ -1,8 +1,8 @@
-"""The history of a model: what it costs updates, its bytes, and how fast past states come back.
+"""History of a model: its cost for updates, its bytes, and the time to restore past states.
 
-A registry, as a server has it, over a store in this process. Rows of a data set are learnt in batches, as named
-features. Then: bytes of the log per example, raw and stored; seconds of `state_at` at random positions; examples a
-second of a replay of the live log, and of one of the segments, in turn.
+The benchmark runs a server's model registry over a store in this process and learns rows of a dataset in batches, as
+named features. It prints the bytes of the log per example, raw and stored, the seconds of `state_at` at random
+positions, and the examples per second of replays of the live log and of the segments, in turns.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from manylabel_service.storage import START, position_key
 from manylabel_service.storage.opening import open_store
 
 BATCH = 20
-"""Examples of an update."""
+"""Number of examples of an update."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,7 +111,7 @@ async def closed(registry: Registry, store: Any, replica: Replica) -> None:
 
 
 async def replayed(replica: Replica, store: Any, through: str) -> float:
-    """Examples a second of a replay from the beginning of the log."""
+    """Return the examples per second of a replay from the beginning of the log."""
     model = OnlineModel(replica.spec)
     reader = HistoryReader(replica.record, store)
     replayer = LogReplayer(replica.record, replica.spec, store, replica._snapshot_reader, reader.read)

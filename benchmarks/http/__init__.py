@@ -1,1 +1,1 @@
-"""The server: requests, streams, starts, replicas, and predictions beside jobs."""
+"""The server: requests, streams, startup, replicas, and predictions while jobs run."""

@@ -1,7 +1,7 @@
-"""Hostile clients: each tries one way to take a server away from the others, again and again, for some seconds.
+"""Hostile clients: each repeats one attack that could make a server unavailable to others, for some seconds.
 
-They run in processes of their own, at the lowest priority: what is measured is what they do to the server, and not to
-the client beside them on the same core. Whatever they are answered, they go on.
+They run in separate processes at the lowest priority, because the benchmark measures their effect on the server, not on
+the client on the same core. They continue whatever the response is.
 """
 
 import json
@@ -39,14 +39,14 @@ def sends_endless_headers(port: int) -> None:
 
 
 def pipelines(port: int) -> None:
-    """Send 200,000 requests without reading an answer."""
+    """Send 200,000 requests without reading a response."""
     with _connected(port) as client:
         for _ in range(200):
             client.sendall(b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000)
 
 
 def names_a_far_column(port: int) -> None:
-    """Have a model grow by the largest index that there may be, and have it snapshotted."""
+    """Send the largest allowed index to a model, and take a snapshot."""
     name = f"far-{os.getpid()}"
     _call(port, "POST", "/v1/models", {"name": name, "algorithm": "salt"})
     for index in (2**24 - 1, 2**24 - 2):
@@ -56,7 +56,7 @@ def names_a_far_column(port: int) -> None:
 
 
 def reads_no_download(port: int) -> None:
-    """Ask for the largest snapshot many times, and read nothing."""
+    """Request the largest snapshot many times, and read nothing."""
     with _connected(port) as first, _connected(port) as second, _connected(port) as third:
         position = _position(port, "large")
         for client in (first, second, third):
@@ -65,7 +65,7 @@ def reads_no_download(port: int) -> None:
 
 
 def stalls_bodies(port: int) -> None:
-    """Open many connections that each owe a body."""
+    """Open many connections that announce a body and do not send it."""
     with suppress(OSError):
         clients = [socket.create_connection((HOST, port), TIMEOUT_SECONDS) for _ in range(200)]
         for client in clients:
@@ -76,13 +76,13 @@ def stalls_bodies(port: int) -> None:
 
 
 def keeps_predictions(port: int) -> None:
-    """Have large examples kept."""
+    """Store predictions of large examples."""
     examples = [{"x": {f"f{i}": 0.5 for i in range(5_000)}} for _ in range(10)]
     _call(port, "POST", "/v1/models/kept/predict?keep=true", {"examples": examples})
 
 
 def begins_large_models(port: int) -> None:
-    """Begin a model with 4,000 features and 1,000 labels in one update."""
+    """Create models with 4,000 features and 1,000 labels in one update."""
     name = f"begun-{os.getpid()}"
     _call(port, "POST", "/v1/models", {"name": name, "algorithm": "falt"})
     example = {"x": {f"f{i}": 1.0 for i in range(4_000)}, "y": [f"l{i}" for i in range(1_000)]}
@@ -91,7 +91,7 @@ def begins_large_models(port: int) -> None:
 
 
 def sends_wrong_lines(port: int) -> None:
-    """Send a megabyte of lines that are no JSON."""
+    """Send a megabyte of lines that are not JSON."""
     with _connected(port) as client:
         client.sendall(_head("POST", "/v1/models/kept/stream", "application/x-ndjson", 2**20) + b"x\n" * 2**19)
         while client.recv(2**16):
@@ -99,20 +99,20 @@ def sends_wrong_lines(port: int) -> None:
 
 
 def scrapes_and_overloads(port: int) -> None:
-    """Scrape without a pause, beside batches of updates that nobody could learn in time."""
+    """Scrape metrics continuously, and send more updates than the server can learn in time."""
     _call(port, "GET", "/metrics")
     examples = [{"x": {f"f{i}": 1.0 for i in range(50)}, "y": [f"l{j}" for j in range(20)]} for _ in range(1_000)]
     _call(port, "POST", "/v1/models/kept/update", {"examples": examples})
 
 
 def idles(port: int) -> None:
-    """Open 2,000 connections and ask nothing."""
+    """Open 2,000 connections and send nothing."""
     with _crowd(port, 2_000):
         time.sleep(10.0)
 
 
 def listens(port: int) -> None:
-    """Listen to the events of five models, 100 times each, while these learn."""
+    """Subscribe 100 times to the events of each of five models while they learn."""
     with _crowd(port, 500) as clients:
         for number, client in enumerate(clients):
             client.sendall(f"GET /v1/models/crowd-{number % 5}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
@@ -135,11 +135,11 @@ def drips(port: int) -> None:
 
 
 OVERLOAD_CONNECTIONS = 320
-"""Five times the 64 that keep a server busy."""
+"""Number of connections: five times the 64 that keep a server busy."""
 
 
 def overloads(port: int) -> None:
-    """Send batches of updates on 320 connections, on each the next when the last is answered."""
+    """Send batches of updates on 320 connections, each the next one after a response."""
     examples = [{"x": {f"f{i}": 1.0 for i in range(50)}, "y": [f"l{j}" for j in range(20)]} for _ in range(100)]
     body = json.dumps({"examples": examples}).encode()
     request = _head("POST", "/v1/models/kept/update", "application/json", len(body)) + body
@@ -177,13 +177,13 @@ _CLIENTS: tuple[Callable[[int], None], ...] = (
 )
 _CROWDS: tuple[Callable[[int], None], ...] = (idles, listens, drips, overloads)
 HOSTILE = {client.__name__: client for client in (*_CLIENTS, *_CROWDS)}
-"""The hostile clients by their names."""
+"""Hostile clients by name."""
 ONE_BY_ONE = [client.__name__ for client in _CLIENTS]
-"""Those that need few connections."""
+"""Hostile clients that need few connections."""
 
 
 def prepare(port: int) -> None:
-    """Make the models that are attacked: `kept`, five of a crowd, and `large` of some 100 MB with a snapshot."""
+    """Create the models that are attacked: `kept`, five of a crowd, and `large` of some 100 MB with a snapshot."""
     for name in ("kept", "large", *(f"crowd-{number}" for number in range(5))):
         _call(port, "POST", "/v1/models", {"name": name, "algorithm": "falt"})
     labels = [f"l{i}" for i in range(500)]
@@ -195,7 +195,7 @@ def prepare(port: int) -> None:
 
 @contextmanager
 def attacking(port: int, seconds: float, names: Sequence[str]) -> Iterator[None]:
-    """The hostile clients of these names attack at once while the block runs, `seconds` at most."""
+    """Run the named hostile clients concurrently during the block, for at most `seconds`."""
     processes = [get_context("spawn").Process(target=_repeat, args=(name, port, seconds)) for name in names]
     for process in processes:
         process.start()

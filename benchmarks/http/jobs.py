@@ -1,8 +1,8 @@
-"""How long a prediction takes while jobs use all cores, against the same without jobs.
+"""Latency of predictions while jobs use all cores, compared with the latency without jobs.
 
-Two jobs train all the time, on as many threads as there are cores. The server, the jobs and the load generator share
-all cores, as they do where nobody keeps them apart; requests come at a rate that leaves the jobs most of the time.
-Without jobs means: their processes stand still. Runs with and without take turns.
+Two jobs train continuously, with one thread per core. The server, the jobs and the load generator share all cores, and
+the request rate leaves most of the time to the jobs. In runs without jobs, the training processes are paused. Runs with
+and without jobs take turns.
 """
 
 import argparse
@@ -24,9 +24,9 @@ from benchmarks.http.load import Load, apply_load, post
 from benchmarks.http.requests import bodies, create
 
 AIM = 3.0
-"""Most that the 99th percentile may grow by, as a factor."""
+"""Maximum factor by which the 99th percentile may grow."""
 PER_SECOND = 400
-"""Requests, about; over all connections."""
+"""Approximate requests per second, over all connections."""
 JOBS = 2
 ROWS, FEATURES, LABELS = 4_000, 100, 14
 ENDLESS = {"scaling": "none", "tol": 1e-10, "max_iter": 1_000_000}
@@ -88,7 +88,7 @@ def _print(name: str, loads: Sequence[Load], rest: str) -> None:
 
 
 def _begin(port: int) -> list[int]:
-    """Order jobs that do not end by themselves; the processes that train."""
+    """Submit jobs that do not end by themselves; return the training processes."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((ROWS, FEATURES))
     Y = X @ rng.standard_normal((FEATURES, LABELS)) + 6.0 * rng.standard_normal((ROWS, LABELS)) > 0
@@ -115,7 +115,7 @@ def _iteration(port: int, id: str) -> int:
 
 
 def _training_processes() -> list[int]:
-    """Those of the server that this process has started."""
+    """Return the training processes of the server started by this process."""
     parents = {}
     for place in Path("/proc").glob("[0-9]*"):
         fields = (place / "stat").read_text().rpartition(")")[2].split() if (place / "stat").exists() else ["", "0"]

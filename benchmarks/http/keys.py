@@ -1,9 +1,9 @@
-"""Predictions with a key, with rates and with a token, against those of a server without keys; and wrong keys timed.
+"""Predictions with a key, with rates and with a token, compared with a server without keys; timing of wrong keys.
 
-The two servers are alike but for a key, share a core and take turns, many of them where the machine has other work: a
-turn of one is held against that of the other beside it. Beside requests a second stands the processor time of the event
-loop, whose inverse is how many a server can answer at most. Wrong keys are timed in this process, where nothing of the
-network hides a difference: by the median of many, taken in turns, and by how often one kind takes longer than another.
+The two servers differ only in the key, share a core and take turns; each turn is compared with the neighbouring turn of
+the other server. The inverse of the event loop's CPU time per request is the maximum number of requests per second.
+Wrong keys are timed in this process, without the network: by the median of many, taken in turns, and by how often one
+kind takes longer than another.
 """
 
 import argparse
@@ -31,17 +31,17 @@ from manylabel_service.access.key_store import KeyStore
 from manylabel_service.access.keyring import Keyring
 
 AIM = 0.95
-"""Least share of the requests per second of a server without keys."""
+"""Minimum share of the requests per second of a server without keys."""
 RATES = {"requests_per_second": 1e6, "examples_per_second": 1e6, "max_concurrent_requests": 1000}
 Shown = dict[str, tuple[servers.Server, str]]
 Runs = dict[str, list[tuple[Load, float]]]
-"""Each run with the processor seconds of a request, by the name of the table's row."""
+"""Runs with the CPU seconds per request, by row of the table."""
 N_TIMED = 50_000
-"""Wrong keys of each kind."""
+"""Number of wrong keys of each kind."""
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, and print a table for each number of connections, and one of wrong keys."""
+    """Print a table for each number of connections, and one of wrong keys."""
     examples = bodies()
     with ExitStack() as stack:
         flags = [stack.enter_context(servers.sqlite()) for _ in range(2)]
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _keys(server: servers.Server, admin: str) -> Shown:
-    """The server, and what it is shown, by the name of the table's row."""
+    """Return the server and the credentials by row of the table."""
 
     def made(**fields: Any) -> str:
         wanted = json.dumps({"name": "benchmark", "scopes": ["predict"], **fields}).encode()
@@ -124,7 +124,7 @@ def _time_wrong_keys() -> None:
 
 
 def _timed(calls: dict[str, Callable[[], object]]) -> dict[str, np.ndarray]:
-    """Nanoseconds of each call, taken in turns whose order is drawn."""
+    """Return the nanoseconds of each call, taken in turns in random order."""
     rng = np.random.default_rng(0)
     times = {name: np.empty(N_TIMED) for name in calls}
     names = list(calls)

@@ -1,7 +1,6 @@
-"""A load generator: keep-alive connections, each sending its next request when the last is answered, or a little later.
+"""Load generator: keep-alive connections, each of which sends the next request after a response, or a little later.
 
-It parses no more of an answer than it needs to find the end, so that on two cores the server is what is
-measured.
+It parses only the end of a response, so that on two cores the server is the bottleneck.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Load:
-    """One run of requests."""
+    """Result of one run of requests."""
 
     requests_per_second: float
     p50_ms: float
@@ -23,7 +22,7 @@ class Load:
 
 
 class _Connection(asyncio.Protocol):
-    """Sends its requests one after the other and keeps the seconds each took."""
+    """Connection that sends requests in sequence and records their seconds."""
 
     def __init__(self, requests: Sequence[bytes], n_requests: int, pause_seconds: float) -> None:
         self._requests = requests
@@ -79,7 +78,7 @@ class _Connection(asyncio.Protocol):
 
 
 def post(path: str, body: bytes, key: str = "") -> bytes:
-    """The bytes of a POST request with a JSON body, and a key if one is given."""
+    """Return the bytes of a POST request with a JSON body and an optional key."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += f"Authorization: Bearer {key}\r\n" if key else ""
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
@@ -88,7 +87,7 @@ def post(path: str, body: bytes, key: str = "") -> bytes:
 async def apply_load(
     port: int, requests: Sequence[bytes], n_connections: int, n_requests: int, pause_seconds: float = 0.0
 ) -> Load:
-    """Send `n_requests` in all, over `n_connections`, to 127.0.0.1; on each a pause after every answer."""
+    """Send `n_requests` in total over `n_connections` to 127.0.0.1, with a pause after every response."""
     loop = asyncio.get_running_loop()
     share = n_requests // n_connections
     connections = [

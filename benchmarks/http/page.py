@@ -1,7 +1,7 @@
-"""A page that shows a model while updates come: what the tab holds, and what the page costs the server.
+"""Web UI of a model during updates: memory of the tab, and cost for the server.
 
-The page of a model stays open in a browser (`MANYLABEL_TEST_CHROMIUM`, or chromium), in sight. Before it is opened and
-after it is closed the server takes the same updates alone: its cost is what the page adds to that.
+The page of a model stays open and visible in a browser (`MANYLABEL_TEST_CHROMIUM`, or chromium). Before and after, the
+server handles the same updates without the page; the difference is the cost.
 """
 
 import argparse
@@ -23,20 +23,20 @@ import numpy as np
 from benchmarks.http import servers
 
 RATE = 100.0
-"""Updates a second, of one example each."""
+"""Updates per second, of one example each."""
 N_FEATURES, N_LABELS = 500, 20
 PER_EXAMPLE = 10
 N_BODIES = 997
 SAMPLE_SECONDS = 15.0
 ALONE_SHARE = 0.15
-"""Of the minutes, before the page is opened and again after it is closed."""
+"""Share of the duration before the page is opened, and again after it is closed."""
 N_PARTS = 10
 AIM = 0.02
-"""Most of a core that the page may cost the server."""
+"""Maximum share of a core that the page may cost the server."""
 
 
 class Sample(NamedTuple):
-    """What the tab holds, after its garbage was collected: seconds since it was opened, MB, MB and nodes."""
+    """Memory of the tab after garbage collection: seconds since it was opened, MB, MB and DOM nodes."""
 
     seconds: float
     heap: float
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """A part of the time: its seconds, those of a processor that the server took in them, and the updates learnt."""
+    """Phase of the run: its seconds, the CPU seconds of the server, and the updates learnt."""
 
     seconds: float
     cpu: float
@@ -53,7 +53,7 @@ class Phase(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure; print what the tab held in each tenth of the time, and what the page cost the server."""
+    """Print the memory of the tab in each tenth of the run, and the cost for the server."""
     seconds = 60 * args.minutes
     with servers.sqlite() as flags, servers.manylabel(args.port, flags) as server:
         servers.post(args.port, "/v1/models", json.dumps({"name": "watched", "algorithm": "falt"}).encode())
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _print_cost(phases: dict[str, Phase]) -> None:
-    """Print what the server took with the page beyond what so many updates take without it."""
+    """Print the CPU time of the server with the page, beyond that of the same number of updates without it."""
     took, cpu, updates = phases.pop("with the page")
     each = sum(phase.cpu for phase in phases.values()) / max(sum(phase.updates for phase in phases.values()), 1)
     print(f"the page cost the server {(cpu - updates * each) / took:.4f} of a core; aim: {AIM}")
@@ -89,14 +89,14 @@ def _print_cost(phases: dict[str, Phase]) -> None:
 
 @contextmanager
 def _measured(phases: dict[str, Phase], name: str, server: servers.Server, load: "_Load") -> Iterator[None]:
-    """Note what the server takes inside."""
+    """Record the CPU time of the server during the block."""
     begun, cpu, sent = time.monotonic(), server.cpu_seconds(), load.sent
     yield
     phases[name] = Phase(time.monotonic() - begun, server.cpu_seconds() - cpu, load.sent - sent)
 
 
 def _watch(server: servers.Server, seconds: float) -> list[Sample]:
-    """Return what a tab held that was open for so long."""
+    """Return samples of the memory of a tab that is open for this time."""
     from playwright.sync_api import sync_playwright
 
     program = os.environ.get("MANYLABEL_TEST_CHROMIUM") or shutil.which("chromium")
@@ -133,7 +133,7 @@ def _print(samples: Sequence[Sample]) -> None:
         if len(part):
             heap, resident, nodes = part[:, 1:].mean(axis=0)
             print(f"{number + 1:>16}    {heap:7.2f}    {resident:12.1f}    {nodes:5.0f}")
-    table = np.array(samples[len(samples) // N_PARTS :])  # the first tenth fills what has a bound
+    table = np.array(samples[len(samples) // N_PARTS :])  # the first tenth fills bounded buffers
     if len(table) > N_PARTS:
         for name, column in (("heap", 1), ("processes", 2), ("nodes", 3)):
             slope = np.polyfit(table[:, 0], table[:, column], 1)[0]
@@ -142,12 +142,12 @@ def _print(samples: Sequence[Sample]) -> None:
 
 
 class _Load:
-    """Sends updates at a steady rate in a thread, until it is stopped.
+    """Thread that sends updates at a constant rate until it is stopped.
 
     Attributes
     ----------
-    sent : updates answered 200.
-    failures : what went wrong, or was answered otherwise.
+    sent : number of updates with the response 200.
+    failures : errors, and other responses.
     """
 
     def __init__(self, port: int) -> None:
@@ -166,7 +166,7 @@ class _Load:
         connection = HTTPConnection("127.0.0.1", self._port, timeout=60)
         due = time.monotonic()
         for body in cycle(_bodies()):
-            due = max(due + 1 / RATE, time.monotonic() - 1)  # what a busy machine lost is not made up for
+            due = max(due + 1 / RATE, time.monotonic() - 1)  # updates missed on a busy machine are not sent later
             if self._over.wait(max(0.0, due - time.monotonic())):
                 break
             try:

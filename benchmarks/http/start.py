@@ -1,4 +1,4 @@
-"""Seconds from the start of a process until it is ready, with 100 models of 1 MB to restore and with none."""
+"""Seconds from the start of a process until it is ready, with 100 models of 1 MB to restore and without models."""
 
 import argparse
 import json
@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from benchmarks.http import servers
 
 N_MODELS, N_FEATURES, N_LABELS = 100, 2_500, 100
-"""A weight is 4 bytes."""
+"""Sizes of the restored models; a weight has 4 bytes."""
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, and print a line for each store."""
+    """Print a line for each store."""
     print("\nfrom start to ready               seconds  (min..max)")
     for models in (0, N_MODELS):
         with ExitStack() as stack:
@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _fill(port: int, flags: list[str], n_models: int) -> float:
-    """Have the models in the store, each with a snapshot; the bytes of one."""
+    """Store the models, each with a snapshot; return the bytes of one."""
     labels = [f"label {i}" for i in range(N_LABELS)]
     item = {"x": {"indices": [0, N_FEATURES - 1], "values": [1.0, 1.0]}, "y": labels[:3]}
     size = 0.0

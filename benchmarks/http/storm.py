@@ -1,4 +1,4 @@
-"""A client that behaves well, beside others that do not: how long it waits, what it is answered, what the server holds.
+"""A well-behaved client next to hostile clients: its latency, its responses, and the memory of the server.
 
 The settings are the server's defaults. A prediction of the well-behaved client is timed on a quiet server first, then
 while all others attack (benchmarks.http.hostile).
@@ -18,7 +18,7 @@ from benchmarks.http import hostile, servers
 
 QUIET_SECONDS = 10.0
 AFTER_SECONDS = 5.0
-"""When the storm has been over for so long, all shall be as before."""
+"""Seconds after the storm within which latencies must be as before."""
 MAX_CONNECTIONS = "5000"
 PAUSE_SECONDS = 0.005
 AIM_RATIO = 5.0
@@ -26,7 +26,7 @@ AIM_BYTES = 2 * 10**9
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, and print a table."""
+    """Print a table."""
     print(f"\nstorm ({args.store})       predictions    p50 ms    p99 ms    max ms   answers")
     with ExitStack() as stack:
         store = servers.redis(args.port + 10, "everysec") if args.store == "redis" else servers.sqlite()
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 class _Memory(threading.Thread):
-    """Looks at the memory of a server ten times a second."""
+    """Thread that samples the memory of a server ten times per second."""
 
     def __init__(self, server: servers.Server) -> None:
         super().__init__(daemon=True)
@@ -67,14 +67,14 @@ class _Memory(threading.Thread):
             self._most = max(self._most, self._server.resident_bytes())
 
     def stop(self) -> int:
-        """End, and return the most."""
+        """Stop, and return the maximum."""
         self._over.set()
         self.join()
         return self._most
 
 
 def _predict(port: int, seconds: float) -> tuple[list[float], Counter[int]]:
-    """Return the seconds that each prediction took, and how often each status was answered; 0 is none at all."""
+    """Return the seconds of each prediction, and the number of responses by status; 0 is no response."""
     took, answers = [], Counter[int]()
     connection = HTTPConnection("127.0.0.1", port, timeout=30)
     body, headers = json.dumps({"x": {"a": 1, "b": 2}}), {"Content-Type": "application/json"}
@@ -95,7 +95,7 @@ def _predict(port: int, seconds: float) -> tuple[list[float], Counter[int]]:
 
 
 def _refused(port: int) -> str:
-    """Return how often the server has refused what, by the code of the error."""
+    """Return the number of rejections of the server by error code."""
     begin = "manylabel_rejections_total{"
     lines = [line for line in servers.get(port, "/metrics").decode().splitlines() if line.startswith(begin)]
     counts = {line.partition('reason="')[2].partition('"')[0]: float(line.rpartition(" ")[2]) for line in lines}

@@ -1,7 +1,7 @@
-"""Examples per second through one NDJSON stream, by a server on one core.
+"""Examples per second through one NDJSON stream to a server on one core.
 
-An example has 100 numbers and some of 10 labels. The client sends and reads at the same time, over one connection, and
-parses nothing: what it waits for is the last answer line.
+An example has 100 numbers and some of 10 labels. The client sends and reads concurrently over one connection, without
+parsing, and waits for the last line of the response.
 """
 
 import argparse
@@ -18,14 +18,14 @@ from benchmarks.http import servers
 
 N_FEATURES, N_LABELS = 100, 10
 AIM = 20_000
-"""Examples per second."""
+"""Minimum examples per second."""
 SENT_BYTES = 2**16
 
 LINE_END = b"}\n"
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, and print a line for each store."""
+    """Print a line for each store."""
     lines = _lines(2_000)
     print(f"\nNDJSON stream                 examples/s  (min..max)           CPU us an example, {len(lines[0])} bytes")
     with ExitStack() as stack:
@@ -68,7 +68,7 @@ def _lines(n_lines: int) -> list[bytes]:
 
 
 def measure(server: servers.Server, lines: list[bytes], n_lines: int, model: str) -> tuple[float, float]:
-    """Lines per second, and microseconds of the server's processor for each; lines are repeated if need be."""
+    """Return lines per second, and CPU microseconds of the server per line; lines are repeated if necessary."""
     text = b"".join(lines) * (n_lines // len(lines))
     n_lines = n_lines // len(lines) * len(lines)
     parts = [_chunk(text[i : i + SENT_BYTES]) for i in range(0, len(text), SENT_BYTES)] + [_chunk(b"")]
@@ -96,7 +96,7 @@ def _send(connection: socket.socket, parts: list[bytes]) -> None:
 
 
 def _count_lines(connection: socket.socket) -> int:
-    """Answer lines until the chunked answer ends. A line ends in LINE_END, which the framing never has."""
+    """Count lines until the chunked response ends. A line ends in LINE_END, which never occurs in the framing."""
     count, end = 0, b""
     begin = b""
     while not end.endswith(b"0\r\n\r\n"):

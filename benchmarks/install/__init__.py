@@ -1,1 +1,1 @@
-"""Installations of the wheel: what each extra weighs, and how long its imports take."""
+"""Installations of the wheel: size and import time of each extra."""

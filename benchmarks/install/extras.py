@@ -1,8 +1,8 @@
 """Sizes and import times of the wheel, installed with each extra in an empty environment.
 
-The size is that of all files in site-packages that were not there before, with the bytecode that pip compiles. Seconds
-are those of the processor, which other programs change less than those of the clock: of an import the least of some, in
-a process of its own, less a process that imports nothing; of the command that prints its version with its start.
+The size is that of all new files in site-packages, with the bytecode that pip compiles. Seconds are CPU time, which
+depends less on other programs than wall-clock time. The seconds of an import are the minimum of several processes,
+minus those of a process that imports nothing; those of the command `--version` include startup.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 
 REPEATS = 7
 OF_VENV = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence")
-"""What stands in an empty environment: pip and, of Python 3.11, setuptools."""
+"""Packages of an empty environment: pip and, in Python 3.11, setuptools."""
 EXTRAS = {
     "": ("manylabel_clients",),
     "core": ("manylabel_clients", "manylabel_core", "manylabel_core.batch"),
@@ -23,7 +23,7 @@ EXTRAS = {
     "plots": ("manylabel_clients", "manylabel_clients.plots"),
     "all": ("manylabel_clients", "manylabel_clients.river", "manylabel_service.app"),
 }
-"""What is imported with each extra; the empty one is the wheel alone."""
+"""Imported packages by extra; the empty extra is the wheel alone."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,7 @@ def size_bytes(folder: Path, with_bytecode: bool) -> int:
 
 
 def seconds(command: list[str]) -> float:
-    """Return the least processor time of some runs."""
+    """Return the minimum CPU time of several runs."""
     return min(map(_processor_seconds, [command] * REPEATS))
 
 

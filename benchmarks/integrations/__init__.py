@@ -1,1 +1,1 @@
-"""Programs that people already run, beside ManyLabel or connected to it."""
+"""Integrations with other programs."""

@@ -1,4 +1,6 @@
-"""Makupalat through `annif eval`: Annif's tfidf and omikuji, ManyLabel behind its backend `http`, and an ensemble."""
+"""Evaluation of Makupalat by `annif eval`: Annif's tfidf and omikuji, ManyLabel behind the backend `http`, and an
+ensemble.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,7 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def _teach(url: str, started: servers.Server, tags: Sequence[str], records: Sequence[dict[str, Any]]) -> str:
-    """Create the model, send the vocabulary, and learn by Annif's route; return the time of learning."""
+    """Create the model, send the vocabulary, and learn over Annif's interface; return the seconds of learning."""
     from annif_client import AnnifClient
 
     print(f"$ curl -X POST {url}/v1/models -H 'Content-Type: application/json' -d '{json.dumps(MODEL)}'")

@@ -1,4 +1,4 @@
-"""An agent that teaches, classifies, explains and reviews by `manylabel mcp`, over standard input and output."""
+"""Agent that teaches, classifies, explains and reviews through `manylabel mcp`, over standard input and output."""
 
 from __future__ import annotations
 

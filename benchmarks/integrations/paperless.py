@@ -1,4 +1,4 @@
-"""The sidecar of paperless-ngx beside a server of its recorded routes: documents, a new one, and a correction."""
+"""Sidecar of paperless-ngx with a server of recorded responses: documents, a new one, and a correction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INVOICE, LETTER = "invoice amount due please pay iban {}", "dear sir kind regard
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print what the sidecar says, and what paperless has after it."""
+    """Print the output of the sidecar, and the documents of paperless afterwards."""
     with server(args.port) as (url, _), paperless() as there, tempfile.TemporaryDirectory() as directory:
         _fill(there)
         print("paperless has 40 documents that a person has labelled, and an inbox tag")

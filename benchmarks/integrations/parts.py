@@ -1,8 +1,7 @@
 """Transcripts of integrations: Annif's own evaluation with ManyLabel as a backend; MCP, paperless-ngx and webhooks.
 
-Each part starts a server of its own, and prints what a user types and sees. Annif is the program of an environment of
-its own, with NLTK's `punkt_tab`: `pip install 'annif[omikuji]'`. paperless-ngx is played by the server of recorded
-routes in tests/support.
+Each part starts a server, and prints what a user types and sees. Annif runs in a separate environment with NLTK's
+`punkt_tab`: `pip install 'annif[omikuji]'`. The server of recorded responses in tests/support replaces paperless-ngx.
 """
 
 from __future__ import annotations

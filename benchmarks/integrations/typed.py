@@ -1,4 +1,4 @@
-"""Commands as a user types them, with what they print."""
+"""Commands as a user types them, with their output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANYLABEL = [sys.executable, "-c", "from manylabel_clients.command import main; 
 
 @contextmanager
 def server(port: int, *flags: str) -> Iterator[tuple[str, Server]]:
-    """Print the command that starts a server; yield the address of one that is ready, and the server."""
+    """Print the command that starts a server; yield the address of the ready server, and the server."""
     shown = ["manylabel", "serve", *(["--port", str(port)] if port != 8000 else []), *flags]
     print(f"$ {shlex.join(shown)} &", flush=True)
     with sqlite() as store, manylabel(port, [*store, *flags], CORES) as started:
@@ -33,13 +33,13 @@ def typed(
     more: Mapping[str, str] | None = None,
     wanted: Callable[[str], bool] | None = None,
 ) -> float:
-    """Run a command, print it and the lines of its output that are wanted; return its seconds.
+    """Run a command, print it and selected lines of its output; return its seconds.
 
     Parameters
     ----------
     shown : name of the program.
-    more : variables of its environment beside those of this process; they are shown.
-    wanted : says of each line whether it is printed; None: all lines.
+    more : additional environment variables, which are printed.
+    wanted : returns whether a line is printed; None: all lines.
     """
     variables = "".join(f"{name}={value} " for name, value in (more or {}).items())
     print(f"$ {variables}{shlex.join([shown, *arguments])}", flush=True)

@@ -18,7 +18,7 @@ PROMISE = {"precision": 0.9, "settled": 0.9, "missed": 0.05, "audit_rate": 0.05}
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the commands, and what the receiver gets."""
+    """Print the commands, and the events that the receiver gets."""
     with _receiver(args.port + 1) as received:
         address = f"http://127.0.0.1:{args.port + 1}"
         with server(args.port, "--webhook-urls", address) as (url, _):
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
 
 @contextmanager
 def _receiver(port: int) -> Iterator[list[str]]:
-    """Receive events of a port; yield lines of what came."""
+    """Receive events on a port; yield lines that describe them."""
     from standardwebhooks.webhooks import Webhook
 
     received: list[str] = []

@@ -1,4 +1,4 @@
-"""A check of the tests: each place is broken on purpose in a copy, and the tests are asked whether they notice.
+"""Mutation test: each place is broken in a copy of the code, and a test must fail.
 
 python -m benchmarks.mutations                 all places
 python -m benchmarks.mutations 3 17            these places

@@ -1,4 +1,4 @@
-"""Break the places one after the other, and print which are noticed."""
+"""Break the places in turn, and print which ones a test detects."""
 
 import argparse
 import os
@@ -15,7 +15,7 @@ CODE = ("core", "service", "clients", "benchmarks", "docs", "examples", "deploy"
 
 
 def main() -> int:
-    """Return 1 if a place went unnoticed."""
+    """Return 1 if a broken place was not detected."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("places", nargs="*", type=int, help="numbers of places; all without any")
     parser.add_argument("--tests", type=Path, default=ROOT / "tests", help="the folder tests of another checkout")
@@ -34,13 +34,13 @@ def main() -> int:
 
 
 def notices(copy: Path, place: Place) -> bool:
-    """Return whether a test fails where the place is broken."""
+    """Return whether a test fails when the place is broken."""
     file = copy / place.file
     original = file.read_text()
     assert original.count(place.text) == 1, place
     file.write_text(original.replace(place.text, place.broken))
     try:
-        # Compiled functions of the copy are its own: what calls a broken one is compiled again.
+        # The copy has separate compiled functions: callers of a broken function are compiled again.
         paths = os.pathsep.join(str(copy / part) for part in ("core", "service", "clients"))
         tests = [test for test in place.tests.split() if (copy / test).exists()]
         done = subprocess.run(

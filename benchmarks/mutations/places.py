@@ -1,4 +1,4 @@
-"""The places: what stands there, what is put there, and the tests that should notice."""
+"""Places: the original text, its replacement, and the tests that should fail."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ CORE, SERVICE = "core/manylabel_core", "service/manylabel_service"
 
 
 class Place(NamedTuple):
-    """One place in the code, and how to break it."""
+    """Place in the code, and how to break it."""
 
     file: str
     text: str
     broken: str
     tests: str
-    """Files or folders of tests, with spaces between."""
+    """Files or folders of tests, separated by spaces."""
 
 
 STORAGE, STATE = "tests/service/storage", "tests/service/online/state"

@@ -1,1 +1,1 @@
-"""Online learners: their speed, and their quality on streams, under budgets, as probabilities and through drift."""
+"""Online learners: speed, quality on streams, kernel budgets, calibration and drift."""

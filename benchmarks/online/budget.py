@@ -1,14 +1,12 @@
-"""Quality, memory and time of kernel learners under a budget, against no budget.
+"""Quality, memory and time of kernel learners with a budget, compared with no budget.
 
-Two tables, both prequential, each example being predicted before it is learnt, with nothing but the budget and the
-strategy chosen:
+Two prequential tables, in which only the budget and the strategy are chosen:
 
 - yeast and scene, in several random orders: micro and macro F1 by budget and strategy, mean and standard deviation.
-- a long seeded stream whose examples and labels move all the time: F1, memory and time per prediction as it goes on.
-  Without a budget only its beginning can be learnt.
+- a long seeded stream with constantly changing examples and labels: F1, memory and time per prediction along the
+  stream. Without a budget only its beginning can be learnt.
 
-Times are of the processor, on one thread. Calibration is off: predictions are those of the learnt threshold.
-With --out, the same as plots.
+Times are CPU time on one thread. Calibration is off: predictions use the learnt threshold. --out writes plots too.
 """
 
 from __future__ import annotations
@@ -46,11 +44,11 @@ CONTENDERS: dict[str, Make] = {
 UNDER_A_BUDGET = [label for label in CONTENDERS if label != FREE]
 SETS = ("yeast", "scene")
 BLOCK = 1000
-"""Examples of a call; results do not depend on it."""
+"""Examples per call; results do not depend on it."""
 
 
 class Counts:
-    """True, false and missed predictions of every label."""
+    """True, false and missed predictions per label."""
 
     def __init__(self, n_labels: int) -> None:
         self.counts = np.zeros((3, n_labels))
@@ -61,14 +59,14 @@ class Counts:
 
     @property
     def f1(self) -> tuple[float, float]:
-        """Micro and macro F1; a label that is never relevant nor predicted counts as 0."""
+        """Return micro- and macro-F1; a label that is never relevant nor predicted counts as 0."""
         hit, false, missed = self.counts
         micro = 2 * hit.sum() / max(2 * hit.sum() + false.sum() + missed.sum(), 1)
         return float(micro), float(np.mean(2 * hit / np.maximum(2 * hit + false + missed, 1)))
 
 
 class Point(NamedTuple):
-    """How a learner does at a moment of the stream."""
+    """Quality, memory and speed of a learner at one point of the stream."""
 
     rows: int
     micro: float
@@ -79,7 +77,7 @@ class Point(NamedTuple):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of the command."""
+    """Add the options of the command."""
     parser.add_argument("--data", type=Path, required=True, help="folder of the datasets")
     parser.add_argument("--out", type=Path, help="folder for the plots")
     parser.add_argument("--orders", type=int, default=5, help="random orders of yeast and scene")
@@ -101,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _compare_orders(args: argparse.Namespace, name: str) -> dict[str, dict[int, NDArray[np.float64]]]:
-    """F1 (orders, micro and macro) of every contender by budget; 0 stands for no budget."""
+    """Return micro- and macro-F1 per order of every contender, by budget; 0 stands for no budget."""
     X, Y = load_stream(args.data, name)
     print(
         f"\n{name}: {X.shape[0]} examples, {args.orders} random orders, mean (sd) of micro F1 / macro F1, microseconds"
@@ -146,7 +144,7 @@ def _compare_stream(args: argparse.Namespace) -> dict[tuple[str, int], list[Poin
 
 
 def _follow(model: Any, n_rows: int, every: int, total: Counts) -> Iterator[Point]:
-    """Learn the stream, and look at the model every so many rows."""
+    """Learn the stream, and record a point at regular intervals."""
     recent, seconds, since, rows = Counts(Drifting.n_labels), 0.0, 0, 0
     for X, Y in Drifting(seed=0).blocks(n_rows, BLOCK):
         start = time.process_time()
@@ -168,7 +166,7 @@ def _learn(model: Any, X: Any, Y: Any) -> NDArray[np.float64]:
 
 
 def _predict_us(model: Any, X: NDArray[Any]) -> float:
-    """Microseconds for one prediction, the best of three times."""
+    """Return the microseconds of one prediction, the minimum of three runs."""
     rows, _ = as_rows(X)
     times = []
     for _ in range(3):

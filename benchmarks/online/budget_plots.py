@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def plot_orders(folder: Path | None, name: str, results: dict[str, dict[int, NDArray[np.float64]]]) -> None:
-    """F1 by budget, one line a contender with its standard deviations, and a level line for no budget."""
+    """Plot F1 by budget: a line per contender with standard deviations, and a horizontal line for no budget."""
     if folder is None:
         return
     figure, axes = _figure(2)
@@ -31,7 +31,7 @@ def plot_orders(folder: Path | None, name: str, results: dict[str, dict[int, NDA
 
 
 def plot_stream(folder: Path | None, results: dict[tuple[str, int], list[Any]]) -> None:
-    """F1, memory and time along the stream, a file for each budget."""
+    """Plot F1, memory and time along the stream, in one file per budget."""
     if folder is None:
         return
     for shown in sorted({budget for _, budget in results if budget}):

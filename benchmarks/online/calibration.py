@@ -1,14 +1,12 @@
-"""Probabilities and cuts on public streams: Brier score, log loss, calibration error, reliability curves; F measures.
+"""Probabilities and decision thresholds on public streams: Brier score, log loss, calibration error, reliability
+diagrams, F1.
 
-Prequential: every example is rated and predicted, then learnt, once; in the order of the file (scene, which is sorted
-by class, in a random one). Defaults on every set.
+Prequential evaluation in file order (scene, which is sorted by class, in random order), with defaults on every set.
+Probabilities are compared with the sigmoid of score minus threshold, and with the label frequencies so far. The
+calibration error has 20 bins. The last two columns are the mean probability and the share of true labels of the last
+bin, .95 to 1.
 
-Probabilities are compared with the plain sigmoid of score minus threshold, and with the share of the examples so far
-that the label was true of. The calibration error is the mean distance, over all examples and labels, between the
-probability and the share of true labels, in 20 bins of probability. The last two columns are the mean probability and
-the share of true labels of the last bin, .95 to 1.
-
-With --noise 8 % of the true labels are dropped and 5 % as many are added, before anything is learnt or measured.
+With --noise, 8 % of the true labels are dropped and 5 % as many are added beforehand.
 """
 
 from __future__ import annotations
@@ -29,20 +27,20 @@ from manylabel_core.rows import as_rows, as_targets
 
 SETS = ("emotions", "scene", "yeast", "enron", "corel5k", "bibtex", "tmc2007_500", "rcv1sub1", "delicious")
 SORTED = ("scene",)
-"""Sets that are taken in a random order."""
+"""Sets that are learnt in random order."""
 
 LINEAR: dict[str, Callable[..., Any]] = {"FALT": FALT, "SALT": SALT}
 LEARNERS: dict[str, Callable[..., Any]] = {**LINEAR, "KernelFALT": KernelFALT}
 CUTS = ("none", "micro_f1", "macro_f1", "hamming")
 BINS = 20
 FEWEST = 30
-"""Probabilities that a bin must have to be drawn."""
+"""Minimum number of probabilities in a plotted bin."""
 
 Array = NDArray[np.float64]
 
 
 class Curve(NamedTuple):
-    """Mean probability and share of true labels in every bin, and how many fell into it."""
+    """Mean probability, share of true labels and number of probabilities per bin."""
 
     probability: Array
     share: Array
@@ -77,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> tuple[Array, Array]:
-    """Scores and probabilities of every example before it was learnt."""
+    """Return scores and probabilities of each example before it was learnt."""
     rows, n_features = as_rows(X, model.dtype)
     model.pipeline.grow(n_features, Y.shape[1])
     learnt = model.pipeline.learn(rows, as_targets(Y), probabilities=True)
@@ -85,7 +83,7 @@ def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> tuple[Array, Array]:
 
 
 def reliability(probabilities: Array, Y: NDArray[np.int8]) -> Curve:
-    """By bins of equal width."""
+    """Return the reliability diagram with bins of equal width."""
     which = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1).ravel()
     size = np.bincount(which, minlength=BINS)
     probability, share = (np.bincount(which, of.ravel(), BINS) / np.maximum(size, 1) for of in (probabilities, Y))
@@ -110,14 +108,14 @@ def _stream(folder: Path, name: str, seed: int) -> tuple[Any, NDArray[np.int8]]:
 
 
 def noisy(Y: NDArray[np.int8], seed: int) -> NDArray[np.int8]:
-    """Labels of which 8 % of the true ones are dropped, and 5 % as many are added anywhere."""
+    """Return labels of which 8 % of the true ones are dropped, and 5 % as many are added at random."""
     generator = np.random.default_rng(seed)
     dropped, added = generator.random(Y.shape) < 0.08, generator.random(Y.shape) < 0.05 * Y.mean()
     return np.where(Y > 0, ~dropped, added).astype(np.int8)
 
 
 def _draw(folder: Path, name: str, curves: dict[str, tuple[Curve, Curve]]) -> Path:
-    """Reliability curves of a set; give the file."""
+    """Draw the reliability diagram of a set; return the file."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.2 * len(curves), 4.4), layout="constrained")

@@ -1,13 +1,13 @@
-"""Drift: what detectors find, what the reactions gain, and what watching costs.
+"""Drift: detected changes, gain of the reactions, and cost of detection.
 
-Seeded streams of 20 features and 10 labels, linear but for noise; prequential, micro-F1 over the whole stream.
+Seeded streams of 20 features and 10 labels, linear except for noise; prequential micro-F1 over the whole stream.
 
 still      nothing changes
-abrupt     every 2,000 examples the next label comes to mean the contrary of what it was
-all        in the middle, all labels do
-gradual    the labels' directions turn, all the time, by a half circle in 10,000 examples
+abrupt     every 2,000 examples the next label is inverted
+all        all labels are inverted in the middle
+gradual    the directions of labels rotate by a half circle in 10,000 examples
 
-"found" counts the changes of a label that its detector noticed within 500 examples, "other" all further alarms.
+"found" counts the changes that the label's detector noticed within 500 examples, "other" all further alarms.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ N, FEATURES, LABELS, SOON = 20_000, 20, 10, 500
 LEARNERS: list[tuple[type[Any], str]] = [(FALT, "stacked"), (FALT, "adaptive"), (SALT, "stacked"), (SALT, "implicit")]
 REACTIONS = (None, "raise", "restart")
 WIDE = 983
-"""As many labels as delicious has."""
+"""Number of labels of delicious."""
 
 
 class Drifting(NamedTuple):
-    """A stream, and the changes of its labels: (example, label)."""
+    """Stream with the changes of its labels: (example, label)."""
 
     X: NDArray[np.float32]
     Y: NDArray[np.int8]
@@ -39,7 +39,7 @@ class Drifting(NamedTuple):
 
 
 def drifting(kind: str, seed: int) -> Drifting:
-    """A stream of the kind that the module describes."""
+    """Return a stream of a kind that the module describes."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(N, FEATURES)).astype(np.float32)
     one, other = rng.normal(size=(2, FEATURES, LABELS)) / np.sqrt(FEATURES)
@@ -56,7 +56,7 @@ def drifting(kind: str, seed: int) -> Drifting:
 
 
 def compare(kind: str, runs: int) -> None:
-    """Print a table for one kind of stream: means over seeds."""
+    """Print the table of one kind of stream: means over seeds."""
     print(f"\n{kind:<12}{'step':<12}{'reaction':<12}{'micro-F1':>10}{'found':>10}{'other':>8}{'global':>8}")
     streams = [drifting(kind, seed) for seed in range(runs)]
     for make, step in LEARNERS:
@@ -68,7 +68,9 @@ def compare(kind: str, runs: int) -> None:
 
 
 def measure(model: Any, stream: Drifting) -> tuple[float, int, int, int]:
-    """Micro-F1, changes that their detectors noticed soon, further alarms of labels, alarms of all labels together."""
+    """Return the micro-F1, the number of detected changes, further alarms of labels, and alarms of the detector over
+    all labels.
+    """
     model.pipeline.grow(FEATURES, LABELS)
     learnt = model.pipeline.learn(as_rows(stream.X)[0], as_targets(stream.Y))
     alarms = [(at, column - 1) for at, column in learnt.alarms if column > 0]
@@ -80,7 +82,7 @@ def measure(model: Any, stream: Drifting) -> tuple[float, int, int, int]:
 
 
 def costs() -> None:
-    """Print what watching adds to an example, by the number of labels."""
+    """Print the cost of detection per example, by the number of labels."""
     print(f"\n{'us an example':<24}" + "".join(f"{n:>8} labels" for n in (LABELS, 100, WIDE)))
     for drift, on_drift in ((None, None), ("adwin", None), ("adwin", "restart")):
         row = [seconds(n, drift, on_drift) * 1e6 for n in (LABELS, 100, WIDE)]
@@ -88,7 +90,7 @@ def costs() -> None:
 
 
 def seconds(n_labels: int, drift: str | None, on_drift: str | None, n: int = 2000) -> float:
-    """Seconds for an example of 20 features, the best of three runs; each label is relevant to one in 50."""
+    """Return the seconds per example of 20 features, the minimum of three runs; each label is relevant to one in 50."""
     rng = np.random.default_rng(0)
     rows, _ = as_rows(rng.normal(size=(n, FEATURES)).astype(np.float32))
     targets = as_targets((rng.random((n, n_labels)) < 0.02).astype(np.int8))
@@ -103,7 +105,7 @@ def seconds(n_labels: int, drift: str | None, on_drift: str | None, n: int = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What the command takes."""
+    """Add the options of the command."""
     parser.add_argument("--runs", type=int, default=5, help="seeds (5)")
 
 

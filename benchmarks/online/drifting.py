@@ -1,4 +1,4 @@
-"""A seeded stream of any length whose examples and labels move: made block by block, never held as a whole."""
+"""Seeded stream of any length whose examples and labels change, generated in blocks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 class Drifting:
     """Ten quantities, six labels, each relevant on one side of a saddle.
 
-    Example x is a normal vector around a centre that goes round once in 400,000 examples, so that the places where
-    examples are found change. Label l is relevant where (u_l.x) (v_l.x) > 0.5: no linear model gets it. The directions
-    u_l and v_l turn once in 300,000 examples or slower, in planes of their own, so that what is relevant at a place
-    changes too; one label in fifty is wrong.
+    Example x is a normal vector around a centre that rotates once in 400,000 examples, so the input distribution
+    changes. Label l is relevant where (u_l.x) (v_l.x) > 0.5, which is not linear. The directions u_l and v_l rotate
+    once in 300,000 examples or more slowly, in separate planes, so the concept changes too; one label in fifty is
+    wrong.
     """
 
     n_features, n_labels = 10, 6
@@ -28,7 +28,7 @@ class Drifting:
         self._turns = rng.choice([-1, 1], size=(self.n_labels, 2)) / rng.uniform(3e5, 6e5, size=(self.n_labels, 2))
 
     def blocks(self, n_rows: int, size: int) -> Iterator[tuple[NDArray[np.float32], NDArray[np.int8]]]:
-        """Examples and labels of the first `n_rows`; the same ones whatever `n_rows` is."""
+        """Yield examples and labels of the first `n_rows` rows, which do not depend on `n_rows`."""
         for number, first in enumerate(range(0, n_rows, size)):
             rng = np.random.default_rng([self._seed, 1 + number])
             n = min(size, n_rows - first)

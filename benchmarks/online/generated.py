@@ -1,12 +1,12 @@
-"""Generated streams: ours, linear, of `drift`; and those of MOA's multi-label generator, where its jar is at hand.
+"""Generated streams: the linear ones of `drift`, and those of MOA's multi-label generator, if its jar is available.
 
-MOA's `MetaMultilabelGenerator` gives every example a label set, and mixes its features of those that a binary generator
-makes for positive and negative examples; with other seeds the same labels mean something else.
+MOA's `MetaMultilabelGenerator` draws a label set for each example, and mixes features that a binary generator makes for
+positive and negative examples; another seed changes the meaning of the labels.
 
-moa-tree      random trees, still
-moa-rbf       centres that drift all the time
-moa-plane     a hyperplane that turns all the time
-moa-abrupt    random trees; after each quarter, labels come to mean something else
+moa-tree      random trees without drift
+moa-rbf       constantly drifting centres
+moa-plane     a constantly rotating hyperplane
+moa-abrupt    random trees; labels change their meaning after each quarter
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.online.drift import drifting
 
 OURS = ("abrupt", "all", "gradual")
 LABELS, N = 10, 10_000
-"""Labels and examples of MOA's streams."""
+"""Numbers of labels and examples of MOA's streams."""
 SOURCE = Path(__file__).with_name("moa") / "Generate.java"
 META = "moa.streams.generators.multilabel.MetaMultilabelGenerator -c 10"
 MOA = {
@@ -33,11 +33,11 @@ MOA = {
         f"{META} -m {seed} -s (generators.RandomTreeGenerator -o 0 -u 20 -r {seed} -i {seed})" for seed in (1, 2, 3, 4)
     ),
 }
-"""By name the streams of which a stream is put together, each of as many examples."""
+"""Parts of equal length of each of MOA's streams, by name."""
 
 
 def generate(name: str, seed: int, moa: Path | None) -> tuple[NDArray[Any], NDArray[np.int8]]:
-    """Features and labels of a stream; `moa` is the jar, which streams of MOA need."""
+    """Return features and labels of a stream; `moa` is the jar, which streams of MOA need."""
     if name in OURS:
         stream = drifting(name, seed)
         return stream.X, stream.Y

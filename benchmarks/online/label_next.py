@@ -1,10 +1,10 @@
-"""Labels needed where the server says which example to label next, beside random ones.
+"""Number of labels needed by active learning, compared with random labelling.
 
-Each run splits a set at random into 2,000 examples to test on (a third of a smaller set), and 5,000 that were
-predicted and kept. Batches of 20 of those are labelled and learnt in order by FALT with its defaults: random ones, or
-the first 20 of `order=uncertainty`, by the functions that the server uses. After every 100 labels the micro-F1 on the
-test examples is taken. Counted are the labels after which the mean of the runs first reaches what random labelling has
-with all of them; random labelling may reach it sooner, too, where its curve is flat.
+Each run splits a set at random into 2,000 test examples (a third of a smaller set) and 5,000 stored predictions. FALT
+with defaults learns batches of 20 of these: random ones, or the first 20 of `order=uncertainty`, by the functions of
+the server. Micro-F1 on the test examples is measured after every 100 labels. The result is the number of labels after
+which the mean of the runs first reaches the quality of random labelling with all labels. Random labelling may reach it
+earlier too, if its curve is flat.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BATCH, EVERY = 20, 100
 POOL, TEST = 5_000, 2_000
 
 Rule = Callable[[FALT, Any, NDArray[np.int64]], NDArray[np.int64]]
-"""Chooses places in the pool that is left, most wanted first; knows how many examples each label was true of."""
+"""Rule that chooses positions in the remaining pool, best first, by the counts of true labels."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def curve(X: Any, Y: Any, choose: Rule, seed: int, labels: int) -> list[float]:
-    """Give the micro-F1 on test examples after every 100 labels."""
+    """Return the micro-F1 on test examples after every 100 labels."""
     order = np.random.default_rng(seed).permutation(X.shape[0])
     n_test = min(TEST, len(order) // 3)
     test, pool = order[:n_test], order[n_test : n_test + POOL]
@@ -63,7 +63,7 @@ def curve(X: Any, Y: Any, choose: Rule, seed: int, labels: int) -> list[float]:
     for learnt in range(BATCH, labels + 1, BATCH):
         places = choose(model, X[pool], counts[known]) if learnt > BATCH else np.arange(len(pool))
         rows, pool = pool[places[:BATCH]], np.delete(pool, places[:BATCH])
-        new = np.setdiff1d(np.unique(Y[rows].nonzero()[1]), known)  # labels are columns from when they are first told
+        new = np.setdiff1d(np.unique(Y[rows].nonzero()[1]), known)  # a label gets a column when it first occurs
         known = np.concatenate([known, new])
         model.partial_fit(X[rows], Y[rows][:, known].toarray())
         counts += Y[rows].toarray().sum(axis=0)
@@ -73,7 +73,7 @@ def curve(X: Any, Y: Any, choose: Rule, seed: int, labels: int) -> list[float]:
 
 
 def uncertain(model: FALT, X: Any, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Choose as the server does."""
+    """Choose like the server."""
     found = uncertainty(model.decision_function(X)[:, counting(counts, ())])
     ranked = np.argsort(-found, kind="stable")[: ALIKE_AMONG * BATCH]
     rows = [X[[place]] for place in ranked]

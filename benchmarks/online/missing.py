@@ -1,10 +1,8 @@
-"""Missing values: where a quantity stands that an example lacks, at its mean or at 0.
+"""Missing values: mean imputation compared with 0.
 
-Prequential, with the learners' defaults, in the order of the file: every example is predicted, then learnt, once. A
-share of all values is left out at random. The generated stream has sensors in units of their own, all far from 0; a
-label is true when a weighted sum of three of them is above its mean.
-
-Figures are means over a number of drawings, with the smallest and the largest difference of mean and zero.
+Prequential evaluation in file order, with the learners' defaults. A share of all values is removed at random. The
+generated stream has sensors in different units, all far from 0; a label is true if a weighted sum of three sensors is
+above its mean. Figures are means over draws, with the smallest and the largest difference between mean and zero.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def sensors(n: int, n_sensors: int, n_labels: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """Sensors of means and spreads of all sizes, and labels that are true above a plane through the means."""
+    """Return sensors with means and spreads of all sizes, and labels that are true above a plane through the means."""
     rng = np.random.default_rng(seed)
     Z = rng.normal(size=(n, n_sensors))
     weights = np.zeros((n_sensors, n_labels))
@@ -56,7 +54,7 @@ def sensors(n: int, n_sensors: int, n_labels: int, seed: int) -> tuple[NDArray[n
 
 
 def compared(make: Callable[..., Any], X: Any, Y: Any, share: float, seed: int) -> list[float]:
-    """Micro-F1 with a missing quantity at its mean, and at 0."""
+    """Return the micro-F1 with mean imputation, and with 0."""
     lacking = np.random.default_rng(seed).random(X.shape) < share
     given = np.where(lacking, np.nan, X)
     return [micro_f1(Y, prequential(make(missing=missing), given, Y)) for missing in ("mean", "zero")]

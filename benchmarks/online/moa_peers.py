@@ -1,12 +1,11 @@
-"""MOA's multi-label learners on the same streams, for as many examples as time allows.
+"""MOA's multi-label learners on the same streams, as far as they get within a time limit.
 
-They run in a Java of their own, from the `moa.jar` that the wheel of capymoa holds (a Java and no package is needed):
-`moa/Prequential.java` writes what each example was predicted to be before it was learnt, and is measured as all others.
-The seconds are those of the processor, for predicting and learning alone.
+They run in a separate Java process, from the `moa.jar` in the wheel of capymoa: `moa/Prequential.java` writes the
+prediction of each example before it is learnt. Seconds are CPU time of predicting and learning alone.
 
 A label for which MOA gives no vote is not predicted. The published evaluator of AESAKNNS counts it as predicted
-(`getVote(j, 1) >= getVote(j, 0)`), and the code of MLSAkNN of the same authors shares rows of a mask that it updates
-with an example's own truth while it predicts it: what they report is not comparable, and none of it is quoted.
+(`getVote(j, 1) >= getVote(j, 0)`), and MLSAkNN of the same authors uses the true labels of an example while predicting
+it, through a shared mask. Their results are therefore not comparable and not quoted.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ MOA = {
         "moa.classifiers.multilabel.meta.OzaBagAdwinML -l multilabel.MultilabelHoeffdingTree"
     ),
 }
-"""Learners by name, as MOA's command line has them, with their defaults."""
+"""Learners by name, in the syntax of MOA's command line, with their defaults."""
 
 
 def predict_and_learn(
     learner: str, X: Any, Y: NDArray[np.int8], limit: float, jar: Path
 ) -> tuple[NDArray[np.int8], float]:
-    """Predictions for the examples that were reached within `limit` seconds, and the seconds taken."""
+    """Return predictions for the examples reached within `limit` seconds, and the seconds."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stream.arff"
         write_arff(path, X, Y)
@@ -51,7 +50,7 @@ def predict_and_learn(
 
 
 def write_arff(path: Path, X: Any, Y: NDArray[np.int8]) -> None:
-    """Write labels first, then features, dense, as MOA reads them."""
+    """Write labels, then dense features, as MOA expects them."""
     names = [f"@attribute l{label} {{0,1}}" for label in range(Y.shape[1])]
     names += [f"@attribute f{feature} numeric" for feature in range(X.shape[1])]
     dense = X.toarray() if is_sparse(X) else np.asarray(X)

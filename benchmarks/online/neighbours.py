@@ -1,6 +1,6 @@
-"""Nearest neighbours among the latest examples, of which the best published stream learners are made; on dense streams.
+"""Nearest neighbours among the latest examples, the basis of the best published stream learners; for dense streams.
 
-Written here, so that it is plain what they know when they predict: the rows before, and their truth.
+Predictions use only earlier rows and their true labels.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 WINDOW, K = 1_000, 10
-"""The latest examples are looked through, for so many neighbours."""
+"""Number of latest examples searched, and number of neighbours."""
 
 Votes = NDArray[np.int64]
 
 
 class MajorityVote:
-    """A label is predicted where most of the neighbours have it."""
+    """Majority vote: a label is predicted if most of the neighbours have it."""
 
     def __init__(self, n_labels: int) -> None:
         pass
@@ -32,7 +32,7 @@ class MajorityVote:
 
 
 class MLkNN:
-    """A label is predicted where it was true more often than not after as many votes (Zhang and Zhou, 2007)."""
+    """ML-kNN (Zhang and Zhou, 2007): a label is predicted if it was mostly true with this number of votes."""
 
     def __init__(self, n_labels: int) -> None:
         self._counts = np.ones((2, n_labels, K + 1))
@@ -56,9 +56,9 @@ NEIGHBOURS: dict[str, Callable[[int], Any]] = {
 def predict_and_learn(
     make: Callable[[int], Any], X: NDArray[Any], Y: NDArray[np.int8], limit: float
 ) -> tuple[NDArray[np.int8], float]:
-    """Predictions for the examples that were reached within `limit` seconds of the processor, and the seconds taken.
+    """Return predictions for the examples reached within `limit` CPU seconds, and the seconds.
 
-    Features are standardised by the examples before.
+    Features are standardised by the earlier examples.
     """
     rule, predicted = make(Y.shape[1]), np.zeros_like(Y)
     mean, squares = np.zeros(X.shape[1]), np.zeros(X.shape[1])
@@ -76,7 +76,7 @@ def predict_and_learn(
 
 
 def _votes(X: NDArray[Any], Y: NDArray[np.int8], x: NDArray[Any], deviation: NDArray[np.float64]) -> Votes:
-    """How many of the nearest examples have each label."""
+    """Return the number of nearest examples with each label."""
     varies = deviation > 0.0
     distance = (((X - x)[:, varies] / deviation[varies]) ** 2).sum(axis=1)
     nearest = np.argpartition(distance, K - 1)[:K] if len(X) > K else slice(None)

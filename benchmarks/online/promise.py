@@ -1,13 +1,14 @@
-"""A promise of precision: what it applies, next to the best fixed threshold in hindsight, and whether it is kept.
+"""Promise of precision: recall, compared with the best fixed threshold in hindsight, and violations.
 
-Each run streams a data set once, in a random order. A learner with its defaults predicts each example before it learns
-it. The same probabilities go to a promise for each target. "Hindsight" is the highest recall of any fixed threshold on
-the probabilities whose precision reaches the target on the whole stream, which nobody knows beforehand. A run, or a
-window of 1,000 labels applied, counts as below target if so many errors have a chance below 5 % at the target.
+Each run streams a dataset once, in random order; a learner with defaults predicts and learns each example
+(test-then-train). A promise for each target gets the same probabilities. "Hindsight" is the highest recall of any fixed
+threshold on the probabilities whose precision reaches the target on the whole stream; it is not known in advance. A
+run, or a window of 1,000 labels applied, counts as below target if this number of errors has a probability below 5 % at
+the target.
 
-Drift: half-way, the labels in at least 2 % of the examples change places. Delay: the truth reaches the promise
-50 or 500 examples late; the learner gets it at once. "us" is processor time per example: of the whole stream in one
-block or, with a delay, one example at a time.
+Drift: half-way, the labels in at least 2 % of the examples are permuted. Delay: the promise gets the true labels 50 or
+500 examples late; the learner gets them at once. "us" is CPU time per example: of the whole stream in one block or,
+with a delay, one example at a time.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ WINDOW = 1_000
 LEARNERS: dict[str, type[OnlineLearner]] = {"falt": FALT, "kernel_falt": KernelFALT}
 BLOCK = 500
 LARGE = 10_000
-"""Examples from which a set is streamed in a third of the orders."""
+"""Number of examples from which a set is streamed in a third of the orders."""
 
 
 class Predicted(NamedTuple):
-    """The predictions of a stream before each example was learnt, and the truth."""
+    """Predictions of a stream before each example was learnt, and true labels."""
 
     scores: NDArray[np.float64]
     likely: NDArray[np.float64]
@@ -47,7 +48,7 @@ class Predicted(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What a promise did on a stream: labels applied, by example, whether each was right, and numbers of examples."""
+    """Result of a promise on a stream: labels applied by example, whether each was right, and numbers of examples."""
 
     right: NDArray[np.bool_]
     recall: float
@@ -93,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def predict(X: Any, Y: Any, learner: str, seed: int, drifts: bool = False) -> Predicted:
-    """Stream a set in a random order; return what was predicted before each example was learnt."""
+    """Stream a set in random order; return the predictions before each example was learnt."""
     order = np.random.default_rng(seed).permutation(X.shape[0])
     rows, truth = sp.csr_array(X)[order], np.asarray(sp.csr_array(Y)[order].todense()) > 0
     if drifts:
@@ -115,7 +116,7 @@ def predict(X: Any, Y: Any, learner: str, seed: int, drifts: bool = False) -> Pr
 
 
 def targets_of(truth: NDArray[np.bool_]) -> Targets:
-    """Return complete truths as targets."""
+    """Return complete true labels as targets."""
     at, columns = np.nonzero(truth)
     indptr = np.concatenate([[0], np.cumsum(truth.sum(axis=1))]).astype(np.int64)
     signs, complete = np.ones(len(at), dtype=np.int8), np.ones(len(truth), dtype=np.bool_)
@@ -123,7 +124,7 @@ def targets_of(truth: NDArray[np.bool_]) -> Targets:
 
 
 def apply(predicted: Predicted, precision: float, delay: int = 0) -> Kept:
-    """Let a promise decide about a stream."""
+    """Apply the decisions of a promise to a stream."""
     scores, likely, truth = predicted
     promise = Promise(Target(precision, 0.9, audit_rate=0.0))
     targets = targets_of(truth)
@@ -163,13 +164,13 @@ def hindsight(predicted: Predicted, precision: float) -> float:
 
 
 def below(right: NDArray[np.bool_], precision: float) -> bool:
-    """Return whether so many errors have a chance below 5 % at this precision."""
+    """Return whether this number of errors has a probability below 5 % at this precision."""
     wrong = int((~right).sum())
     return bool(len(right) and binom.sf(wrong - 1, len(right), 1 - precision) < 0.05)
 
 
 def excess(right: NDArray[np.bool_], precision: float) -> float:
-    """Return the most wrong labels beyond the share allowed, at any time."""
+    """Return the maximum number of wrong labels beyond the allowed share at any time."""
     return float(np.cumsum(precision - right.astype(float)).max(initial=0.0)) if len(right) else 0.0
 
 

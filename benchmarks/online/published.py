@@ -1,8 +1,8 @@
-"""What others have published on the same sets: the results of github.com/aestebant/mlhat, prequential.
+"""Published prequential results on the same sets, from github.com/aestebant/mlhat.
 
-From its files results/per_dataset/{micro_f1,macro_f1,time_s}.csv. The seconds are those of the whole evaluation, on its
-authors' machine. Its streams are the ARFF files of the KDIS repository in their order, which may be another one than
-that of the files used here; scene's is sorted by class in both.
+They are from results/per_dataset/{micro_f1,macro_f1,time_s}.csv. Seconds are those of the whole evaluation on the
+authors' machine. The streams are the ARFF files of the KDIS repository, possibly in another order than the files used
+here; scene is sorted by class in both.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """One learner's result on one set."""
+    """Result of one learner on one set."""
 
     method: str
     micro_f1: float
@@ -28,4 +28,6 @@ PUBLISHED = {
     "bibtex": (Published("MLHAT", 0.347, 0.225, 19367.0),),
     "tmc2007_500": (Published("MLBELS", 0.641, 0.305, 376309.0), Published("MLHAT", 0.638, 0.523, 2349.0)),
 }
-"""The learner with the best micro-F1 of the seventeen, and their own, the best on average. Not for the other sets."""
+"""Results of the learner with the best micro-F1 of seventeen, and of MLHAT, the best on average; not available for all
+sets.
+"""

@@ -1,7 +1,7 @@
-"""river's multi-output learners on the same streams, in the same process, for as many examples as time allows.
+"""river's multi-output learners on the same streams, in the same process, as far as they get within a time limit.
 
-What its users choose: binary relevance and a chain of logistic regressions on standardised features (features as they
-are where they are sparse), the same of Hoeffding trees, and a Hoeffding tree over whole label sets.
+They are binary relevance and a chain of logistic regressions on standardised features (sparse features unchanged), the
+same of Hoeffding trees, and a Hoeffding tree over label sets.
 """
 
 from __future__ import annotations
@@ -54,18 +54,18 @@ RIVER: dict[str, Callable[[bool], Any]] = {
     "river ClassifierChain, Hoeffding tree": _standardised(_multioutput("ClassifierChain", _tree)),
     "river MultiClassEncoder, Hoeffding tree": _standardised(_multioutput("MultiClassEncoder", _tree)),
 }
-"""Learners by name; they are made for dense or for sparse examples."""
+"""Constructors of learners by name, for dense or sparse examples."""
 
 
 def predict_and_learn(
     make: Callable[[bool], Any], X: Any, Y: NDArray[np.int8], limit: float
 ) -> tuple[NDArray[np.int8], float]:
-    """Predictions for the examples that were reached within `limit` seconds, and the seconds taken."""
+    """Return predictions for the examples reached within `limit` seconds, and the seconds."""
     model, predicted = make(not is_sparse(X)), []
     labels = range(Y.shape[1])
     examples = zip(_dictionaries(X), (dict(enumerate(row)) for row in Y.astype(bool).tolist()), strict=True)
     taken = 0.0
-    for x, y in examples:  # dictionaries are made outside of the timing
+    for x, y in examples:  # conversion to dictionaries is not timed
         began = time.process_time()
         answer = model.predict_one(x) or {}
         model.learn_one(x, y)

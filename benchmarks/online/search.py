@@ -1,8 +1,8 @@
-"""How far the defaults are behind the best setting of a grid, for one stream after the other.
+"""Distance of the defaults from the best setting of a grid, for each stream.
 
-The grids, all with scaling "auto" and, for the linear learners, "unit" too: the step size by powers of 2 around the
-default for every kind of step, SALT's delta, an intercept of 0.3 and 1, the kernel's gamma; C and the variant of the
-passive-aggressive learner; and the default without a measure to optimise, or with macro_f1.
+The grids have the scaling "auto" and, for linear learners, "unit"; powers of 2 of the step size around the default for
+every kind of step; SALT's delta; intercepts of 0.3 and 1; the kernel's gamma; C and the variant of the
+passive-aggressive learner; and the default with `optimise` none or macro_f1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from manylabel_core.rows import as_rows, as_targets
 
 Setting = dict[str, Any]
 AIM = 0.02
-"""Most that a default should be behind."""
+"""Maximum distance of a default from the best setting."""
 
 _SCALES = tuple({"scaling": scaling, "intercept_scaling": c} for scaling, c in product(("auto", "unit"), (0.3, 1.0)))
 _OPTIMISED = tuple({"optimise": measure} for measure in ("none", "macro_f1"))
@@ -63,7 +63,7 @@ GRIDS: dict[str, Callable[[], Iterator[Setting]]] = {
 
 
 def search(learners: dict[str, Callable[..., Any]], X: Any, Y: NDArray[np.int8]) -> None:
-    """Print the default, the best setting and the distance of every learner."""
+    """Print the default, the best setting and the distance for each learner."""
     rows, n_features = as_rows(X)
     targets = as_targets(Y)
     for name, make in learners.items():

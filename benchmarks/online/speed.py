@@ -1,22 +1,20 @@
-"""Microseconds an example for predict + learn: the online learners of core against river and Vowpal Wabbit.
+"""Microseconds per example to predict and learn: the online learners compared with river and Vowpal Wabbit.
 
-Everything runs in one process on one thread. Contenders take turns, so that a slow spell of the machine meets
-them all; each run starts with a new model, learns a first part of the stream untimed, and is timed on the next, by the
-time of the processor.
+Everything runs in one process on one thread. Contenders take turns, so that slow phases of the machine affect all of
+them. Each run starts with a new model, learns a first part of the stream untimed, and measures the CPU time of the
+next.
 
-What is timed is what a user of each library does to have every example predicted before it is learnt:
+Timed are the calls with which a user of each library predicts every example before it is learnt:
 
-- core: `learn`, which gives the scores from before learning, on index arrays; for a batch in one call, or for
-  one example a call. With M, the paper's learners: features as they are, no probabilities. "Defaults" is what one gets
-  without parameters: a pair of models, scaling, probabilities and cuts chosen by them. The rest has features as they
-  are and no probabilities, to compare the steps.
-- "two loops": what FALT with M = 1 cannot do without, the sum of scores over an example's weights and the change of
-  these weights, by the same compiled functions and on the same examples, with nothing around them; its floor.
-- Vowpal Wabbit: `predict` and `learn` on examples parsed beforehand. "Learn only" leaves out `predict` and reads
-  the prediction that `learn` makes on its way. The parsing of its text format is timed by itself, and is in no
-  ratio. With its default of 18 bits, 18 weights of the sparse stream share a place; 23 bits give every weight its
-  own, as core does.
-- river: `predict_one` and `learn_one` on dictionaries made beforehand.
+- core: `learn`, which returns the scores before learning, on index arrays; a batch or one example per call. With M: the
+  paper's learners without scaling and probabilities. "Defaults": no parameters, that is, two models, scaling,
+  probabilities and tuned thresholds. The others are without scaling and probabilities, to compare the steps.
+- "two loops": the minimum of FALT with M = 1, the sum of scores over the weights of an example and the change of these
+  weights, by the same compiled functions on the same examples.
+- Vowpal Wabbit: `predict` and `learn` on examples parsed beforehand. "Learn only" omits `predict` and uses the
+  prediction of `learn`. Parsing of its text format is timed separately and not part of a ratio. With its default of 18
+  bits, 18 weights of the sparse stream share a slot; with 23 bits, as in core, none do.
+- river: `predict_one` and `learn_one` on prepared dictionaries.
 """
 
 from __future__ import annotations
@@ -36,11 +34,11 @@ from manylabel_core.online.models.linear._table import PADDING, add_outer, score
 from manylabel_core.rows import as_rows, as_targets
 
 Learn = Callable[[int, int], None]
-"""Predict and learn the examples first to last - 1."""
+"""Function that predicts and learns the examples first to last - 1."""
 
 
 class Contender(NamedTuple):
-    """Something that learns: how to start anew on a stream, and how many examples it is given."""
+    """Learner in the comparison: how to start it on a stream, and its number of examples."""
 
     name: str
     start: Callable[[Stream], Learn]
@@ -67,7 +65,7 @@ def core(make: Callable[[], Any], one_by_one: bool = False) -> Callable[[Stream]
 
 
 def two_loops(stream: Stream) -> Learn:
-    """Read the weights that an example touches, then write them, and do nothing else."""
+    """Read and write the weights of an example, and do nothing else."""
     rows, n_features = as_rows(stream.X)
     table = np.zeros((1 + n_features, 1, -(-(1 + stream.Y.shape[1]) // PADDING) * PADDING), dtype=np.float32)
     scores, tau = np.empty(table.shape[2]), np.full(table.shape[2], 1e-3, dtype=np.float32)
@@ -84,7 +82,7 @@ def _two_loops(table, indptr, indices, values, touched, scores, tau):  # type: i
 
 
 def as_text(stream: Stream, last: int) -> list[str]:
-    """Vowpal Wabbit's text format."""
+    """Return examples in Vowpal Wabbit's text format."""
     lines = []
     for i in range(last):
         x, y = stream.X[[i]], stream.Y[[i]]
@@ -193,7 +191,7 @@ STEPS: dict[str, Callable[[], Any]] = {
 
 
 def contenders(n_warm: int, n_vw: int, n_river: int) -> list[Contender]:
-    """All of them. The slow ones are timed on fewer examples, and river, the slowest, learns fewer before."""
+    """Return all contenders. Slow ones are timed on fewer examples, and river, the slowest, has fewer untimed ones."""
     return [
         Contender(LOOPS, two_loops, n_warm, 1000),
         *(Contender(name, core(make), n_warm, 1000) for name, make in STEPS.items()),
@@ -209,7 +207,7 @@ def contenders(n_warm: int, n_vw: int, n_river: int) -> list[Contender]:
 
 
 def measure(stream: Stream, entries: Sequence[Contender], repeats: int) -> dict[str, list[float]]:
-    """Microseconds an example of every run."""
+    """Return the microseconds per example of every run."""
     runs: dict[str, list[float]] = {entry.name: [] for entry in entries}
     for _ in range(repeats):
         for entry in entries:
@@ -231,7 +229,7 @@ def print_table(stream: Stream, runs: dict[str, list[float]]) -> None:
 
 
 def print_aims(where: str, runs: dict[str, list[float]], aims: Sequence[tuple[str, str, str, float, float]]) -> None:
-    """Each aim: what is compared, the slow, the fast, and the least and most that the ratio shall be."""
+    """Print the targets: a slow and a fast contender, and the minimum and maximum of their ratio."""
     middle = {name: statistics.median(times) for name, times in runs.items()}
     print(f"\naims on the {where} stream")
     for text, slow, fast, least, most in aims:

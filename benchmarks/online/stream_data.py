@@ -1,4 +1,4 @@
-"""The streams that the benchmarks learn: river's yeast, and a seeded sparse one."""
+"""Streams of the benchmarks: river's yeast, and a seeded sparse stream."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 
 class Stream(NamedTuple):
-    """Examples in order: features and an indicator matrix of labels."""
+    """Examples in order: features and label indicators."""
 
     name: str
     X: sp.csr_array
@@ -17,7 +17,7 @@ class Stream(NamedTuple):
 
 
 def yeast() -> Stream:
-    """River's `datasets.Yeast()`: 2,417 dense examples, 103 features, 14 labels."""
+    """Return river's `datasets.Yeast()`: 2,417 dense examples, 103 features, 14 labels."""
     from river import datasets
 
     stream = list(datasets.Yeast())
@@ -27,9 +27,11 @@ def yeast() -> Stream:
 
 
 def sparse(n: int, n_features: int = 47_236, n_labels: int = 101, n_values: int = 70, seed: int = 0) -> Stream:
-    """Rows of text-like data: `n_values` features of unit norm, some of them typical of the row's one to five labels.
+    """Return rows of text-like data: `n_values` features of unit norm, some of them typical of the row's one to five
+    labels.
 
-    Background features have frequencies as words have, those typical of a label are drawn from its own 150.
+    Background features have the frequencies of words; those typical of a label are drawn from 150 features of the
+    label.
     """
     rng = np.random.default_rng(seed)
     frequency = 1.0 / np.arange(1, n_features + 1)

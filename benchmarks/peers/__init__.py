@@ -1,1 +1,1 @@
-"""Batch trainers beside what people would pick: forests, boosting, chains, linear machines with tuned cuts."""
+"""Batch trainers compared with forests, boosting, chains and linear machines with tuned thresholds."""

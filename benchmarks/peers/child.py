@@ -1,6 +1,6 @@
-"""One contender on one task, in a process of its own, bounded in the processor's seconds and in memory.
+"""One contender on one task in a separate process with limits on CPU seconds and memory.
 
-Processes are forked from one that has loaded what all need, so that nobody waits for that each time.
+Processes are forked from one that has imported the common libraries.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from benchmarks.peers.tasks import Problem, Task, load_task
 from benchmarks.peers.theirs import THEIRS
 
 MEMORY = 8 << 30
-"""Bytes of addresses that a contender may have."""
+"""Maximum bytes of address space of a contender."""
 CONTEXT = get_context("forkserver")
 PRELOADED = ["benchmarks.__main__", "benchmarks.peers.child"]
-"""What contenders need, so that each begins with it."""
+"""Modules imported before contenders are forked."""
 
 Found = dict[str, Any]
 
@@ -40,7 +40,7 @@ def contenders(args: Any) -> tuple[Contender, ...]:
 
 
 def call(args: Any, name: str, contender: Contender) -> Found:
-    """Run a contender on a task in a process, and end it with all that it has started if it does not end by itself."""
+    """Run a contender on a task in a process; if it does not end by itself, kill it and its children."""
     if contender.needs:
         return {"ended": f"not run: needs {contender.needs}"}
     receiving, sending = CONTEXT.Pipe(duplex=False)
@@ -67,7 +67,7 @@ def _work(sending: Connection, args: Any, name: str, contender_name: str) -> Non
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_CPU, (int(args.seconds), int(args.seconds) + 5))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # some learners print
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # some learners print to standard output
     warnings.simplefilter("ignore")
     (contender,) = (one for one in contenders(args) if one.name == contender_name)
     with threadpool_limits(1):
@@ -92,7 +92,7 @@ def _result(contender: Contender, task: Task, seconds: float) -> Found:
 
 
 def _warm_up(contender: Contender, task: Task, setting: Setting) -> None:
-    """Let compiled code be loaded before any time is taken."""
+    """Load compiled code before anything is timed."""
     random = np.random.default_rng(0)
     X = random.normal(size=(60, 8))
     Y = (X[:, :3] + random.normal(size=(60, 3)) > 0).astype(np.int8)

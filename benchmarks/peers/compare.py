@@ -1,17 +1,16 @@
-"""Batch trainers beside what people would pick: forests, boosting, chains, linear machines with tuned cuts.
+"""Batch trainers compared with forests, boosting, chains and linear machines with tuned thresholds.
 
-Official halves where a set has them. Settings and cuts of every contender are chosen by one rule inside the training
-half (`selection`), and every contender has the same time for a set, `--seconds` of the processor, for its search, its
-cuts, its fits to all rows and predicting: a search stops where what comes after it would take longer, and what has not
-ended by then "did not finish". Each runs in a process of its own, on one thread, one after the other.
+Sets have their official split, if any. Settings and thresholds of every contender are chosen by one rule inside the
+training half (`selection`). Every contender has the same CPU time per set (`--seconds`) for search, thresholds, fits to
+all rows and prediction. A search stops early enough for the later steps; a contender that exceeds its time "did not
+finish". Contenders run one at a time, each in a separate process with one thread.
 
-Columns: micro-F1 with setting and cuts chosen for it; macro-F1 likewise; micro-F1 of the default setting, with cuts;
-ranking loss and average precision of the setting for micro-F1; the processor's seconds of a fit of that setting to all
-rows, of predicting the test half, and of everything.
+Columns: micro-F1 and macro-F1, each with the setting and thresholds chosen for it; micro-F1 of the default setting with
+thresholds; ranking loss and average precision of the setting for micro-F1; CPU seconds of a fit of that setting to all
+rows, of predicting the test half, and in total.
 
-What each one has reached is a line of JSON in the file --raw. What stands there is not run again, so that a run can be
-interrupted; what did not finish, or stopped its search early, is, if there are more seconds now. --from prints the
-table of such a file alone.
+The file --raw has a JSON line per result. These are not run again, so a run can be interrupted, unless they did not
+finish or stopped their search early and --seconds is larger now. --from prints the table of such a file.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from benchmarks.peers.tasks import OF_VIEWS, SETS
 
 RAW = results.FOLDER / "peers.jsonl"
 LEVEL = 0.01
-"""Ours is level where it is at most so far behind."""
+"""Maximum distance from the best at which ours counts as level."""
 DONE = "in good order"
 COLUMNS = {"micro-F1": 9, "macro-F1": 9, "default": 9, "rank loss": 10, "avg prec": 9}
 COLUMNS |= {"train s": 9, "predict s": 10, "all s": 9}
@@ -69,7 +68,7 @@ def _run_all(args: argparse.Namespace) -> None:
 
 
 def _is_due(line: Line | None, seconds: float) -> bool:
-    """Say whether a contender has not been run, or could not be, or had less time than it could use."""
+    """Return whether a contender has not been run, could not be run, or had too little time."""
     if line is None or line["ended"].startswith(("failed", "not run: needs")):
         return True
     cut_short = line["left_out"] > 0 if line["ended"] == DONE else not line["ended"].startswith("not run")
@@ -77,7 +76,7 @@ def _is_due(line: Line | None, seconds: float) -> bool:
 
 
 def read(path: Path) -> list[Line]:
-    """The last line of each set and contender."""
+    """Return the last line of each set and contender."""
     if not path.exists():
         return []
     lines = [json.loads(text) for text in path.read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""A contender has a name, a grid of settings, its default first, and a function that fits a setting and scores rows."""
+"""Contenders: a name, a grid of settings with the default first, and a function that fits a setting and scores rows."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def always(task: Task) -> str:
 
 @dataclass(frozen=True)
 class Contender:
-    """A learner takes part in the comparison.
+    """Learner in the comparison.
 
     Attributes
     ----------
     settings : callable
-        Gives the grid for a task.
+        Returns the grid for a task.
     unfit : callable
-        Says why it cannot take part in a task; empty where it can.
+        Returns the reason why it cannot run on a task; empty if it can.
     package : str
-        The distribution that it is part of.
+        Distribution that contains it.
     ours : bool
     needs : str
-        What the command has to be told, or what has to be installed, before it can run; empty where nothing is.
+        Missing option or installation; empty if it can run.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Contender:
 
 
 def timed(fit: Callable[[Problem, Setting], Callable[[Any], Any]]) -> Run:
-    """Take the time of a fit, which gives a function that scores, and of scoring."""
+    """Time a fit, which returns a scoring function, and the scoring."""
 
     def run(problem: Problem, setting: Setting) -> Scored:
         began = time.process_time()
@@ -58,7 +58,7 @@ def timed(fit: Callable[[Problem, Setting], Callable[[Any], Any]]) -> Run:
 
 
 def varying(run: Run) -> Run:
-    """Let labels be learnt that some rows have and some do not; another one scores below or above all others."""
+    """Learn only labels that some rows have and some lack; other labels score below or above all others."""
 
     def run_varying(problem: Problem, setting: Setting) -> Scored:
         Y = problem.Y

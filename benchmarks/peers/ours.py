@@ -1,4 +1,4 @@
-"""Contenders of this project. Features are scaled as jobs scale them by default (`scaling="auto"`)."""
+"""Contenders of this project. Features are scaled like the default of jobs (`scaling="auto"`)."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from manylabel_core.batch import LSAMML, M3L, MLRL, PrBR, PrML
 
 COSTS = (1.0, 0.1, 10.0, 0.3, 3.0, 0.03)
 WIDTHS = ("scale", 0.5, 2.0)
-"""gamma of the RBF kernel; rows have unit length, or about that."""
+"""Values of gamma of the RBF kernel; rows have about unit norm."""
 LAMBDAS = (0.1, 0.03, 0.3, 0.01)
-"""lam of MLRL, times the number of rows."""
+"""Values of lam of MLRL, times the number of rows."""
 RHOS = (0.1, 0.3, 0.03, 1.0, 3.0)
 PASSES = (1, 3, 10)
 
 
 def batch(estimator: Callable[..., Any], **fixed: Any) -> Callable[[Problem, Setting], Any]:
-    """A trainer without cuts of its own: all contenders' are chosen by one rule, which is the trainers'."""
+    """Return a trainer without thresholds: those of all contenders are chosen by one rule."""
 
     def fit(problem: Problem, setting: Setting) -> Any:
         params = {**fixed, **setting}
@@ -35,7 +35,7 @@ def batch(estimator: Callable[..., Any], **fixed: Any) -> Callable[[Problem, Set
 
 
 def online(learner: Callable[..., Any]) -> Callable[[Problem, Setting], Any]:
-    """An online learner goes over the rows several times, each time in another order."""
+    """Return an online learner that learns the rows several times, each time in another order."""
 
     def fit(problem: Problem, setting: Setting) -> Any:
         random, model = np.random.default_rng(SEED), learner()
@@ -56,7 +56,7 @@ def views(problem: Problem, setting: Setting) -> Any:
 
 
 def _grid(**values: Any) -> Callable[[Task], list[Setting]]:
-    """One value after the other of each name; the first of each name makes the default."""
+    """Return settings that vary one parameter at a time; the first values are the default."""
     settings: list[Setting] = [{}]
     for name, found in values.items():
         settings = [{**setting, name: value} for value in found for setting in settings]

@@ -1,10 +1,9 @@
-"""One rule for all contenders: how settings and cuts are chosen inside the training half, and what is measured then.
+"""Selection rule for all contenders: choice of settings and thresholds inside the training half, and evaluation.
 
-Each setting of a contender's grid is fitted three times, each time without a third of the training half, which it
-then scores. On these out-of-fold scores cuts are chosen, one for all labels or one for each as validation says, as the
-batch trainers do it by default; the setting whose cuts do best on folds that did not choose them wins. It is fitted to
-the whole training half, and its scores of the test half, less the cuts, are the predictions. That is done for micro-F1
-and for macro-F1; the first setting of a grid, the contender's default, is measured too, with cuts for micro-F1.
+Each setting of a grid is fitted by three-fold cross-validation on the training half. Thresholds are chosen on the
+out-of-fold scores, one for all labels or one per label, like in the batch trainers. The setting that is best in
+cross-validation of the thresholds is fitted to the whole training half and evaluated on the test half. This is done for
+micro-F1 and for macro-F1; the default (the first setting of a grid) is evaluated too, with thresholds for micro-F1.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Setting = dict[str, Any]
 
 
 class Scored(NamedTuple):
-    """Scores of the rows that were to be scored, and the processor's seconds to learn and to score."""
+    """Scores of the rows, and the CPU seconds to learn and to score."""
 
     scores: Matrix
     training: float
@@ -42,7 +41,7 @@ Run = Callable[[Problem, Setting], Scored]
 
 
 class Trial(NamedTuple):
-    """A setting with its out-of-fold scores, and what cuts for each target reach on them, validated."""
+    """Setting with its out-of-fold scores, and the validated metrics with thresholds for each target."""
 
     setting: Setting
     scores: Matrix
@@ -51,13 +50,13 @@ class Trial(NamedTuple):
 
 
 def processor_seconds() -> float:
-    """Of this process and of those that it has started and that have ended."""
+    """Return the CPU seconds of this process and its ended children."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + ended.ru_utime + ended.ru_stime
 
 
 def choose_and_measure(task: Task, settings: list[Setting], run: Run, seconds: float) -> dict[str, Any]:
-    """Search a grid for as long as the budget allows, then measure what was chosen for each target."""
+    """Search a grid within the time limit, then evaluate the chosen setting for each target."""
     began, problem = processor_seconds(), task.problem
     true = problem.Y > 0
     parts = divided(*problem.Y.shape, FOLDS, SEED)
@@ -66,7 +65,7 @@ def choose_and_measure(task: Task, settings: list[Setting], run: Run, seconds: f
     trials: list[Trial] = []
     for setting in settings:
         spent = processor_seconds() - began
-        # Up to three fits to all rows, half as large again as those of a fold, come after the search.
+        # Up to three fits to all rows, each half as large again as a fold, follow the search.
         if trials and spent + 2.5 * max(trial.seconds for trial in trials) > seconds:
             break
         trials.append(_trial(problem, true, parts, setting, run))

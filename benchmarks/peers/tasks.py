@@ -1,4 +1,4 @@
-"""Tasks: a dataset each, divided into a half to learn and choose from, and a half that only measures."""
+"""Tasks: a dataset each, split into a half for training and selection, and a half for evaluation."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SETS = (
     "emotions", "image", "yeast", "scene", "mfeat", "enron", "corel5k", "rcv1sub1", "bibtex", "tmc2007_500", "debtags",
     "delicious",
 )  # fmt: skip
-"""Those of `streams` that are not generated, small ones first."""
+"""Sets of `streams` that are not generated, small ones first."""
 OF_VIEWS = ("corel5k_inria", "3sources_mv")
-"""Sets that have several views by nature, beside these."""
+"""Additional sets with several views."""
 VIEWS = ("emotions", "yeast", "scene", "mfeat", *OF_VIEWS)
 
 Matrix = NDArray[Any]
 
 
 def taken(X: Any, rows: NDArray[np.int64]) -> Any:
-    """Some rows of a matrix; sparse ones with indices of 32 bits, which is all that some learners take."""
+    """Return rows of a matrix, sparse ones with 32-bit indices, because some learners accept only these."""
     part = X[rows]
     if is_sparse(part):
         part.indices, part.indptr = part.indices.astype(np.int32), part.indptr.astype(np.int32)
@@ -33,9 +33,9 @@ def taken(X: Any, rows: NDArray[np.int64]) -> Any:
 
 
 class Problem(NamedTuple):
-    """Rows to learn, of shape (n_samples, n_features), dense or CSR, their labels, and rows to score.
+    """Training rows, shape (n_samples, n_features), dense or CSR, their labels, and rows to score.
 
-    `views` has the columns of each view; it is empty where there is one view only.
+    `views` has the columns of each view; it is empty if there is only one view.
     """
 
     X: Any
@@ -44,12 +44,12 @@ class Problem(NamedTuple):
     views: dict[str, NDArray[np.int64]]
 
     def part(self, learnt: NDArray[np.int64], held: NDArray[np.int64]) -> Problem:
-        """Some of the rows to learn, others of them to score."""
+        """Return a problem with some of the training rows to learn and others to score."""
         return Problem(taken(self.X, learnt), self.Y[learnt], taken(self.X, held), self.views)
 
 
 class Task(NamedTuple):
-    """A dataset by name: what is learnt, and the true labels of the rows that are scored."""
+    """Dataset by name: the problem, and the true labels of the scored rows."""
 
     name: str
     problem: Problem
@@ -66,7 +66,7 @@ class Task(NamedTuple):
 
 
 def load_task(folder: Path, name: str) -> Task:
-    """A dataset by its official halves; without any, the halves of one random order, or of that of debtags."""
+    """Return a dataset with its official split, else the halves of a random order (debtags: in file order)."""
     if name in OF_VIEWS:
         views, Y = load_views(folder, name)
         return _task(name, *_side_by_side(views), Y, load_views_split(folder, name))
@@ -87,7 +87,7 @@ def _halves(name: str, n_samples: int) -> tuple[Matrix, Matrix]:
 
 
 def _columns(folder: Path, name: str) -> dict[str, Matrix]:
-    """The columns of each view of a set whose features stand side by side."""
+    """Return the columns of each view of a set whose features are concatenated."""
     if name not in VIEWS:
         return {}
     if name == "scene":  # 49 means and 49 variances of blocks of the image for each colour

@@ -1,7 +1,7 @@
-"""What people would pick from scikit-learn, LightGBM and CatBoost.
+"""Contenders of scikit-learn, LightGBM and CatBoost.
 
-Forests and boosting have features as they are, linear machines standardised features where rows are dense, and rows of
-unit length where they are sparse. Labels are int64: OneVsRestClassifier confuses more than 127 labels of int8.
+Forests and boosting get unscaled features, linear machines standardised dense features or L2-normalised sparse rows.
+Labels are int64: OneVsRestClassifier confuses more than 127 labels of int8.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COSTS = (1.0, 0.1, 0.01, 10.0)
 
 
 def forest(name: str) -> Callable[[Problem, Setting], Any]:
-    """A forest of trees for all labels together."""
+    """Return a forest for all labels together."""
 
     def fit(problem: Problem, setting: Setting) -> Any:
         from sklearn import ensemble
@@ -90,7 +90,7 @@ def _scaler(problem: Problem) -> Any:
 
 
 def _trees(task: Task) -> list[Setting]:
-    """Trees as they come; with larger leaves; with more features at each split."""
+    """Return settings of forests: defaults, larger leaves, more features per split."""
     return [{}, {"min_samples_leaf": 3}, {"max_features": 0.2}]
 
 

@@ -1,1 +1,1 @@
-"""Tables of the papers, on the datasets that they used."""
+"""Tables of the papers, on the same datasets."""

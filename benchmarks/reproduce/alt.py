@@ -5,17 +5,17 @@ training split; then the model learns the training part once in each of 20 rando
 the official split. No learner has an intercept. The grids are the paper's: eta, delta and the kernel's width s2 in
 2^-10..2^10, M in 2^-3..2^2 times the number of labels, C in 2^-15..2^10.
 
-What is searched of them: every fourth exponent of all parameters (of M, 2^-2 and 2^1; for SALT, whose passes cost most,
-2^0), in every combination; then all neighbours of the best two exponents away (of M: one), and of the best of these one
-away. Of two settings, the one that is better in more of the seven measures is better, as in the paper; as that is no
-order, the best is the one that beats the most others (less those that beat it), then the one with the best MicroF1.
+The search first tries every combination of every fourth exponent (M: 2^-2 and 2^1; for SALT, whose passes cost most,
+2^0), then all neighbours of the best setting at a distance of two exponents (M: one), and of the best of these at a
+distance of one. Of two settings, the one that is better in more of the seven metrics is better, as in the paper. This
+relation is not transitive, so the best setting is the one with the most wins minus losses, then with the best micro-F1.
 
-Features: bibtex's rows are brought to unit norm. yeast has unit norm and scene lies in [0, 1] as they come. emotions
-is brought to [0, 1] by the training part's ranges: the paper's Table 1 gives 0.9952 as the share of values that are not
-0, which is so after that, not before (0.9967).
+Features: bibtex is L2-normalised; yeast (unit norm) and scene ([0, 1]) are unchanged. emotions is scaled to [0, 1] by
+the ranges of the training part, which gives the share of non-zero values in the paper's Table 1, 0.9952 (0.9967 before
+scaling).
 
-"implicit" is the step of this project in place of the M passes, searched likewise. "defaults" are the present defaults
-of the learners on features as they come, without any search; they rank labels by probability.
+"implicit" replaces the M passes by the step of this project, with the same search. "defaults" are the current defaults
+of the learners on unscaled features, without a search; they rank labels by probability.
 """
 
 from __future__ import annotations
@@ -43,11 +43,13 @@ ORDERS = 20
 FOLDS = 10
 LINEAR = ("bibtex",)
 SCALING = {"bibtex": "unit"}
-"""None for the others."""
+"""Scaling by dataset; none for others."""
 
 WIDE = (-10, 10)
 RANGES = {"eta": WIDE, "delta": WIDE, "s2": WIDE, "passes_per_label": (-3, 2), "C": (-15, 10)}
-"""Exponents of 2. `passes_per_label` is a multiple of the number of labels, s2 the squared width of the kernel."""
+"""Ranges of exponents of 2. `passes_per_label` is a multiple of the number of labels, s2 the squared width of the
+kernel.
+"""
 
 Matrix = NDArray[Any]
 Setting = dict[str, int]
@@ -55,7 +57,7 @@ Setting = dict[str, int]
 
 
 class Method(NamedTuple):
-    """A learner: what it is called here and in the paper, how it is made, and the exponents of the first round."""
+    """Learner: its names here and in the paper, its constructor, and the exponents of the first round."""
 
     name: str
     row: str
@@ -65,7 +67,7 @@ class Method(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Examples to learn, and to predict."""
+    """Training and test examples."""
 
     X: Any
     Y: Matrix
@@ -80,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def methods(name: str) -> list[Method]:
-    """The learners that a set's part of Table 2 has."""
+    """Return the learners in Table 2 for a dataset."""
     wide = range(-10, 11, 4)
     aggressive, half = {"C": range(-15, 11, 4)}, {"passes_per_label": (-2, 1)}
     scaling = {"scaling": SCALING.get(name, "none"), "fit_intercept": False}
@@ -137,7 +139,7 @@ def _reproduce(data: DataSet, args: argparse.Namespace, pool: Executor) -> None:
 
 
 def _folds(X: Any, Y: Matrix, number: int, seed: int) -> list[Split]:
-    """Cross-validation; each training split is in a random order."""
+    """Return the cross-validation splits, each training part in random order."""
     order = np.random.default_rng(seed).permutation(len(Y))
     splits = []
     for k, part in enumerate(np.array_split(order, number)):
@@ -147,14 +149,14 @@ def _folds(X: Any, Y: Matrix, number: int, seed: int) -> list[Split]:
 
 
 def _orders(X: Any, data: DataSet, number: int, seed: int) -> Iterable[Split]:
-    """The official split; the training part in random orders."""
+    """Return the official split with the training part in random orders."""
     for trial in range(number):
         order = np.random.default_rng([seed, 2, trial]).permutation(data.train)
         yield Split(X[order], data.Y[order], X[data.test], data.Y[data.test])
 
 
 def _search(method: Method, folds: list[Split], pool: Executor) -> tuple[Setting, int]:
-    """The best setting, and how many were tried."""
+    """Return the best setting, and the number of settings tried."""
     names = tuple(method.coarse)
     if not names:
         return {}, 0
@@ -189,14 +191,14 @@ def _validated(method: Method, folds: list[Split], setting: Setting) -> Matrix:
 
 
 def _measured(method: Method, setting: Setting, split: Split) -> list[float]:
-    """The measures of one pass, in percent."""
+    """Return the metrics of one pass, in percent."""
     values = {name: 2.0**exponent for name, exponent in setting.items()}
     if "s2" in values:
         values["gamma"] = 1.0 / (2.0 * values.pop("s2"))
     model = method.make(**method.fixed, **values).partial_fit(split.X, split.Y)
     scores = model.decision_function(split.X_test)
     predicted, truth = (scores > 0).astype(np.int8), split.Y_test
-    if model.calibrate:  # these scores have cuts of their own, label by label
+    if model.calibrate:  # these scores have a threshold per label
         scores = model.predict_proba(split.X_test)
     labelled = [measure(truth, predicted) for measure in (precision, recall, f1, macro_f1, micro_f1, hamming_loss)]
     return [100.0 * value for value in (*labelled, ranking_loss(truth, scores))]

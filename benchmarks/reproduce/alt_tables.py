@@ -49,4 +49,4 @@ TABLE_2: dict[str, dict[str, Figures]] = {
         FALT: ((68.63, 0.80), (67.86, 1.25), (68.23, 0.29), (42.60, 0.80), (67.57, 0.23), (19.48, 0.25), (16.03, 0.20)),
     },
 }
-"""Linear on bibtex, with an RBF kernel on the others."""
+"""Table 2: linear on bibtex, RBF kernel on the others."""

@@ -1,4 +1,4 @@
-"""Heat maps of label correlations: those found beside those of the paper."""
+"""Heat maps of label correlations: ours next to those of the paper."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.data_sets import DataSet
 
 
 def draw_correlations(folder: Path, pairs: Sequence[tuple[DataSet, NDArray[Any], ArrayLike]]) -> Path:
-    """Draw every dataset's mean correlation beside the paper's; give the file."""
+    """Draw the mean correlations of each dataset next to the paper's; return the file."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.6 * len(pairs)), layout="constrained")

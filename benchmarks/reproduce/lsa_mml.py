@@ -1,16 +1,16 @@
 """LSA-MML on corel5k_inria, mfeat, scene, emotions and yeast: do several views beat the best one, and their columns?
 
-Of the paper's views, corel5k_inria has two (DenseHue and DenseSift) and two of another kind (colour histograms); its
-split is the official one. Of the other sets half of the rows, drawn at random, are for training. 20 % to 100 % of the
-training rows, drawn at random, keep their labels; all other rows are there without labels, those to be predicted too,
-as in the paper. LSA-MML sees all views, each view alone, or all columns as one view, with its defaults (but for `tol`),
-linear and with maps; so there is nothing to choose but the best view alone: the one whose average precision is best on
-every fifth of the labelled rows, when it has learnt the labels of the others.
+corel5k_inria has two of the paper's views (DenseHue and DenseSift), two other ones (colour histograms), and its
+official split. In the other sets a random half of the rows is for training. A random 20 % to 100 % of the training rows
+retain their labels; all other rows, including those to predict, are unlabelled training rows, as in the paper. LSA-MML
+gets all views, each view alone, or all columns as one view, with its defaults (except `tol`), linear and with maps. The
+only choice is the best single view: by average precision on every fifth of the labelled rows, after learning the
+others.
 
-In the sets `_lacking`, rows lack views: labelled rows have half of them, those to be predicted the other half, and
-unlabelled ones all; or every row lacks some at random. Beside LSA-MML, columns that are missing are filled in, by their
-means or by ridge regression on the views that a row has, and ridge regression predicts labels from all columns, its
-penalty chosen by rows left out.
+In the sets `_lacking`, rows lack views: labelled rows have half of the views, rows to predict the other half, and
+unlabelled rows all; or every row lacks some views at random. The alternatives to LSA-MML impute missing columns by
+means or by ridge regression on the available views, and predict labels from all columns by ridge regression with a
+penalty chosen by leave-one-out.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ LACKING = {"scene_lacking": "scene", "mfeat_lacking": "mfeat"}
 SETS = ("emotions", "yeast", "scene", "mfeat", "corel5k_inria", *LACKING)
 SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)
 QUICK_SHARES = (0.2, 0.8)
-"""With --quick, and without maps."""
+"""Shares of labelled rows with --quick, and without maps."""
 MEASURES = ("average precision", "ranking loss", "micro F1")
 KERNELS = ("linear", "rbf")
 VALIDATION = 5
-"""Every so many of the labelled rows choose the view."""
+"""Interval of the labelled rows that choose the view."""
 TOL = 1e-3
 MARGINS = {"Corel5k": (0.462, 0.419), "ESP Game": (0.345, 0.267), "PASCAL VOC": (0.610, 0.528)}
 """The paper's average precision with all views and with the best one, Table 2: 80 % of the training rows labelled."""
@@ -47,11 +47,11 @@ MARGINS = {"Corel5k": (0.462, 0.419), "ESP Game": (0.345, 0.267), "PASCAL VOC": 
 Matrix = NDArray[Any]
 Views = dict[str, Any]
 Drawn = dict[float, list[dict[str, list[float]]]]
-"""The measures of every way, for each draw, by the share of training rows that are labelled."""
+"""Metrics of every method in each draw, by the share of labelled training rows."""
 
 
 class Case(NamedTuple):
-    """Examples in views, which rows lack which, their labels, which of them are known, and the rows to predict."""
+    """Views of the examples, missing views, labels, mask of labelled rows, and the rows to predict."""
 
     X: Views
     Y: Matrix
@@ -102,7 +102,7 @@ def _measured_ways(
     kernels: Sequence[str],
     seed: Sequence[int],
 ) -> dict[str, list[float]]:
-    """The measures of every way to learn from one draw of labelled rows."""
+    """Return the metrics of every method on one draw of labelled rows."""
     random = np.random.default_rng(seed)
     train, test = official or np.array_split(random.permutation(len(Y)), 2)
     labelled = random.permutation(train)[: round(share * len(train))]
@@ -116,7 +116,7 @@ def _measured_ways(
 
 
 def _best_view(case: Case, kernel: str) -> Views:
-    """The view that predicts a part of the labelled rows best, having learnt the others' labels."""
+    """Return the view that predicts held-out labelled rows best."""
     held = np.arange(len(case.labelled)) % VALIDATION == 0
     inner = case._replace(labelled=case.labelled[~held], test=case.labelled[held])
     alone = {name: measured(inner._replace(X={name: view}), kernel)[0] for name, view in case.X.items()}
@@ -125,13 +125,13 @@ def _best_view(case: Case, kernel: str) -> Views:
 
 
 def together(X: Views) -> Views:
-    """All columns as one view."""
+    """Return all columns as one view."""
     sparse = any(is_sparse(view) for view in X.values())
     return {"all": sp.csr_array(sp.hstack([*X.values()])) if sparse else np.hstack([*X.values()])}
 
 
 def measured(case: Case, kernel: str = "linear") -> list[float]:
-    """The measures of LSA-MML on the rows to predict."""
+    """Return the metrics of LSA-MML on the rows to predict."""
     known = np.zeros(len(case.Y), dtype=np.bool_)
     known[case.labelled] = True
     model = LSAMML(kernel=kernel, tol=TOL, optimise="none").fit(case.X, case.Y, known, case.missing)
@@ -143,7 +143,7 @@ def measured(case: Case, kernel: str = "linear") -> list[float]:
 
 
 def _lacking_ways(X: Views, Y: Matrix, seed: Sequence[int]) -> dict[str, dict[str, float]]:
-    """Average precision of every way to deal with rows that lack views, in both situations."""
+    """Return the average precision of every method for rows that lack views, in both situations."""
     random = np.random.default_rng(seed)
     labelled, _, test = np.array_split(random.permutation(len(Y)), 3)
     apart = {name: np.zeros(len(Y), dtype=np.bool_) for name in X}
@@ -168,7 +168,9 @@ def _lacking_ways(X: Views, Y: Matrix, seed: Sequence[int]) -> dict[str, dict[st
 
 
 def _precision_by_ridge(case: Case) -> float:
-    """Average precision of ridge regression on all columns, each view centred and with an energy of 1 per row."""
+    """Return the average precision of ridge regression on all columns; each view is centred with a mean energy of 1 per
+    row.
+    """
     centred = [view - view.mean(axis=0) for view in case.X.values()]
     F = np.hstack([view / np.sqrt((view**2).sum() / len(view)) for view in centred])
     penalties = np.logspace(-6, 2, 17) * np.linalg.norm(F[case.labelled], 2) ** 2
@@ -184,7 +186,9 @@ def _mean_filled(case: Case) -> Views:
 
 
 def _regression_filled(case: Case) -> Views:
-    """What a row lacks by ridge regression on all that it has, learnt from the rows that have both."""
+    """Return the views with missing ones imputed by ridge regression on the available ones, learnt from rows that have
+    both.
+    """
     lacks = np.column_stack([case.missing[name] for name in case.X])
     filled = _mean_filled(case)
     for pattern in np.unique(lacks, axis=0):
@@ -226,7 +230,7 @@ def _print_lacking(found: list[dict[str, dict[str, float]]]) -> None:
 
 
 def _draw(folder: Path, found: dict[str, Drawn]) -> Path:
-    """Average precision over the share of labels kept, with standard deviations; a panel for each dataset."""
+    """Draw average precision by the share of labelled rows, with standard deviations, in a panel per dataset."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.5 * len(found), 4.2), layout="constrained")

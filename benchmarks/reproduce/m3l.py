@@ -1,17 +1,16 @@
-"""M3L's gain from a prior where training and test labels are related in different ways: Table 3 of the paper.
+"""Gain of M3L from a prior if training and test labels have different relations: Table 3 of the paper.
 
-Each trial draws other training examples, and compares M3L with R = I and with the prior R at the same C. Two
-protocols:
+Each trial draws training examples, and compares R = I with the prior R at the same C. Two protocols:
 
-- awa: the animals' attributes with the paper's split into 40 classes to learn from and 10 to predict; R from
-  the attributes of the ten. The paper's images cannot be had, so each example is a random, noisy, nonlinear image
-  of its class's attributes: the labels' statistics are the real ones, the features are not.
-- Benchmark sets, as for Table 3: from the official training set, examples are drawn that contradict its label
-  correlations; R is the correlation of the labels of those left over, shrunk, and the official test set is predicted.
+- awa: the animals' attributes with the paper's split into 40 training and 10 test classes; R from the attributes of the
+  test classes. The paper's images are not available, so each example is a random, noisy, nonlinear function of the
+  attributes of its class: label statistics are real, features are synthetic.
+- Benchmark sets, as in Table 3: examples that contradict the label correlations are drawn from the official training
+  set; R is the shrunk label correlation of the remaining ones, and the official test set is predicted.
 
-There is nothing to choose C by that has the test labels' statistics, and the paper does not say how it did. So
-the table has every C; the gain is given at the C that two-fold cross-validation on the training examples
-chooses for R = I, and between each one's best.
+No available rows have the statistics of the test labels, and the paper does not say how it chose C. So the table has
+every C; gains are at the C chosen for R = I by two-fold cross-validation on the training examples, and between the best
+of each.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from manylabel_core.metrics import hamming_loss
 from manylabel_core.priors import Prior
 
 PAPER = {"awa": (29.38, 26.35), "yeast": (26.93, 24.99), "tmc2007_500": (11.15, 8.41), "enron": None}
-"""Hamming loss in percent, of 1-vs-All and of M3L (tmc2007_500 is their SIAM, with other features)."""
+"""Hamming loss in percent of 1-vs-All and M3L in the paper (tmc2007_500 is their SIAM, with other features)."""
 SETS = tuple(PAPER)
 
 TEST_ANIMALS = (
@@ -48,20 +47,20 @@ TEST_ANIMALS = (
     "giant+panda",
 )
 IMAGES, FEATURES, NOISE = 200, 252, 2.0
-"""Training images and their features, as in the paper, and the attributes' noise."""
+"""Numbers of training images and features, as in the paper, and the noise of attributes."""
 DRAWN, SHIFT = 400, 20.0
-"""Training examples, and how strongly those that contradict the correlations are preferred."""
+"""Number of training examples, and strength of the preference for those that contradict the correlations."""
 MOST_TESTED = 2000
 COSTS = (0.01, 0.03, 0.1, 0.3, 1.0)
 TOL = 5e-3
 KERNELS = {"awa": "rbf", "yeast": "rbf"}
-"""Linear for the others, which are text."""
+"""Kernels by dataset; linear for others, which are text."""
 
 Matrix = NDArray[Any]
 
 
 class Sample(NamedTuple):
-    """What one trial learns from and predicts."""
+    """Training and test data of one trial."""
 
     X: Any
     Y: Matrix
@@ -71,7 +70,7 @@ class Sample(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """Hamming losses in percent at every C, and which C cross-validation chose for R = I."""
+    """Hamming losses in percent by C, and the C that cross-validation chose for R = I."""
 
     plain: list[float]
     coupled: list[float]
@@ -86,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def animals(folder: Path, seed: int) -> Iterator[Sample]:
-    """Images of classes that are learnt from, and of others."""
+    """Return images of training classes and of test classes."""
     attributes, names = load_attributes(folder)
     new = np.isin(names, TEST_ANIMALS)
     R = priors.category_attributes(attributes[new])
@@ -103,7 +102,7 @@ def _images(classes: Matrix, n: int, camera: Matrix, rng: np.random.Generator) -
 
 
 def shifted(folder: Path, name: str, seed: int) -> Iterator[Sample]:
-    """Training examples that contradict the correlations of all; the prior from those left over."""
+    """Return training examples that contradict the correlations of all, and the prior from the other examples."""
     data = load(folder, name)
     learnable = data.Y[data.train].sum(axis=0) >= 5
     Y = data.Y[:, learnable]
@@ -116,7 +115,7 @@ def shifted(folder: Path, name: str, seed: int) -> Iterator[Sample]:
 
 
 def _contradicting(Y: Matrix, rng: np.random.Generator) -> Matrix:
-    """Indices of examples drawn without replacement, with odds exp(-SHIFT rank): least agreement ranks first."""
+    """Return indices drawn without replacement with odds exp(-SHIFT rank), ranked by least agreement."""
     Z = (Y - Y.mean(axis=0)) / Y.std(axis=0)
     correlation = Z.T @ Z / len(Z)
     np.fill_diagonal(correlation, 0)
@@ -126,7 +125,7 @@ def _contradicting(Y: Matrix, rng: np.random.Generator) -> Matrix:
 
 
 def compare(sample: Sample, kernel: str) -> Losses:
-    """M3L without and with the prior, at every C."""
+    """Evaluate M3L without and with the prior at every C."""
 
     def losses(R: Prior | None) -> list[float]:
         return [_loss(C, R, kernel, *sample[:4]) for C in COSTS]

@@ -1,12 +1,12 @@
 """MLRL and SSMLRL on emotions, image, scene and yeast: Tables II to VI, VIII to X and XI to XV of the paper.
 
-Supervised: ten folds. Semi-supervised: ten random splits, a fifth of the examples labelled, measured on the rest,
-which the learner has seen without labels. The RBF kernel's width is the mean distance of two training examples. Only
-the features of emotions are standardised.
+Supervised: ten folds. Semi-supervised: ten random splits with a fifth of the examples labelled, evaluated on the rest,
+which the learner gets without labels. The RBF kernel's width is the mean distance of two training examples. Only the
+features of emotions are standardised.
 
-The paper does not say how it chose lambda from its grid. Here every trial chooses for itself: half of its
-labelled examples learn, the other half decides by average precision, and all of them then learn with the
-winner. "Width chosen" lets them decide on the kernel's width as well, among multiples of the mean distance.
+The paper does not say how it chose lambda from its grid. Here each trial chooses it by average precision on half of its
+labelled examples, after learning the other half, and then learns all of them. "Width chosen" chooses the kernel width
+too, among multiples of the mean distance.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from manylabel_core.metrics import average_precision, coverage, hamming_loss, on
 
 SETS = tuple(SUPERVISED)
 LAMBDAS = (0.01, 0.1, 1.0, 10.0, 100.0)
-"""The paper's grid, for a loss that is a sum over examples: divided by their number."""
+"""Grid of the paper, for a loss that is a sum over examples; divided by their number."""
 WIDTHS = (1.0, 0.7, 0.5, 0.35)
-"""Of the kernel, in mean distances; the first one is the paper's."""
+"""Kernel widths in mean distances; the first one is the paper's."""
 CHOICE_TOL = 1e-2
 LABELLED = 0.2
 
@@ -47,7 +47,7 @@ Matrix = NDArray[Any]
 
 
 class Split(NamedTuple):
-    """Labelled examples, and those to predict."""
+    """Labelled examples, and examples to predict."""
 
     X: Matrix
     Y: Matrix
@@ -56,7 +56,7 @@ class Split(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """A width in mean distances, and lambdas times the number of labelled examples (the second of SSMLRL)."""
+    """Kernel width in mean distances, and lambdas times the number of labelled examples (the second: SSMLRL)."""
 
     width: float
     lam: float
@@ -64,7 +64,7 @@ class Setting(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What one split gave: the measures, what was chosen, and the model."""
+    """Result of one split: metrics, chosen setting, and model."""
 
     measures: list[float]
     chosen: Setting
@@ -74,7 +74,7 @@ class Trial(NamedTuple):
 
 Learn = Callable[[Split, Setting, float], Any]
 Choose = Callable[[Split], tuple[Setting, Setting]]
-"""The best setting with the paper's width, and the best of all."""
+"""Function that returns the best setting with the paper's width, and the best of all."""
 
 
 def run(args: argparse.Namespace) -> None:
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _supervised(data: DataSet, args: argparse.Namespace) -> list[Trial]:
-    """Tables II to VI; gives the trials with the paper's width."""
+    """Print Tables II to VI; return the trials with the paper's width."""
     splits = list(folds(data, args.seed))[: args.trials]
     at_width, chosen = _trials(splits, choose_mlrl, fit_mlrl, args.tol)
     print(f"== {data.name}, supervised")
@@ -102,7 +102,7 @@ def _supervised(data: DataSet, args: argparse.Namespace) -> list[Trial]:
 
 
 def _semi_supervised(data: DataSet, args: argparse.Namespace) -> None:
-    """Tables XI to XV; the same splits with MLRL, which has the labelled examples alone."""
+    """Print Tables XI to XV, and the same splits with MLRL on the labelled examples alone."""
     splits = list(random_splits(data, args.seed))[: args.trials]
     for name, choose, learn, paper in (
         ("SSMLRL", choose_ssmlrl, fit_ssmlrl, SEMI_SUPERVISED),
@@ -114,14 +114,14 @@ def _semi_supervised(data: DataSet, args: argparse.Namespace) -> None:
 
 
 def folds(data: DataSet, seed: int, number: int = 10) -> Iterator[Split]:
-    """Ten-fold cross-validation."""
+    """Return the splits of ten-fold cross-validation."""
     order = np.random.default_rng(seed).permutation(len(data.Y))
     for part in np.array_split(order, number):
         yield _split(data, np.setdiff1d(order, part), part)
 
 
 def random_splits(data: DataSet, seed: int, number: int = 10) -> Iterator[Split]:
-    """A fifth of the examples, drawn at random, against the rest."""
+    """Return splits of a random fifth of the examples and the rest."""
     for trial in range(number):
         order = np.random.default_rng([seed, trial]).permutation(len(data.Y))
         n_labelled = round(LABELLED * len(order))
@@ -130,13 +130,13 @@ def random_splits(data: DataSet, seed: int, number: int = 10) -> Iterator[Split]
 
 def _split(data: DataSet, train: Matrix, test: Matrix) -> Split:
     X, X_test = data.X[train], data.X[test]
-    if data.name == "emotions":  # tempi beside spectral moments
+    if data.name == "emotions":  # tempi and spectral moments have different scales
         X, X_test = standardised(X, X_test)
     return Split(X, data.Y[train], X_test, data.Y[test])
 
 
 def _trials(splits: Iterable[Split], choose: Choose, learn: Learn, tol: float) -> tuple[list[Trial], list[Trial]]:
-    """Every split's trial with the paper's width, and with the width chosen."""
+    """Return the trials of all splits with the paper's width, and with the chosen width."""
     pairs = []
     for split in splits:
         settings = choose(split)
@@ -175,7 +175,7 @@ def choose_mlrl(split: Split) -> tuple[Setting, Setting]:
 
 
 def choose_ssmlrl(split: Split) -> tuple[Setting, Setting]:
-    """Width and lambda_1 as for MLRL, then lambda_2, with all other examples unlabelled."""
+    """Choose width and lambda_1 as for MLRL, then lambda_2 with all other examples unlabelled."""
     half, (first, second) = _halved(split), choose_mlrl(split)
     unlabelled = half._replace(X_test=np.vstack([half.X_test, split.X_test]))
 
@@ -190,7 +190,7 @@ def choose_ssmlrl(split: Split) -> tuple[Setting, Setting]:
 
 
 def _halved(split: Split) -> Split:
-    """Half of the labelled examples to learn from, the other half to decide."""
+    """Split the labelled examples into halves for training and selection."""
     order = np.random.default_rng(len(split.Y)).permutation(len(split.Y))
     learn, decide = np.array_split(order, 2)
     return Split(split.X[learn], split.Y[learn], split.X[decide], split.Y[decide])
@@ -205,14 +205,14 @@ def _gamma(X: Matrix, width: float) -> float:
 
 
 def measures(model: Any, split: Split) -> list[float]:
-    """In the order of `MEASURES`."""
+    """Return the metrics in the order of `MEASURES`."""
     scores = model.decision_function(split.X_test)
     ranked = [measure(split.Y_test, scores) for measure in (one_error, coverage, ranking_loss, average_precision)]
     return [hamming_loss(split.Y_test, (scores > 0).astype(np.int8)), *ranked]
 
 
 def _print_table(runs: dict[str, list[Trial]], paper: Figures) -> None:
-    """Means, standard deviations, and whether a mean is at most the paper's standard deviation worse."""
+    """Print means, standard deviations, and whether a mean is worse by at most the paper's standard deviation."""
     print(f"{'':20}" + "".join(f"{name:>32}" for name in runs) + f"{'paper':>18}")
     columns = {name: np.array([trial.measures for trial in trials]) for name, trials in runs.items()}
     for k, measure in enumerate(MEASURES):

@@ -14,7 +14,7 @@ SUPERVISED: dict[str, Figures] = {
     "scene": ((0.1039, 0.0104), (0.2472, 0.0375), (0.5206, 0.0849), (0.0862, 0.0146), (0.8506, 0.0221)),
     "yeast": ((0.1986, 0.0048), (0.2267, 0.0164), (5.4623, 0.2045), (0.1615, 0.0146), (0.7825, 0.0121)),
 }
-"""MLRL, Tables II to VI."""
+"""Results of MLRL, Tables II to VI."""
 
 SEMI_SUPERVISED: dict[str, Figures] = {
     "emotions": ((0.2449, 0.0110), (0.3580, 0.0286), (2.1116, 0.0772), (0.2285, 0.0152), (0.7414, 0.0160)),
@@ -22,7 +22,7 @@ SEMI_SUPERVISED: dict[str, Figures] = {
     "scene": ((0.0983, 0.0035), (0.2526, 0.0097), (0.5679, 0.0234), (0.0950, 0.0044), (0.8450, 0.0051)),
     "yeast": ((0.2098, 0.0027), (0.2435, 0.0074), (6.8385, 0.0673), (0.1937, 0.0025), (0.7435, 0.0031)),
 }
-"""SSMLRL with a fifth of the examples labelled, Tables XI to XV."""
+"""Results of SSMLRL with a fifth of the examples labelled, Tables XI to XV."""
 
 SEMI_SUPERVISED_MLRL: dict[str, Figures] = {
     "emotions": ((0.2671, 0.0170), (0.4008, 0.0247), (2.3295, 0.1643), (0.2371, 0.0179), (0.7029, 0.0521)),
@@ -30,7 +30,7 @@ SEMI_SUPERVISED_MLRL: dict[str, Figures] = {
     "scene": ((0.1815, 0.0118), (0.5415, 0.0655), (1.3858, 0.2681), (0.1511, 0.0983), (0.5638, 0.0585)),
     "yeast": ((0.2578, 0.0101), (0.2616, 0.0057), (7.3589, 0.1677), (0.2215, 0.0080), (0.7224, 0.0076)),
 }
-"""MLRL with that fifth alone, from the same tables."""
+"""Results of MLRL on the labelled fifth alone, from the same tables."""
 
 CORRELATIONS: dict[str, list[list[float]]] = {
     "emotions": [

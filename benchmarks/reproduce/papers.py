@@ -1,4 +1,4 @@
-"""What the papers of FALT, MLRL, M3L, PrML and LSA-MML report, on the same data: means and spreads beside their own."""
+"""Results of the papers of FALT, MLRL, M3L, PrML and LSA-MML compared with ours on the same data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAPERS = {
     "prml": prml,
     "lsa-mml": lsa_mml,
 }
-"""Each has `SETS`, the names of its datasets, and `run(args)`."""
+"""Papers by name, each a module with `SETS`, the names of its datasets, and `run(args)`."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,6 +49,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     print(f"seed {args.seed}, {args.trials} of the ten trials\n")
     with warnings.catch_warnings():
-        # Candidates that lose need not have converged; the gaps of those that win are printed.
+        # Rejected candidates need not have converged; the gaps of the chosen ones are printed.
         warnings.simplefilter("ignore", ConvergenceWarning)
         PAPERS[args.paper].run(args)

@@ -1,10 +1,9 @@
-"""PrML and PrBR on enron, yeast, corel5k and bibtex: Table 2 of the paper, and what each part of PrML is worth.
+"""PrML and PrBR on enron, yeast, corel5k and bibtex: Table 2 of the paper, and ablations of PrML.
 
-Trials: half of the examples, drawn at random, learn, and the other half is predicted. The paper does not say how it
-chose the parameters. Here every trial chooses for itself, by three folds of its training half (`prml_selection`): the
-features, rho, C as a multiple of it (one at which privileged labels are off among them), and whether scores are
-mapped. The half that is predicted decides nothing. The ablations change one part of PrML, keep its features, and choose
-the rest anew; with `--quick` there are none. With `--gaps` something else is measured: see `prml_gaps`.
+Each trial trains on a random half of the examples and predicts the other half. The paper does not say how it chose the
+parameters. Here each trial chooses by three folds of its training half (`prml_selection`) the features, rho, C as a
+multiple of it (including one that disables privileged labels), and whether scores are mapped. The ablations change one
+part of PrML, retain its features, and choose the rest again; `--quick` omits them. `--gaps` runs `prml_gaps` instead.
 """
 
 from __future__ import annotations
@@ -60,9 +59,9 @@ PAPER: dict[str, dict[str, Figures]] = {
 SETS = tuple(PAPER)
 
 OFF = 1e3
-"""C in rho at which no label has a use for privileged features."""
+"""C in units of rho that disables privileged features for every label."""
 FIRST = Form(PrML, 3.0, {})
-"""Features are chosen with it: with C = 3 rho, privileged ones are idle nearly everywhere."""
+"""C with which features are chosen: at 3 rho, privileged features are idle nearly everywhere."""
 INSIDE = {"fit_intercept": False}
 FORMS = {
     "privileged off": Form(PrML, OFF, {}),
@@ -74,14 +73,14 @@ FORMS = {
     "four rounds": Form(PrML, OFF, {"rounds": 4}),
     "PrBR": Form(PrBR, 3.0, {}),
 }
-"""All but the one that is named by its C, and PrBR, have privileged features off."""
+"""Forms of PrML. Privileged features are disabled in all but the form named by its C, and PrBR."""
 REFERENCE = "privileged off"
 MAIN = (REFERENCE, "C = rho")
-"""PrML chooses between these and `FIRST`."""
+"""Values of C from which PrML chooses, besides `FIRST`."""
 
 
 class Fitted(NamedTuple):
-    """What a form reached in the other half: the six measures, what it had chosen, seconds of its last fit."""
+    """Result of a form on the test half: the six metrics, its choice, and the seconds of its last fit."""
 
     measures: list[float]
     chosen: str
@@ -89,7 +88,7 @@ class Fitted(NamedTuple):
 
 
 Trial = dict[str, Fitted]
-"""By the names of `FORMS`, and PrML."""
+"""Results by the names of `FORMS`, and PrML."""
 
 
 def run(args: argparse.Namespace) -> None:
@@ -130,9 +129,9 @@ def _trial(data: DataSet, seed: tuple[int, int], quick: bool) -> Trial:
 
 
 def _main(choices: dict[str, Choice], first: Choice) -> tuple[Form, Choice]:
-    """Give the best of PrML's forms; of forms with the same scores the one without privileged labels.
+    """Return the best form of PrML; of forms with the same scores, the one without privileged labels.
 
-    At C = 3 rho they are often idle, and then nothing tells the two forms apart.
+    At C = 3 rho privileged labels are often idle, and then both forms are identical.
     """
     off, on = MAIN
     candidates = [(FORMS[off], choices[off]), (FIRST, first), (FORMS[on], choices[on])]
@@ -152,13 +151,13 @@ def _fitted(form: Form, choice: Choice, folds: Folds, half: Half, truth: NDArray
 
 
 def _worse(values: NDArray[Any], figures: Figures) -> NDArray[Any]:
-    """How much worse means over trials are, in the paper's standard deviations."""
+    """Return how much worse the means over trials are, in the paper's standard deviations."""
     paper = np.array(figures)
     return (values.mean(axis=0) - paper[:, 0]) * np.where(LARGER_IS_BETTER, -1, 1) / paper[:, 1]
 
 
 def _print_table(method: str, trials: list[Fitted], figures: Figures) -> None:
-    """Means, standard deviations, and how much worse they are, in the paper's standard deviations."""
+    """Print means, standard deviations, and how much worse they are, in the paper's standard deviations."""
     values, paper = np.array([trial.measures for trial in trials]), np.array(figures)
     worse = _worse(values, figures)
     print(f"{method:18}{'ours':>20}{'paper':>18}   worse by, in its standard deviations")
@@ -171,7 +170,9 @@ def _print_table(method: str, trials: list[Fitted], figures: Figures) -> None:
 
 
 def _print_ablations(trials: list[Trial], figures: Figures) -> None:
-    """Means of all forms, and how much worse average precision and macro-AUC are than without privileged features."""
+    """Print the means of all forms, and how much worse average precision and macro-AUC are than without privileged
+    features.
+    """
     reference = np.array([costs(trial[REFERENCE].measures) for trial in trials])
     print(f"{'':26}met" + "".join(f"{measure:>19}" for measure in MEASURES) + "   gains in the last two, x 1000")
     for name in ("PrML", *FORMS):

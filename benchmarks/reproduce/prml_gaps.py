@@ -1,8 +1,8 @@
-"""What stopping early does to the gain of privileged labels: PrML with and without them, solved to several gaps.
+"""Effect of early stopping on the gain of privileged labels: PrML with and without them, solved to several gaps.
 
-Trials and features are those of Table 2 but for the choice of features: dense numbers are taken in RBF features of one
-width, words as they are. rho is chosen without privileged labels, by three folds of the training half, and both forms
-have it. A model that is solved coarsely is regularised by that: what it gains so is no gain of its privileged labels.
+Trials are those of Table 2, with fixed features: RBF features of one width for dense numbers, words unchanged. Both
+forms have the rho that is chosen without privileged labels by three folds of the training half. A coarse solution is
+regularised by early stopping, and this gain is not due to privileged labels.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, names: tuple[str, ...]) -> None:
 
 
 def _trial(data: DataSet, seed: tuple[int, int]) -> list[list[list[float]]]:
-    """Return costs, by gap, form and measure."""
+    """Return costs by gap, form and metric."""
     order = np.random.default_rng(seed).permutation(len(data.Y))
     other, learnt = np.split(order, [round(0.5 * len(order))])
     kinds = feature_kinds(data.X[learnt])

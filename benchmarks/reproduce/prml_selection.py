@@ -1,4 +1,4 @@
-"""How a trial of PrML's table chooses: features, prices, and whether scores are mapped, inside its training half only.
+"""Selection of a trial of PrML's table inside its training half: features, prices, and whether scores are mapped.
 
 Candidates are compared by the six measures of their out-of-fold scores in the training half; the one with the best mean
 rank over the measures wins. All kinds of features with all rho are ranked together: of two candidates alone, ranks tell
@@ -24,20 +24,20 @@ from manylabel_core.mercer import Kernel, mean_distance
 from manylabel_core.metrics import average_precision, coverage, hamming_loss, macro_auc, one_error, ranking_loss
 
 MEASURES = ("Hamming loss", "one-error", "coverage", "ranking loss", "average precision", "macro AUC")
-"""Coverage is divided by the number of labels."""
+"""Metrics in the order of the table; coverage is divided by the number of labels."""
 LARGER_IS_BETTER = np.array([False, False, False, False, True, True])
 
 FOLDS = 3
 RHOS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 FINER = 1.75
-"""Around the best of `RHOS`, those that differ by this factor and its square are tried too."""
+"""Factor between the best of `RHOS` and further values around it; its square is tried too."""
 WIDTHS = (1.0, 2.0, 4.0, 8.0)
-"""gamma of RBF features, in 1 / (2 w^2), w the mean distance of two examples."""
+"""Values of gamma of RBF features, in units of 1 / (2 w^2), with w the mean distance of two examples."""
 COMPONENTS = 400
 CHOICE_TOL = 3e-2
 TOL = 1e-2
 OWN = 1.0
-"""The price of a label's deviation from the map that all labels share."""
+"""Price of the deviation of a label from the map shared by all labels."""
 
 Matrix = NDArray[Any]
 Rows = Any
@@ -45,7 +45,7 @@ Transform = Callable[[Rows], Rows]
 
 
 class Half(NamedTuple):
-    """Examples to learn from, with their labels, and others to score."""
+    """Training examples with their labels, and examples to score."""
 
     X: Rows
     Y: Matrix
@@ -53,13 +53,13 @@ class Half(NamedTuple):
 
 
 class Form(NamedTuple):
-    """What is fitted: an estimator, its parameters beside the prices, and C in rho."""
+    """Form of PrML: an estimator, its parameters except the prices, and C in units of rho."""
 
     estimator: Callable[..., PrML | PrBR]
     multiple: float
     params: dict[str, Any]
     constant: bool = False
-    """Whether features get a constant one, in place of intercepts."""
+    """Whether a constant feature replaces intercepts."""
 
     def scores(self, half: Half, rho: float, tol: float) -> Matrix:
         model = self.estimator(rho=rho, C=self.multiple * rho, tol=tol, optimise="none", **self.params)
@@ -68,7 +68,7 @@ class Form(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What a form has chosen, and what its out-of-fold scores reached with it."""
+    """Choice of a form, and the metrics of its out-of-fold scores."""
 
     rho: float
     scores: Matrix
@@ -76,7 +76,7 @@ class Choice(NamedTuple):
 
 
 class Folds:
-    """The folds of a training half, in one kind of features."""
+    """Folds of a training half, for one kind of features."""
 
     def __init__(self, X: Rows, Y: Matrix, features: Callable[[Rows], Transform], seed: int) -> None:
         self.Y = Y
@@ -97,7 +97,7 @@ class Folds:
         return [self._choice(form, rho) for rho in rhos]
 
     def mapped(self, scores: Matrix) -> bool:
-        """Say whether out-of-fold scores get better by a map that is fitted to those of the other folds."""
+        """Return whether a map fitted to the scores of the other folds improves out-of-fold scores."""
         after = np.empty_like(scores)
         for held in self.held:
             rest = np.setdiff1d(np.arange(len(scores)), held)
@@ -113,7 +113,7 @@ class Folds:
 
 
 class Platt(NamedTuple):
-    """A map of scores to logits, `(a0 + a_l) s + b0 + b_l`, whose parts a_l and b_l of a label cost their squares."""
+    """Map of scores to logits, `(a0 + a_l) s + b0 + b_l`, with a squared penalty on a_l and b_l."""
 
     slopes: NDArray[np.float64]
     intercepts: NDArray[np.float64]
@@ -142,12 +142,12 @@ class Platt(NamedTuple):
 
 
 def near(rho: float) -> list[float]:
-    """A value and its neighbours, on both sides."""
+    """Return a value and its neighbours on both sides."""
     return [rho * FINER**power for power in (-2, -1, 0, 1, 2)]
 
 
 def best_of(found: Sequence[Choice]) -> Choice:
-    """The one with the best mean rank over the measures."""
+    """Return the candidate with the best mean rank over the metrics."""
     return found[best_index([choice.found for choice in found])]
 
 
@@ -156,12 +156,12 @@ def best_index(found: Sequence[Sequence[float]]) -> int:
 
 
 def costs(values: Iterable[float]) -> NDArray[np.float64]:
-    """Measures, the smaller the better."""
+    """Return metrics as costs: smaller is better."""
     return np.where(LARGER_IS_BETTER, -1.0, 1.0) * np.array(list(values))
 
 
 def measures(Y: Matrix, scores: Matrix) -> list[float]:
-    """In the order of `MEASURES`."""
+    """Return the metrics in the order of `MEASURES`."""
     return [
         hamming_loss(Y, (scores > 0).astype(np.int8)),
         one_error(Y, scores),
@@ -173,7 +173,7 @@ def measures(Y: Matrix, scores: Matrix) -> list[float]:
 
 
 def feature_kinds(X: Rows) -> dict[str, Callable[[Rows], Transform]]:
-    """Kinds of features to choose from: of dense numbers RBF features, of sparse ones weights of words."""
+    """Return the kinds of features to choose from: RBF features of dense numbers, weightings of sparse words."""
     plain: dict[str, Callable[[Rows], Transform]] = {"as they are": lambda _: lambda rows: rows}
     if sp.issparse(X):
         return plain | {"idf, unit rows": _rare_words}
@@ -181,14 +181,14 @@ def feature_kinds(X: Rows) -> dict[str, Callable[[Rows], Transform]]:
 
 
 def _rare_words(X: Rows) -> Transform:
-    """Inverse document frequencies, and rows of unit length."""
+    """Return L2-normalised rows with IDF weighting."""
     found = np.bincount(X.indices, minlength=X.shape[1])
     weights = np.where(found > 0, np.log(X.shape[0] / np.maximum(found, 1)), 0.0)
     return lambda rows: sp.csr_array(normalize(sp.csr_array(rows.multiply(weights[None, :]))))
 
 
 def _eigenvectors(X: Rows, width: float) -> Transform:
-    """The leading eigenvectors of the kernel matrix of X, continued to other rows."""
+    """Return the leading eigenvectors of the kernel matrix of X, extended to other rows."""
     distance = mean_distance(X, np.random.RandomState(0))
     kernel = Kernel("rbf", width / (2.0 * distance**2), 0.0, 1)
     values, vectors = np.linalg.eigh(kernel(X, X))

@@ -1,1 +1,1 @@
-"""Two checkouts of this project, compared bit by bit: do they learn the same?"""
+"""Comparison of the states and predictions of two checkouts, bit for bit."""

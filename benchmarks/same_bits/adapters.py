@@ -1,4 +1,4 @@
-"""Learners as river classifiers, on river's Yeast: probabilities and predictions before each example."""
+"""River classifiers on river's Yeast: probabilities and predictions before each example."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -1,8 +1,7 @@
-"""Do two checkouts of this project learn the same, bit by bit?
+"""Comparison of two checkouts of this project: whether they learn identical states, bit for bit.
 
-Each checkout has a `.venv` in which it is installed. What is in `learners`, `adapters`, `trainers` and `hosted` is run
-by the Python of either, in a process of its own, on streams and sets made from seeds; what comes out is compared as
-digests.
+Each checkout is installed in its `.venv`. The Python of each runs the cases of `learners`, `adapters`, `trainers` and
+`hosted` in a separate process, on seeded streams and sets; the results are compared as digests.
 """
 
 import argparse
@@ -17,7 +16,7 @@ PARTS = ("learners", "adapters", "trainers", "hosted")
 ROOT = Path(__file__).resolve().parents[2]
 
 Digests = dict[str, dict[str, str]]
-"""By case, the digest of each quantity, or how the case was refused."""
+"""Digest of each quantity, or the message of a rejection, by case."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _digests(checkout: Path, part: str, matching: str) -> Digests:
-    """The digests of one part, computed by the Python of a checkout with this checkout's cases."""
+    """Return the digests of one part, computed by the Python of a checkout with the cases of this checkout."""
     python = checkout.resolve() / ".venv/bin/python"
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     environment = {**os.environ, **threads, "PYTHONPATH": str(ROOT)}
@@ -58,7 +57,7 @@ def _digests(checkout: Path, part: str, matching: str) -> Digests:
 
 
 def _table(part: str, before: Digests, after: Digests, different: set[str]) -> list[str]:
-    """A row for each learner or trainer of the part: the first word of its cases."""
+    """Return a row for each learner or trainer of the part: the first word of its cases."""
     lines = []
     for name in dict.fromkeys(case.split()[0] for case in before):
         cases = [case for case in before if case.split()[0] == name]

@@ -11,7 +11,7 @@ import numpy as np
 
 
 def digest(value: Any) -> str:
-    """A digest of the bits of an array, of a list of arrays, or of anything that is JSON."""
+    """Return a digest of the bits of an array, a list of arrays, or a JSON value."""
     state = hashlib.sha256()
     _add(state, value)
     return state.hexdigest()[:16]
@@ -22,7 +22,7 @@ def _add(state: Any, value: Any) -> None:
         for part in value:
             _add(state, part)
     elif isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
-        wide = value.astype(np.float64 if value.dtype.kind == "f" else np.int64)  # exact for all that occur
+        wide = value.astype(np.float64 if value.dtype.kind == "f" else np.int64)  # exact for the values that occur
         state.update(f"{wide.dtype}{wide.shape}".encode())
         state.update(wide.tobytes())
     else:
@@ -30,9 +30,9 @@ def _add(state: Any, value: Any) -> None:
 
 
 def print_digests(cases: Mapping[str, Callable[[], Mapping[str, Any]]]) -> None:
-    """Run cases and print, as JSON, the digest of each of their values; a case may be refused by ValueError.
+    """Run cases and print the digest of each of their values as JSON; a ValueError rejects a case.
 
-    An argument of the command names what the cases to run must have in their names.
+    An argument of the command is a part of the names of the cases to run.
     """
     text = " ".join(sys.argv[1:])
     warnings.simplefilter("ignore")
@@ -44,6 +44,6 @@ def print_digests(cases: Mapping[str, Callable[[], Mapping[str, Any]]]) -> None:
             found[name] = {quantity: digest(value) for quantity, value in case().items()}
         except ValueError:
             found[name] = {"refused": "ValueError"}
-        except Exception as error:  # told as a difference, with its message
+        except Exception as error:  # reported as a difference, with its message
             found[name] = {"failed": f"{type(error).__name__}: {error}"}
     json.dump(found, sys.stdout)

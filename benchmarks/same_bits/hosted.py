@@ -1,4 +1,4 @@
-"""Models on a server: answers to the same requests, and again after the server was killed and has replayed its log."""
+"""Models on a server: responses to the same requests, before and after the server is killed and replays its log."""
 
 import json
 import signal
@@ -34,11 +34,11 @@ SPECS: list[dict[str, Any]] = [
     {"algorithm": "kernel_passive_aggressive", "params": {"budget": 30, "strategy": "merge"}},
 ]
 ANSWERED = ("labels", "scores", "threshold", "probabilities")
-"""What is compared of an answer: no positions, ids or times."""
+"""Compared fields of a response, without positions, ids and times."""
 
 
 def outcomes() -> dict[str, dict[str, Any]]:
-    """Let a model of each spec learn by all kinds of requests, and ask it before and after a kill of the server."""
+    """Teach a model of each spec by all kinds of requests, and query it before and after a kill of the server."""
     examples = _examples()
     asked = {"examples": [{"x": example["x"]} for example in examples[:50]], "probabilities": True}
     with tempfile.TemporaryDirectory() as directory:
@@ -53,7 +53,7 @@ def outcomes() -> dict[str, dict[str, Any]]:
 
 
 def _examples() -> list[dict[str, Any]]:
-    """Named features; of every seventh example, the truth of two labels is known."""
+    """Return examples with named features; every seventh has partial labels."""
     examples: list[dict[str, Any]] = [
         {"x": {f"f{i}": float(row[i]) for i in np.flatnonzero(row)}, "y": [f"l{i}" for i in np.flatnonzero(truth)]}
         for part in streams.words(n=160)
@@ -65,7 +65,7 @@ def _examples() -> list[dict[str, Any]]:
 
 
 def _learn(ask: Callable[..., Any], spec: Mapping[str, Any], examples: list[dict[str, Any]]) -> dict[str, Any]:
-    """Create a model and let it learn, one by one, at once, and as a stream."""
+    """Create a model and teach it by single updates, a batch, and a stream."""
     ask(None, spec)
     said = [_told(ask("predict-update", {**example, "probabilities": True})) for example in examples[:60]]
     ask("update", {"examples": examples[60:120]})
@@ -86,7 +86,7 @@ def _told(answer: Any) -> Any:
 
 
 def _translated(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The spec; where a checkout has no `passes_per_label`, a float as `passes` means that."""
+    """Return the spec; in a checkout without `passes_per_label`, a float as `passes` has this meaning."""
     params = dict(spec.get("params", {}))
     if "passes_per_label" in params and "passes_per_label" not in manylabel_core.FALT().get_params():
         params["passes"] = params.pop("passes_per_label")
@@ -95,7 +95,9 @@ def _translated(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _server(directory: str) -> Iterator[Callable[..., Any]]:
-    """A server on a data directory, and how to ask it; killed in the end, so that all it leaves is its log."""
+    """Start a server on a data directory, and yield a function that sends requests; kill the server at the end, so that
+    only its log remains.
+    """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -123,7 +125,7 @@ def _wait(process: "subprocess.Popen[bytes]", address: str) -> None:
 
 
 def _ask(models: str, name: str, path: str | None, body: Any) -> Any:
-    """The answer to one request about a model: text of a stream's, else JSON. Without a path, the model is created."""
+    """Return the response to a request about a model, text of a stream, else JSON. Without a path, create it."""
     address = models if path is None else f"{models}/{name}/{path}"
     if path is None:
         body = {"name": name, **_translated(body)}

@@ -1,4 +1,4 @@
-"""Online learners of `manylabel_core`: scores, probabilities, alarms and measures of every kind of step and option."""
+"""Online learners of `manylabel_core`: scores, probabilities, alarms and metrics of every kind of step and option."""
 
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -43,11 +43,11 @@ OPTIONS: list[dict[str, Any]] = [
     {"seed": 7},
 ]
 MIXTURES = 4
-"""Further cases of each kind that take several options at once, drawn from a seed."""
+"""Number of further cases of each kind with several options, drawn from a seed."""
 
 
 def kinds(name: str) -> Iterator[dict[str, Any]]:
-    """The kinds of models and steps that a learner has."""
+    """Return the kinds of models and steps of a learner."""
     steps = STEPS[name] + (PASSES if "eta" in _defaults(name) else [])
     for step, space in product(steps, SPACES.get(name, [{}])):
         yield {**step, **space}
@@ -57,7 +57,7 @@ def kinds(name: str) -> Iterator[dict[str, Any]]:
 
 
 def options(name: str, kind: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """No option, each by itself, and mixtures."""
+    """Return the options: none, each alone, and mixtures."""
     possible = [option for option in OPTIONS if set(option) <= set(_defaults(name))]
     rng = random.Random(f"{name}{sorted(kind.items())}")
     yield {}
@@ -67,7 +67,7 @@ def options(name: str, kind: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def make(name: str, parameters: Mapping[str, Any]) -> Any:
-    """A learner; where a checkout has no `passes_per_label`, a float as `passes` means that."""
+    """Return a learner; in a checkout without `passes_per_label`, a float as `passes` has this meaning."""
     given = dict(parameters)
     if "passes_per_label" in given and "passes_per_label" not in getattr(manylabel_core, name)().get_params():
         given["passes"] = float(given.pop("passes_per_label"))
@@ -75,7 +75,7 @@ def make(name: str, parameters: Mapping[str, Any]) -> Any:
 
 
 def outcome(name: str, parameters: Mapping[str, Any], stream: Callable[[], list[streams.Part]]) -> dict[str, Any]:
-    """Learn a stream in parts, and give all that is said on the way and in the end."""
+    """Learn a stream in parts, and return all intermediate and final results."""
     learner, measures = make(name, parameters), manylabel_core.Prequential(window=100)
     parts = stream()
     said: dict[str, list[Any]] = {"scores": [], "probabilities": [], "alarms": []}
@@ -106,8 +106,8 @@ def _pipeline(learner: Any) -> Any:
 
 
 def _learn(learner: Any, rows: Any, targets: Any) -> tuple[Any, Any, Any]:
-    """Scores, probabilities and alarms of one call."""
-    if hasattr(type(learner), "sounded"):  # the interface before results were one object
+    """Return scores, probabilities and alarms of one call."""
+    if hasattr(type(learner), "sounded"):  # older checkouts return separate results
         likely = np.zeros((len(targets.complete), learner.n_labels_)) if learner.calibrate else None
         scores, alarms = learner.learn(rows, targets, likely), learner.sounded
     else:

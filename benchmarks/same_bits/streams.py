@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 
 class Part(NamedTuple):
-    """Examples that are learnt in one call; `known` is None where the truth of all labels is known."""
+    """Examples learnt in one call; `known` is None if all true labels are known."""
 
     X: Any
     Y: Any
@@ -15,7 +15,7 @@ class Part(NamedTuple):
 
 
 def dense(n: int = 700, d: int = 8, n_labels: int = 5) -> list[Part]:
-    """Quantities of different scales; half-way, two labels come to mean the contrary."""
+    """Return quantities of different scales; two labels are inverted half-way."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(n, d)) * rng.uniform(0.1, 20, d) + rng.normal(size=d)
     Y = ((X - X.mean(0)) / X.std(0) @ rng.normal(size=(d, n_labels)) > 0.7).astype(int)
@@ -24,7 +24,7 @@ def dense(n: int = 700, d: int = 8, n_labels: int = 5) -> list[Part]:
 
 
 def words(n: int = 400, d: int = 150, n_labels: int = 7) -> list[Part]:
-    """Sparse counts; features and labels appear as the stream goes, and the truth of some labels is unknown."""
+    """Return sparse counts; features and labels appear along the stream, and some true labels are unknown."""
     rng = np.random.default_rng(2)
     X: Any = sp.random_array(
         (n, d), density=0.06, rng=rng, data_sampler=lambda size: rng.integers(1, 5, size).astype(float)
@@ -44,7 +44,7 @@ def words(n: int = 400, d: int = 150, n_labels: int = 7) -> list[Part]:
 
 
 def _parts(X: Any, Y: Any, known: Any, rng: np.random.Generator) -> list[Part]:
-    """The rows in parts of 1 to 40."""
+    """Return the rows in parts of 1 to 40."""
     ends = np.minimum(np.cumsum(rng.integers(1, 41, X.shape[0])), X.shape[0])
     ends = np.unique(ends)
     starts = np.concatenate([[0], ends[:-1]])
@@ -60,7 +60,7 @@ class Labelled(NamedTuple):
 
 
 def dense_set() -> Labelled:
-    """Quantities; the last label is rare."""
+    """Return quantities; the last label is rare."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(150, 12))
     Y = (X[:110] @ rng.normal(size=(12, 5)) + rng.normal(size=(110, 5)) > [0, 0.5, 1, 0, 4]).astype(int)
@@ -68,7 +68,7 @@ def dense_set() -> Labelled:
 
 
 def sparse_set() -> Labelled:
-    """Words, in CSR."""
+    """Return words in CSR."""
     rng = np.random.default_rng(4)
     X = sp.csr_array(sp.random_array((190, 60), density=0.1, rng=rng))
     Y = (X[:140] @ rng.normal(size=(60, 6)) + 0.3 * rng.normal(size=(140, 6)) > 0.2).astype(int)
@@ -76,7 +76,7 @@ def sparse_set() -> Labelled:
 
 
 class Views(NamedTuple):
-    """Rows in several views: of the first 130, half are labelled; some lack a view."""
+    """Rows in several views: half of the first 130 are labelled; some lack a view."""
 
     X: dict[str, Any]
     Y: Any
@@ -86,7 +86,7 @@ class Views(NamedTuple):
 
 
 def views() -> Views:
-    """Two dense views and one in CSR."""
+    """Return two dense views and one in CSR."""
     rng = np.random.default_rng(5)
     hidden = rng.normal(size=(170, 4))
     sound = hidden @ rng.normal(size=(4, 15)) + rng.normal(size=(170, 15))

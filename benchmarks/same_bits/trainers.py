@@ -1,4 +1,4 @@
-"""Batch trainers of `manylabel_core`: predictions and all fitted arrays, also of fits that were interrupted."""
+"""Batch trainers of `manylabel_core`: predictions and all fitted arrays, also of interrupted fits."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,7 +15,7 @@ FITTED = (
     "coef_", "intercept_", "dual_coef_", "support_", "support_vectors_", "gamma_", "n_iter_", "duality_gap_",
     "label_covariance_", "label_correlation_", "basis_", "view_weights_", "threshold_", "relative_change_",
 )  # fmt: skip
-"""Attributes that are compared where an estimator has them; traces are left out, for they may be told more exactly."""
+"""Compared attributes of estimators, without traces, whose precision may change."""
 
 KERNELS: list[dict[str, Any]] = [
     {},
@@ -51,7 +51,7 @@ OF_VIEWS: list[dict[str, Any]] = [
 
 
 def fitted(estimator: Any, new: Any, **options: Any) -> dict[str, Any]:
-    """What an estimator predicts, and the arrays that it is."""
+    """Return the predictions and the fitted arrays of an estimator."""
     values = {name: np.asarray(getattr(estimator, name)) for name in FITTED if hasattr(estimator, name)}
     again = type(estimator).from_bytes(estimator.to_bytes())
     return {
@@ -63,7 +63,7 @@ def fitted(estimator: Any, new: Any, **options: Any) -> dict[str, Any]:
 
 
 def fit(name: str, parameters: Mapping[str, Any], make: Callable[[], streams.Labelled]) -> dict[str, Any]:
-    """Fit at once."""
+    """Fit in one call."""
     rows = make()
     estimator = getattr(batch, name)(**parameters)
     _fit(estimator, rows)
@@ -86,14 +86,14 @@ def fit_with_prior(prior: str, make: Callable[[], streams.Labelled]) -> dict[str
 
 
 def fit_precomputed(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Fit on a Gram matrix that was given."""
+    """Fit on a precomputed Gram matrix."""
     rows = streams.dense_set()
     estimator = getattr(batch, name)(kernel="precomputed", **parameters).fit(rows.X @ rows.X.T, rows.Y)
     return fitted(estimator, rows.new @ rows.X.T)
 
 
 def fit_stopped(name: str, parameters: Mapping[str, Any], make: Callable[[], streams.Labelled]) -> dict[str, Any]:
-    """Fit in segments, of which the process ends after the first and another goes on from what was kept as bytes."""
+    """Fit in segments: stop after the first, and resume from the serialised state."""
     rows = make()
     estimator = getattr(batch, name)(**parameters)
     held: list[Any] = []
@@ -101,7 +101,7 @@ def fit_stopped(name: str, parameters: Mapping[str, Any], make: Callable[[], str
     def keep(reached: Any) -> None:
         held.append((estimator.to_bytes(), reached))
 
-    # The whole fit in short segments, which leaves a checkpoint after each.
+    # The whole fit in short segments, with a checkpoint after each.
     fit_in_segments(estimator, lambda tell: _fit(estimator, rows, tell), 2, checkpoint=keep)
     values = fitted(estimator, rows.new)
     if held:
@@ -129,7 +129,7 @@ def fit_views(parameters: Mapping[str, Any], stop: bool) -> dict[str, Any]:
 
 
 def go_on_as_stream(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Learn a stream from a batch model's weights."""
+    """Learn a stream, initialised from the weights of a batch model."""
     rows = streams.dense_set()
     learner = FALT.from_linear(batch.M3L().fit(rows.X, rows.Y), **parameters)
     learner.partial_fit(rows.X[:50], rows.Y[:50])
@@ -137,7 +137,7 @@ def go_on_as_stream(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def measured(name: str) -> dict[str, Any]:
-    """One measure of predictions, on tied scores, empty label sets and a label that never occurs."""
+    """Return one metric on tied scores, empty label sets and a label that never occurs."""
     rng = np.random.default_rng(6)
     scores = rng.normal(size=(300, 9)).round(1)
     Y, P = (rng.random((300, 9)) < 0.3).astype(int), (scores > 0.4).astype(int)

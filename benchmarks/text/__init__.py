@@ -1,1 +1,1 @@
-"""Records with text: how fast they are read, and how well labels are learnt from them."""
+"""Records with text: speed of encoding, and quality of learning."""

@@ -1,10 +1,9 @@
-"""Microseconds a record for reading text: records of core, scikit-learn's HashingVectorizer, river's BagOfWords.
+"""Microseconds per record to encode text: records of core, scikit-learn's HashingVectorizer, river's BagOfWords.
 
-Each gets the same seeded records of 60 words, 8 in a title and 52 in a text, one a call; scikit-learn also all of them
-in one. Contenders take turns; seconds are those of the processor, the median of some runs. They do not do the same:
-ours reads the two fields apart, weighs counts by 1 + log and adds the two categories, the number and the flag that a
-record has beside them; scikit-learn's hashes to columns of a sparse matrix, river's counts in a dict, each of both
-fields joined.
+Each encodes the same seeded records of 60 words, 8 in a title and 52 in a text, one per call; scikit-learn also all in
+one call. Contenders take turns; seconds are CPU time, the median of several runs. The outputs differ: ours encodes the
+two fields separately, weights counts by 1 + log and adds two categories, a number and a flag; scikit-learn hashes to
+columns of a sparse matrix and river counts in a dict, both of the joined fields.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ VOCABULARY = 20_000
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, and print the table."""
+    """Print the table."""
     records = made(args.records, args.seed)
     timed = contenders(records)
     seconds: dict[str, list[float]] = {name: [] for name in timed}
@@ -44,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def contenders(records: list[dict[str, Any]]) -> dict[str, Callable[[], object]]:
-    """Give what is timed, by name; ours comes first."""
+    """Return the timed functions by name; ours comes first."""
     from river.feature_extraction import BagOfWords
     from sklearn.feature_extraction.text import HashingVectorizer
 
@@ -62,7 +61,7 @@ def contenders(records: list[dict[str, Any]]) -> dict[str, Callable[[], object]]
 
 
 def made(n: int, seed: int) -> list[dict[str, Any]]:
-    """Make records whose words have the frequencies and lengths that words have."""
+    """Return records whose words have realistic frequencies and lengths."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(2, 11, VOCABULARY)
     vocabulary = ["".join(map(chr, rng.integers(97, 123, length))) for length in lengths]

@@ -1,9 +1,9 @@
-"""Sets of texts with many labels: prequential metrics, the time of a record, and memory.
+"""Texts with many labels: prequential metrics, time per record, and memory.
 
-Every record is a call of its own, predicted before it is learnt, by FALT with its defaults. A label exists from its
-first example on, and does not count in it. Each set is learnt in a process of its own; its peak includes the texts.
-"Questions" are made of the records of makupalat, five each, with a label for every fifth of a class: 4,134 labels, and
-as many texts and words as questions to a library have.
+FALT with defaults predicts and learns one record per call. A label exists from its first example on, and does not count
+in it. Each set is learnt in a separate process, whose peak memory includes the texts. "Questions" consist of five
+records of makupalat each, with a label for every fifth of a class: 4,134 labels, with numbers of texts and words like
+questions to a library.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ LEFT_OUT = ("tags", "split", "untagged", "id", "name", "date", "part")
 QUESTIONS = "questions"
 SETS = ("debtags", "reuters21578", "makupalat", QUESTIONS, "yso_titles_en")
 COUNTED = (100, 300, 1_000, 3_000, 10_000, 19_000)
-"""Numbers of labels around which the time of a record is given."""
+"""Numbers of labels at which the time per record is measured."""
 WINDOW = 200
 
 
 class Found(NamedTuple):
-    """Metrics of a set, and by each of `COUNTED` the milliseconds of a record."""
+    """Metrics of a set, and the milliseconds per record at each of `COUNTED`."""
 
     figures: str
     by_labels: dict[int, float]
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the table, and how the time of a record grows with labels."""
+    """Print the table, and the time per record by number of labels."""
     print(f"\n{'':16}{'records':>9}{'labels':>8}{'features':>10}", end="")
     print(f"{'micro':>8}{'macro':>8}{'NDCG':>8}{'ms/record':>11}{'MiB':>8}{'dense':>9}{'peak MiB':>10}", flush=True)
     times = {}
@@ -100,7 +100,7 @@ def measured(folder: Path, name: str) -> Found:
 
 
 def _warm_up() -> None:
-    """Have everything compiled: with a small table, and with one that is sparse."""
+    """Compile everything: with a small table, and with a sparse one."""
     for n_features in (2, 300_000):
         model = FALT()
         model.pipeline.grow(n_features, 100)

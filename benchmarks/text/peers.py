@@ -1,4 +1,4 @@
-"""Peers that learn tags from text, each as its own documentation has it."""
+"""Other learners of tags from text, each used as in its documentation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Record = dict[str, Any]
 
 
 def vowpal_wabbit(records: list[Record], Y: NDArray[np.int8], fields: Sequence[str]) -> NDArray[np.int8]:
-    """Return what it predicts of each record before it learns it. Each field has a namespace."""
+    """Return the prediction of each record before it is learnt. Each field has a namespace."""
     from vowpalwabbit import pyvw
 
     options = f"--multilabel_oaa {Y.shape[1]} --loss_function logistic --bit_precision 24 --quiet"
@@ -41,7 +41,7 @@ def _vw_line(record: Record, fields: Sequence[str]) -> str:
 
 
 def river_bag_of_words(fields: Sequence[str]) -> Any:
-    """Return river's counts of words of both fields joined, and a logistic regression for each tag."""
+    """Return river's word counts of the joined fields with a logistic regression per tag."""
     from river import compose, feature_extraction, linear_model, multioutput
 
     def joined(record: Record) -> str:
@@ -52,7 +52,7 @@ def river_bag_of_words(fields: Sequence[str]) -> Any:
 
 
 def linear_svc(records: list[Record], Y: NDArray[np.int8], asked: list[Record]) -> NDArray[np.int8]:
-    """Return what scikit-learn's LinearSVC, one for each tag, says on TF-IDF of title and text joined."""
+    """Return the predictions of scikit-learn's LinearSVC per tag on TF-IDF of the joined title and text."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.multiclass import OneVsRestClassifier
     from sklearn.pipeline import make_pipeline
@@ -61,6 +61,6 @@ def linear_svc(records: list[Record], Y: NDArray[np.int8], asked: list[Record]) 
     texts = [f"{record['title']} {record['text']}" for record in records + asked]
     model = make_pipeline(TfidfVectorizer(sublinear_tf=True), OneVsRestClassifier(LinearSVC()))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Label not")  # some tags are in the second half alone
+        warnings.filterwarnings("ignore", "Label not")  # some tags occur only in the second half
         model.fit(texts[: len(Y)], Y.astype(np.int64))  # which has many labels: it numbers them in the type of Y
     return np.asarray(model.predict(texts[len(Y) :]), dtype=np.int8)

@@ -11,7 +11,7 @@ WINDOW = 1_000
 
 
 def plot_curves(folder: Path, Y: NDArray[np.int8], predicted: dict[str, NDArray[np.int8]]) -> None:
-    """Draw micro-F1 of the latest rows along the stream, a line for each learner that predicts before it learns."""
+    """Draw micro-F1 of the latest rows along the stream, a line for each online learner."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8.0, 4.5), layout="constrained")

@@ -1,9 +1,8 @@
-"""Quality on debtags, the packages of Debian, posted as they are: a learner sees a title, a text, categories, numbers.
+"""Quality on debtags, Debian packages as records of a title, a text, categories and numbers.
 
-Online learners are prequential, in the order of the file: each package is predicted, then learnt, and nobody tells them
-which tags are yet to come. Batch trainers learn the first half and are asked about the second, for which the figures of
-online learners stand beside theirs. Ours have their defaults. Macro-F1 is over all 469 tags; one that is neither true
-nor predicted there counts 0.
+Online learners are evaluated prequentially in file order, without declared tags. Batch trainers learn the first half
+and predict the second, for which the online learners have figures too. Ours have their defaults. Macro-F1 is over all
+469 tags; a tag that is neither true nor predicted counts 0.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ Record = dict[str, Any]
 FIELDS = ("title", "text")
 TAGS = "tags"
 OURS = 3
-"""The first of the contenders are ours."""
+"""Number of our learners, the first contenders."""
 
 
 class Predicted(NamedTuple):
-    """Predictions of the rows from `first` on, as an indicator matrix, and the seconds of the processor they took."""
+    """Predictions of the rows from `first` on, as an indicator matrix, and their CPU seconds."""
 
     first: int
     rows: NDArray[np.int8]
@@ -41,7 +40,7 @@ class Predicted(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the table, and draw how micro-F1 grows."""
+    """Print the table, and draw micro-F1 along the stream."""
     records = load_records(args.data, "debtags")
     truth = [frozenset(record.pop(TAGS)) for record in records]
     names = sorted(frozenset().union(*truth))
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"{'':48}{'micro    macro':>18}{'micro    macro':>20}")
     compare = partial(contenders, names=names, limit=args.peer_seconds)
     for predict in list(compare(records[:1_000], truth[:1_000], Y=Y[:1_000]).values())[:OURS]:
-        predict()  # so that code is compiled before the clock starts
+        predict()  # compile before timing
     found: dict[str, Predicted] = {}
     for name, predict in compare(records, truth, Y=Y).items():
         found[name] = predict()
@@ -63,7 +62,7 @@ def run(args: argparse.Namespace) -> None:
 def contenders(
     records: list[Record], truth: list[frozenset[str]], names: list[str], Y: NDArray[np.int8], limit: float
 ) -> dict[str, Callable[[], Predicted]]:
-    """Give what is compared, by name: ours first."""
+    """Return the contenders by name, ours first."""
     online = partial(prequential, records, truth, names)
     text = {"fields": list(FIELDS)}
     return {
@@ -81,7 +80,7 @@ def contenders(
 def prequential(
     records: list[Record], truth: list[frozenset[str]], names: list[str], model: Any, limit: float = np.inf
 ) -> Predicted:
-    """Predict and learn each record by a classifier of river's kind; labels not seen yet have no truth."""
+    """Predict and learn each record by a river classifier; labels not seen yet are unknown."""
     known: dict[str, bool] = {}
     predicted, taken = [], 0.0
     for record, tags in zip(records, truth, strict=True):
@@ -97,7 +96,7 @@ def prequential(
 
 
 def indicators(labels: Any, names: list[str]) -> NDArray[np.int8]:
-    """Return sets of labels as a matrix, a column for each name."""
+    """Return label sets as an indicator matrix with a column per name."""
     columns = {name: column for column, name in enumerate(names)}
     Y = np.zeros((len(labels), len(names)), dtype=np.int8)
     for row, its in enumerate(labels):

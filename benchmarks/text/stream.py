@@ -1,4 +1,4 @@
-"""Records a second through one NDJSON stream, predicted and learnt, durable: debtags by FALT, a server on one core."""
+"""Records per second through one NDJSON stream: debtags, predicted and learnt by FALT on a server with one core."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from benchmarks.http.stream import measure
 from benchmarks.text.quality import FIELDS, TAGS
 
 AIM = 3_000
-"""Records per second."""
+"""Minimum records per second."""
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, each time with a new model, and print the median."""
+    """Print the median of runs with a new model each."""
     records = load_records(args.data, "debtags")
     lines = [json.dumps({"y": record.pop(TAGS), "x": record}).encode() + b"\n" for record in records]
     rates = []

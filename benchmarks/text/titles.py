@@ -1,7 +1,7 @@
 """The effect of titles of labels: prequential metrics without titles, with titles, and with wrong titles.
 
-All labels are there from the start. Titles are the names of the labels (on yso_titles_en with their other names); wrong
-ones are those of other labels.
+All labels are declared. Titles are the names of the labels (on yso_titles_en with synonyms); wrong titles are those of
+other labels.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from manylabel_core.rows import as_rows, as_targets
 FIELDS = {"reuters21578": ["title", "text"], "debtags": ["title", "text"], "yso_titles_en": ["text"]}
 LEFT_OUT = ("tags", "split", "untagged", "id", "name", "date")
 ROWS = {"yso_titles_en": 4_000}
-"""The first ones, where not all are learnt."""
+"""Number of first rows learnt, if not all."""
 BLOCK = 100
 BEST = 10
 
@@ -81,7 +81,7 @@ def _print_row(name: str, records: list[dict[str, Any]], Y: Any, fields: list[st
 
 
 def _never_seen(Y: Any, margins: Any) -> str:
-    """Say how many labels were among the best of the first example that they were true of."""
+    """Return the number of labels that were among the best for their first example."""
     firsts = Y.argmax(axis=0)
     ranks = [(margins[row] > margins[row, label]).sum() for label, row in enumerate(firsts)]
     return f"{sum(rank < BEST for rank in ranks)} of {len(ranks):,}"

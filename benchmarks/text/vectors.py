@@ -1,4 +1,4 @@
-"""Processor time of a record with a vector beside the same record without: NDJSON streams, a server on one core.
+"""CPU time of a record with a vector, compared with the same record without: NDJSON streams to a server on one core.
 
 The records are those of debtags, in alternating runs, each with a new model; the vector has 384 float32 values, as a
 list of numbers and as base64.
@@ -25,7 +25,7 @@ AIM = 2.0
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure, and print the medians and their ratios to that of words."""
+    """Print the medians and their ratios to that of words."""
     records = load_records(args.data, "debtags")[: args.records]
     vectors = np.random.default_rng(args.seed).standard_normal((len(records), SIZE)).astype(np.float32)
     kinds: dict[str, list[bytes]] = {"words": [], "list of numbers": [], "base64 of float32": []}

@@ -1,7 +1,7 @@
-"""Clients of a ManyLabel server, river adapters and the `manylabel` command: what users import or run.
+"""Clients of a ManyLabel server, river adapters and the `manylabel` command.
 
-Importing this loads the HTTP client only. `manylabel_clients.river` has the estimators and streams,
-`manylabel_clients.plots` draws what a trained model has learnt.
+This package imports the HTTP client only. `manylabel_clients.river` has estimators and streams,
+`manylabel_clients.plots` draws trained models.
 """
 
 from manylabel_clients.http.client import AsyncClient, Client

@@ -1,6 +1,6 @@
 """Figures of a version of a trained model from `Model.detail`, drawn with matplotlib (the extra ``plots``).
 
-Figures are made without pyplot and its global state: `save` writes one to a file, a notebook shows it by itself.
+They do not use pyplot and its global state: `save` writes a figure to a file, and notebooks display it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ FORMATS = ("png", "svg", "pdf")
 """File extensions of the formats that a figure can be saved in."""
 
 MAX_BARS = 40
-"""Labels in the plot of their scores: of more, those with the highest support. Views in the plot of their weights."""
+"""Maximum number of labels in the plot of scores (those with the highest support), and of views in the plot of weights.
+"""
 MAX_CELLS = 60
-"""Labels in the plot of correlations: of more, those that go together most, with any other."""
+"""Maximum number of labels in the plot of correlations: those with the strongest correlation to any other."""
 MAX_POINTS = 2_000
 """Maximum number of points of a curve; longer curves are thinned evenly."""
 MAX_NAME_CHARACTERS = 28
-"""A longer name is cut."""
+"""Maximum characters of a name; longer names are truncated."""
 MAX_TITLE_CHARACTERS = 100
 PIXELS_PER_INCH = 110
 
@@ -41,19 +42,19 @@ _MISSING = "\u25a1"
 
 
 def label_scores(detail: ModelDetail, model: str | None = None) -> Figure:
-    """Draw F1 of each label as a bar, precision and recall as marks, and the support beside the name.
+    """Draw F1 of each label as a bar, precision and recall as marks, and the support next to the name.
 
     Parameters
     ----------
     detail : ModelDetail
-        As `Model.detail` gives it.
+        Result of `Model.detail`.
     model : str, optional
         Name of the model, for the title.
 
     Raises
     ------
     ValueError
-        If no rows were held out, so that there are no scores.
+        If there are no scores, because no rows were held out.
     ImportError
         If matplotlib is not installed.
     """
@@ -89,7 +90,7 @@ def label_correlation(detail: ModelDetail, model: str | None = None) -> Figure:
     Raises
     ------
     ValueError
-        If the model was made by a trainer that does not learn it: MLRL and SSMLRL do.
+        If the trainer does not learn label correlations (MLRL and SSMLRL do).
     ImportError
         If matplotlib is not installed.
     """
@@ -124,7 +125,7 @@ def view_weights(detail: ModelDetail, model: str | None = None) -> Figure:
     Raises
     ------
     ValueError
-        If the model was made by a trainer without views: LSA-MML has them.
+        If the trainer has no views (LSA-MML has).
     ImportError
         If matplotlib is not installed.
     """
@@ -155,7 +156,7 @@ def convergence(detail: ModelDetail, model: str | None = None) -> Figure:
     Raises
     ------
     ValueError
-        If the fit left no trace.
+        If the fit has no trace.
     ImportError
         If matplotlib is not installed.
     """
@@ -187,16 +188,16 @@ KINDS: dict[str, Callable[[ModelDetail, str | None], Figure]] = {
     "view-weights": view_weights,
     "convergence": convergence,
 }
-"""Every plot, by its name on the command line."""
+"""Plots by name on the command line."""
 
 
 def save(figure: Figure, path: str | PathLike[str]) -> None:
-    """Write a figure to a file, in the format of its name's ending.
+    """Write a figure to a file, in the format of its extension.
 
     Raises
     ------
     ValueError
-        If the ending is none of `FORMATS`.
+        If the extension is not in `FORMATS`.
     OSError
         If the file cannot be written.
     """

@@ -15,8 +15,8 @@ class ProgressBar:
 
     Parameters
     ----------
-    visible : whether it is to be seen at all.
-    stays : whether the last text stays in the end, also where there is no terminal.
+    visible : whether the bar is shown.
+    stays : whether the last text stays at the end, also without a terminal.
     """
 
     def __init__(self, visible: bool = True, stays: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The HTTP service around the learners of manylabel_core."""
+"""HTTP service for the learners of manylabel_core."""
 
 from manylabel_extras import require
 

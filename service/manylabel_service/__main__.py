@@ -1,4 +1,4 @@
-"""The server: ``python -m manylabel_service [flags]``."""
+"""Program of the server: ``python -m manylabel_service [flags]``."""
 
 import gc
 import sys
@@ -14,9 +14,10 @@ def main() -> int:
     int
         The exit status: 0 after a clean stop, 1 if the server could not start, 2 for wrong settings.
     """
-    gc.disable()  # an eighth of the time of a start would go into walking what is loaded, which stays; `run` enables it
+    gc.disable()  # garbage collection of permanent objects takes an eighth of the startup; `run` enables it
     settings = start(sys.argv[1:])
-    # Only now: numerical libraries take seconds to load, and --help, a wrong flag or a parent of workers need none.
+    # Imported here: numerical libraries take seconds to import, and --help, wrong flags and a parent of workers need
+    # none.
     if settings.workers > 1:
         from manylabel_service.server.workers import supervise
 

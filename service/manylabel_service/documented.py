@@ -12,8 +12,8 @@ from pydantic import BaseModel, GetJsonSchemaHandler
 class Documented(BaseModel, defer_build=True):
     """Base of models with a docstring below each field.
 
-    With pydantic's `use_attribute_docstrings`, each start of a process parses the source of every model; no request
-    needs the texts but that for the description of the interface.
+    pydantic's `use_attribute_docstrings` would parse the source of every model at startup, although only the OpenAPI
+    description needs the texts.
     """
 
     @classmethod

@@ -1,7 +1,7 @@
 """Errors of the service: each class has a kind, a code, a message and its fields.
 
-No error here knows HTTP: `api.web.problems` has the status of each kind. A message says what the client or the
-operator should do.
+They are independent of HTTP: `api.web.problems` has the status of each kind. A message names the remedy for the client
+or the operator.
 """
 
 import errno
@@ -26,10 +26,10 @@ CODES: dict[str, tuple[Kind, str]] = {"internal_error": ("broken", "Internal err
 class ServiceError(Exception):
     """Base of all errors of the service.
 
-    A subclass is a dataclass: its annotated fields are the parameters of its constructor. A class with a kind has its
-    own code, for programs, and title, both from its name unless they are given; others inherit them. `message` is a
-    template for `str.format`, in which `self` is the error. A field `retry_after` has the seconds after which another
-    attempt makes sense.
+    A subclass is a dataclass: its annotated fields are the parameters of its constructor. A class with a kind has a
+    code, for programs, and a title, by default from its name; others inherit them. `message` is a template for
+    `str.format`, in which `self` is the error. A field `retry_after` has the seconds after which another attempt makes
+    sense.
     """
 
     code: ClassVar[str] = "internal_error"
@@ -84,7 +84,7 @@ class ModelNotAllowed(AccessError, kind="forbidden"):
 
     message = "your key does not include {self.name!r}; use a key whose models match it"
     name: str
-    """A name, or a pattern of names."""
+    """Name or pattern of names."""
 
 
 class BeyondOwnKey(AccessError, kind="forbidden"):

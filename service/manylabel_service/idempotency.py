@@ -7,11 +7,11 @@ MAX_KEY_BYTES = 255
 
 
 FORGOTTEN = b""
-"""Digest of a request of which examples were forgotten: it matches any."""
+"""Digest of a request whose examples were forgotten; it matches any request."""
 
 
 class IdempotencyKey(NamedTuple):
-    """A client's key, and a digest of the request it came with (16 bytes)."""
+    """Key of a client, and a digest of its request (16 bytes)."""
 
     key: str
     digest: bytes

@@ -1,1 +1,1 @@
-"""Peers that run outside of this Python: in a Java, or in an environment of their own with other versions."""
+"""Contenders that run in Java, or in a separate Python environment with other versions."""

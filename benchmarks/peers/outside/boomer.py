@@ -1,4 +1,4 @@
-"""BOOMER, run by the Python of an environment that has mlrl-boomer."""
+"""BOOMER, run by the Python of an environment with mlrl-boomer."""
 
 import numpy as np
 from exchange import answer

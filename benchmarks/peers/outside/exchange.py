@@ -1,4 +1,4 @@
-"""Files by which a problem goes to another Python and scores come back; needs NumPy and SciPy alone."""
+"""Files that pass a problem to another Python and return scores; needs NumPy and SciPy only."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 
 def write_problem(path, X, Y, other):
-    """Write rows to learn, their labels, and rows to score; dense, or CSR as three arrays and a shape."""
+    """Write the training rows, their labels, and the rows to score, dense or as CSR arrays."""
     arrays = {"Y": Y}
     for name, rows in (("X", X), ("other", other)):
         if sp.issparse(rows):
@@ -20,13 +20,13 @@ def write_problem(path, X, Y, other):
 
 
 def read_scores(path):
-    """Give scores, and the seconds to learn and to score."""
+    """Return scores, and the seconds to learn and to score."""
     with np.load(path, allow_pickle=False) as file:
         return file["scores"].astype(np.float64), *map(float, file["seconds"])
 
 
 def answer(fit):
-    """Run `fit(X, Y, setting)`, which gives a function that scores, by the arguments `PROBLEM SCORES SETTING`."""
+    """Run `fit(X, Y, setting)`, which returns a scoring function, by the arguments `PROBLEM SCORES SETTING`."""
     with np.load(sys.argv[1], allow_pickle=False) as file:
         X, Y, other = _rows(file, "X"), file["Y"], _rows(file, "other")
     began = time.process_time()

@@ -1,4 +1,4 @@
-"""PECOS's XR-Linear, run by the Python of an environment that has libpecos; rows get unit length."""
+"""PECOS's XR-Linear, run by the Python of an environment with libpecos; rows are L2-normalised."""
 
 import numpy as np
 import scipy.sparse as sp

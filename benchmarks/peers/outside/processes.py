@@ -1,8 +1,7 @@
-"""Peers in a Java, or in another Python: matrices are handed over in files, scores come back in files.
+"""Contenders in Java or in another Python; matrices and scores are exchanged as files.
 
-MEKA is in the `moa.jar` of capymoa's wheel, CLUS (forests of predictive clustering trees) in the package pyclus; a
-Java and no further package is needed. BOOMER and PECOS ask for other versions than this project has, or for much
-besides: each is run by the Python of a virtual environment of its own.
+MEKA is in the `moa.jar` of capymoa's wheel, CLUS (forests of predictive clustering trees) in the package pyclus; both
+need Java only. BOOMER and PECOS need other versions than this project, so each runs in a separate virtual environment.
 """
 
 from __future__ import annotations
@@ -32,19 +31,19 @@ ECC = (
     "meka.classifiers.multilabel.meta.BaggingML -I 10 -P 100 -S 1 -W meka.classifiers.multilabel.CC -- -S 0"
     " -W weka.classifiers.trees.J48 -- -C 0.25 -M 2"
 )
-"""An ensemble of 10 chains of J48 trees, each on a bootstrap sample."""
+"""Ensemble of 10 chains of J48 trees, each on a bootstrap sample."""
 HEAP = "-Xmx5g"
 OPENED = [
     f"--add-opens=java.base/java.{part}=ALL-UNNAMED"
     for part in ("util", "lang", "math", "net", "util.regex", "util.concurrent", "util.concurrent.atomic")
 ]
-"""CLUS copies objects of the library by reflection, which newer Javas forbid."""
+"""Java options: CLUS copies library objects by reflection, which newer versions of Java forbid."""
 MANY_LABELS = 50
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def python(interpreter: Path, script: str) -> Run:
-    """A script of this folder, run by the Python of another environment."""
+    """Run a script of this folder with the Python of another environment."""
 
     def run(problem: Problem, setting: Setting) -> Scored:
         with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +68,10 @@ def meka(jar: Path) -> Run:
 
 
 def clus(jar: Path) -> Run:
-    """CLUS tells no seconds of scoring alone: those of training hold them. It gets sparse rows as dense ones."""
+    """Run CLUS.
+
+    It reports no separate time of scoring, which is part of the time of training. Sparse rows are passed as dense ones.
+    """
 
     def run(problem: Problem, setting: Setting) -> Scored:
         began, (n_labels, n_features) = processor_seconds(), (problem.Y.shape[1], problem.X.shape[1])
@@ -104,7 +106,9 @@ def clus(jar: Path) -> Run:
 
 
 def _votes(path: Path, n_labels: int) -> NDArray[np.float64]:
-    """After the true and the predicted labels come votes for 1 and for 0, or the other way round, of each label."""
+    """Return the votes for 1 of each label, which follow the true and the predicted labels, in either order with the
+    votes for 0.
+    """
     names, rows = [], []
     with path.open() as lines:
         for line in lines:
@@ -118,7 +122,7 @@ def _votes(path: Path, n_labels: int) -> NDArray[np.float64]:
 
 
 def write_arffs(folder: Path, problem: Problem) -> tuple[Path, Path]:
-    """Write rows to learn, and rows to score, whose labels are said to be 0; labels stand before features."""
+    """Write training rows, and rows to score with labels of 0; labels are written before features."""
     n_labels = problem.Y.shape[1]
     names = [f"@attribute l{label} {{0,1}}" for label in range(n_labels)]
     names += [f"@attribute f{feature} numeric" for feature in range(problem.X.shape[1])]
@@ -161,7 +165,7 @@ def _call(command: list[str], folder: str | None = None) -> str:
 
 
 def clus_jar() -> Path | None:
-    """The jar that pyclus has brought along, if it is installed."""
+    """Return the jar of pyclus, if it is installed."""
     try:
         path = Path(str(distribution("pyclus").locate_file("clus/clus.jar")))
     except PackageNotFoundError:
@@ -170,7 +174,7 @@ def clus_jar() -> Path | None:
 
 
 def outside(args: Any) -> tuple[Contender, ...]:
-    """The peers of which the command has been told where they are; the others say what they need."""
+    """Return these contenders; those whose location was not passed to the command name what they need."""
     return (
         _contender("ECC-J48", "MEKA", args.meka, meka, "--meka", _one),
         _contender("RandomForest of PCTs", "pyclus", args.clus or clus_jar(), clus, "pyclus, or --clus", _one),

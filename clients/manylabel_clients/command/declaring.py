@@ -1,8 +1,8 @@
 """Commands from functions: the annotations of their parameters declare the arguments and options of the command line.
 
-`typing.Annotated[T, Option(...)]` or `[T, Argument(...)]` declares a parameter; T is a str, int, float, bool or Path, a
-list of one of these for what may be repeated, or one of these or None. `[T, Fields(...)]` declares fields of a named
-tuple. The first paragraph of the docstring is the help in lists of commands. The command line itself is click's.
+`typing.Annotated[T, Option(...)]` or `[T, Argument(...)]` declares a parameter; T is str, int, float, bool or Path, a
+list of one of these for a repeatable option, or one of these or None. `[T, Fields(...)]` declares fields of a named
+tuple. The first paragraph of the docstring is the help in lists of commands. click parses the command line.
 """
 
 import inspect
@@ -26,11 +26,11 @@ class _Declared:
 
     Parameters
     ----------
-    names : names of an option, as ``--url``; of none, the parameter's own.
+    names : names of an option, such as ``--url``; default: the name of the parameter.
     min, max : bounds of a number.
-    exists, file_okay, dir_okay : what a path must be.
-    callback : takes a value and returns it, checked.
-    attributes : all else, as click has it.
+    exists, file_okay, dir_okay : required properties of a path.
+    callback : validates and returns a value.
+    attributes : other attributes of click.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Argument(_Declared):
 
 
 class Fields:
-    """Options of a parameter that is a named tuple: its fields of these names, which are declared as parameters are."""
+    """Options of a parameter that is a named tuple: its fields of these names, declared like parameters."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
@@ -115,7 +115,7 @@ class Commands(click.Group):
 
     Parameters
     ----------
-    common : options that the commands have, after those of their functions.
+    common : options of all commands, after those of their functions.
     """
 
     def __init__(self, *args: Any, common: Sequence[click.Parameter] = (), **settings: Any) -> None:
@@ -129,7 +129,7 @@ class Commands(click.Group):
         common: Sequence[click.Parameter] | None = None,
         **settings: Any,
     ) -> None:
-        """Add the command of a function; `common` are its common options, `settings` those of click's commands."""
+        """Add the command of a function with common options; `settings` are attributes of click's commands."""
         parts = _parts(function, self._common if common is None else common)
         self.add_command(click.Command(name or function.__name__.replace("_", "-"), **parts, **settings))
 
@@ -214,7 +214,7 @@ def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:
 
 
 def _element(kind: Any) -> tuple[bool, Any]:
-    """Return whether a type is a list, and the type without None and the list."""
+    """Return whether a type is a list, and the type without list and None."""
     if get_origin(kind) is UnionType:
         (kind,) = (one for one in get_args(kind) if one is not NoneType)
     if get_origin(kind) is list:

@@ -1,9 +1,9 @@
 """Failures of a command, and its exit status."""
 
 REFUSED = 1
-"""Exit status when the server refused, or something went wrong here. (2 is wrong usage.)"""
+"""Exit status after a rejection by the server, or another failure. (2 is wrong usage.)"""
 UNREACHABLE = 3
-"""Exit status when no server is there, or it is not ready."""
+"""Exit status if no server responds, or the server is not ready."""
 
 
 class Failure(Exception):

@@ -49,7 +49,7 @@ class Item(NamedTuple):
 def read_items(source: str, labelled: bool, labels: str | None = None, table: TableOptions = PLAIN) -> Iterator[Item]:
     """Yield the examples of `source` in order, as soon as their line is read; raise Failure with the place, or OSError.
 
-    `source` is JSON, ``-`` for standard input, or the name of a file: CSV, TSV or else JSON, perhaps with .gz behind.
+    `source` is JSON, ``-`` for standard input, or the name of a file: CSV, TSV or JSON, optionally with the ending .gz.
     If `labelled`, each example must have a `y`. `labels` and `table` name the columns of a table, or the fields of JSON
     lines.
     """
@@ -64,7 +64,7 @@ def read_items(source: str, labelled: bool, labels: str | None = None, table: Ta
 
 
 def read_truths(source: str) -> Iterator[Item]:
-    """Yield the labels of stored predictions of `source`, with the id in `x`; like `read_items`, but without tables."""
+    """Yield the labels of stored predictions in `source`, with the id in `x`; like `read_items`, but without tables."""
     for place, value in _read_values(source, TRUTH):
         if not isinstance(value, dict) or not {"id", "y"} <= value.keys() <= {"id", "y", "weight", "ref"}:
             raise Failure(f"{place}: labels of a stored prediction look like {TRUTH}")

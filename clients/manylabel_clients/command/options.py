@@ -27,7 +27,7 @@ def _checked_url(url: str) -> str:
 
 
 def _setting(*declarations: str, check: Callable[[Any], Any] | None = None, **attributes: Any) -> click.Option:
-    """Return an option whose value is stored in the context of the command instead of a parameter of its function."""
+    """Return an option whose value is stored in the context of the command, not passed to its function."""
 
     def note(context: click.Context, parameter: click.Parameter, value: Any) -> None:
         context.meta[f"manylabel.{parameter.name}"] = value if check is None else check(value)
@@ -80,7 +80,7 @@ def server_url() -> str:
 
 
 def key_file() -> Path | None:
-    """Return the file with the API key; None if the command was called without."""
+    """Return the file with the API key; None without the option."""
     path: Path | None = _value("api_key")
     return path
 
@@ -101,7 +101,7 @@ BatchSize = Annotated[int, Option(min=1, max=10_000, help="Examples per request;
 _ANY_NUMBER = 10**6
 _IMPATIENT = Retry(attempts=4, base_seconds=0.2)
 PATIENT = Retry(attempts=_ANY_NUMBER, base_seconds=0.2)
-"""Retry policy for long work, which outlasts a restart of the server."""
+"""Retry policy for long work, long enough for a restart of the server."""
 NOTICED_SECONDS = 1.0
 """Minimum seconds of a wait that is reported."""
 
@@ -126,7 +126,7 @@ def _connect(kind: type[C], retry: Retry, path: Path | None, headers: Mapping[st
     key = None if path is None else read_key(path)
     try:
         return kind(server_url(), timeout=timeout, retry=replace(retry, on_retry=_report), api_key=key, headers=headers)
-    except ValueError as error:  # about the key: the address has been checked
+    except ValueError as error:  # the error is about the key, because the address was checked before
         raise Failure(str(error)) from None
 
 

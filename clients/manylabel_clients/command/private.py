@@ -1,4 +1,4 @@
-"""Files that only their owner can read: server logs, models, and everything else that reveals what was learnt."""
+"""Files that only their owner can read, such as server logs and models, which reveal training data."""
 
 import os
 

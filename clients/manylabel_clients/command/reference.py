@@ -45,7 +45,7 @@ PLAIN = {
 """Lines about arguments that OF_MOST explains."""
 
 LEFT_OUT = {"[OPTIONS]", "[COMMAND] [ARGS]..."}
-"""Parts of a usage that say nothing about its command."""
+"""Parts of a usage that are omitted."""
 
 OF_MOST = (
     "`MODEL`, `LABEL` and `NAME` are the names of a model, a label and a dataset; `JOB` and `ID` are the ids of a job, "

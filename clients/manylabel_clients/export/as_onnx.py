@@ -18,9 +18,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 OPSETS = {"": 20, "ai.onnx.ml": 4, "com.microsoft": 1}
 IR_VERSION = 10
 WORD = r"[\p{L}\p{N}_]+(?:\p{M}+[\p{L}\p{N}_]*)*"
-"""A word as the tokeniser of records has it, for RE2."""
+"""Word of the tokeniser of records, as a RE2 pattern."""
 NONE = "\x01"
-"""A text that stands behind the others, so that there always is one; its token is omitted."""
+"""Text appended to the others so that there is at least one; its token is omitted."""
 
 
 def onnx_file(model: Portable) -> bytes:
@@ -149,7 +149,7 @@ def _tokens(graph: _Graph, min_length: int) -> tuple[str, str]:
 
 
 def _placed(graph: _Graph, names: str, values: str, features: dict[str, Any]) -> tuple[str, str, str | None]:
-    """Return the values by column, 0 if missing, which columns are there, and the values of other features."""
+    """Return the values by column, 0 if missing, a mask of present columns, and the values of other features."""
     known_names = [str(name) for name in features["names"]]
     columns = graph.node(
         "LabelEncoder", names, domain="ai.onnx.ml",
@@ -235,7 +235,7 @@ def _within_reach(graph: _Graph, x: str, counts: str, values: Any, mean: Any, sq
 
 
 def _to_length(graph: _Graph, scaled: str, is_dense: str, unseen: str | None, n: float) -> str:
-    """Divide by the typical norm of a few quantities, or else by the Euclidean norm."""
+    """Divide by the typical norm of a few quantities, or by the Euclidean norm."""
     n_quantities = graph.total(graph.where(is_dense, 1.0, 0.0))
     is_other = graph.node("And", graph.node("Not", is_dense), graph.node("Not", graph.op("Equal", scaled, 0.0)))
     n_others = graph.total(graph.where(is_other, 1.0, 0.0))

@@ -44,7 +44,7 @@ def python_file(model: Portable) -> str:
         f"MAX_MAGNITUDE = {MAX_MAGNITUDE!r}\n",
     ]
     parts += [_source(bounds), _source(tokeniser), _AS_MODULE, _source(text), _source(encoder), _source(predictor)]
-    # JSON in a Python string: no sequence of it ends the string, and it is parsed faster than a Python literal.
+    # JSON in a Python string is parsed faster than a Python literal, and no sequence in it ends the string.
     return "\n".join([*parts, f"MODEL = {json.dumps(model)!r}\n", TAIL])
 
 

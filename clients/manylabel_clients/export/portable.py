@@ -139,7 +139,7 @@ def _online_scaling(learner: OnlineLearner, arrays: Mapping[str, NDArray[Any]], 
 
 
 def _statistics(missing: str, count: int, moments: NDArray[np.float64], n_features: int) -> dict[str, Any]:
-    """Return the statistics of a stream; features that came after the last example have none yet."""
+    """Return the statistics of a stream; features without a learnt example have none."""
     whole = np.zeros((n_features, moments.shape[1]))
     whole[: len(moments)] = moments[:n_features]
     names = ("values", "mean", "squares", "having")

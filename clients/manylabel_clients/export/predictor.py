@@ -37,8 +37,8 @@ class LinearPredictor:
         Parameters
         ----------
         x : dict, str or list
-            A record or a text as people have it; for a model of numbered features a list of numbers, None where one is
-            missing, or ``{"indices": [...], "values": [...]}``.
+            A record or a text; for a model of numbered features a list of numbers, with None for missing ones, or
+            ``{"indices": [...], "values": [...]}``.
         """
         known, unseen = self._features(x)
         totals = list(self._intercept)

@@ -64,9 +64,9 @@ class ClientCalls(Resource[ClientRequests]):
 class Client(ClientCalls, SyncResource):
     """Client of a ManyLabel server, over pooled connections. Threads may share it.
 
-    A method is one call of the HTTP interface, and an argument without a description here is the field or parameter of
-    that name there: see docs/http.md, and all parameters at ``/docs`` of a server. A rejected call raises the error of
-    its status, another failure another `ManyLabelError`: see `manylabel_clients.http.errors`.
+    Each method makes one call of the HTTP API. Arguments without a description are the fields and parameters of that
+    call: see docs/http.md, or ``/docs`` of a server. All errors are subclasses of `ManyLabelError`: see
+    `manylabel_clients.http.errors`.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class Client(ClientCalls, SyncResource):
     timeout : float or httpx2.Timeout
         Seconds an attempt may take to connect, and between bytes.
     retry : Retry
-        When a call is tried again.
+        Retry rule of calls.
     headers : mapping, optional
         Sent with each request.
     api_key : str or Secret, optional

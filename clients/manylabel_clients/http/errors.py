@@ -1,21 +1,21 @@
-"""Errors that a client raises.
+"""Errors of the clients.
 
 ManyLabelError
-├── ConnectionFailed         no response came: refused, reset, timed out
-├── UnexpectedResponse       a response came that no ManyLabel server gives: is the address right?
-├── JobFailed                a job that was waited for ended without a result (with the jobs)
-└── ApiError                 the server said no, and why
-    ├── Invalid              400, 415, 422   the request is wrong; nothing of it was learnt
-    ├── Denied               403             the key is not for that
-    │   └── Unauthorized     401             no key came, or one that opens nothing
-    ├── NotFound             404             nothing of that name or id
-    ├── Conflict             409             it is not in a state for that: taken, in use, in progress, ended, labelled
-    ├── Expired              410             the prediction, or this part of the history, was kept no longer
+├── ConnectionFailed         no response: refused, reset, timed out
+├── UnexpectedResponse       the response is not from a ManyLabel server
+├── JobFailed                the job ended without a result (in the module of jobs)
+└── ApiError                 the server rejected the request
+    ├── Invalid              400, 415, 422   invalid request; nothing was learnt
+    ├── Denied               403             the key lacks the scope or the model
+    │   └── Unauthorized     401             missing or invalid key
+    ├── NotFound             404             unknown name or id
+    ├── Conflict             409             name taken, object in use, request in progress, job ended, labels known
+    ├── Expired              410             the prediction or this part of the history has expired
     ├── TooLarge             413, 507        a body, a batch or the model would exceed its limit
-    ├── Busy                 429             a queue is full, or the rate of the key used up; so were the retries
-    └── Unavailable          503             not ready, draining or storage gone; the retries were used up
+    ├── Busy                 429             queue full or rate limit reached, after all retries
+    └── Unavailable          503             not ready, draining or storage unavailable, after all retries
 
-What Python itself finds wrong with an argument, before anything is sent, is a TypeError or ValueError.
+Invalid arguments raise TypeError or ValueError before anything is sent.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class ManyLabelError(Exception):
     Attributes
     ----------
     maybe_done : bool
-        True when an attempt of the call may have been carried out although its response never arrived. Learning
-        under your own key can be repeated safely: it counts once.
+        True if the server may have carried out the call although no response arrived. A learning call with your own key
+        can be repeated safely: it counts once.
     done : int
-        Examples of a `..._many` call that were answered in earlier requests, before this one failed; of a stream, the
-        number of the last one answered.
+        Number of examples of a `..._many` call in earlier, successful requests; for a stream, the number of the last
+        example with a response.
     """
 
     maybe_done: bool = False
@@ -56,12 +56,13 @@ class FieldError:
     detail: str
     """Allowed values."""
     pointer: str | None = None
-    """JSON pointer into what was sent, as ``/examples/0/x/indices/3``; of a `..._many` call the number
-    counts the examples given to the call."""
+    """JSON pointer into the request, such as ``/examples/0/x/indices/3``; in a `..._many` call, the index is that of
+    the call's examples.
+    """
     header: str | None = None
-    """Name of the header, if it is one."""
+    """Name of the header, if the field is a header."""
     parameter: str | None = None
-    """Name of the parameter in the query string, if it is one."""
+    """Name of the query parameter, if the field is one."""
 
 
 class ApiError(ManyLabelError):
@@ -72,13 +73,13 @@ class ApiError(ManyLabelError):
     status : int
         The HTTP status.
     code : str
-        The kind of problem in one word, as ``model_not_found``; empty when something in between answered.
+        Error code, such as ``model_not_found``; empty if a proxy responded.
     detail : str
         The problem, the field, and what to do.
     errors : tuple of FieldError
-        The fields that are wrong, if it is about fields.
+        Invalid fields, if any.
     request_id : str or None
-        Names the request in the server's log.
+        Id of the request in the server's log.
     retry_after_seconds : float or None
         Value of the header Retry-After.
     """

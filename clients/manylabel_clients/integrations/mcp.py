@@ -20,7 +20,7 @@ from mcp_types import ToolAnnotations
 from pydantic import Field
 
 Connect = Callable[[Mapping[str, str] | None], AbstractAsyncContextManager[AsyncClient]]
-"""Returns a client of the server, by the headers of a request to a tool; None on standard input and output."""
+"""Function that returns a client of the server for the headers of a tool request, None on standard input and output."""
 
 P = ParamSpec("P")
 Document = dict[str, Any]
@@ -55,7 +55,7 @@ class Tools:
     Parameters
     ----------
     connect : Connect
-    model : name of the model where a call names none; None if each call has to.
+    model : default model of calls; None if each call must name one.
     """
 
     def __init__(self, connect: Connect, model: str | None = None) -> None:
@@ -83,7 +83,9 @@ class Tools:
         ] = True,
         keep: Annotated[bool, Field(description="Store the prediction, for `review_next` and `teach`.")] = False,
     ) -> Document:
-        """Predict the labels of a record, with the scores of the best labels (above 0: predicted)."""
+        """Predict the labels of a record, with the scores of the best labels; labels with a score above 0 are
+        predicted.
+        """
         async with self._asked(context, model) as asked:
             found = await asked.predict(record, top=top, probabilities=probabilities, keep="record" if keep else False)
         shown = ("labels", "scores", "probabilities", "id", "expires", "position")
@@ -174,8 +176,8 @@ def with_keys_of_callers(make: Callable[[Mapping[str, str]], AsyncClient], neede
 
     Parameters
     ----------
-    make : returns a client that sends these headers.
-    needed : whether calls without a key are refused here, rather than left to the server.
+    make : function that returns a client with these headers.
+    needed : whether calls without a key are rejected here, not by the server.
     """
 
     @asynccontextmanager

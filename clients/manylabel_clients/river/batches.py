@@ -1,4 +1,4 @@
-"""Rows of data frames as river's dicts, and answers as data frames of the same kind."""
+"""Rows of data frames as river's dicts, and results as data frames of the same kind."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ def rows_of(frame: Any, name: str) -> list[dict[Hashable, Any]]:
 
 
 def pairs_of(X: Any, y: Any) -> list[tuple[dict[Hashable, Any], dict[Hashable, Any]]]:
-    """Return the rows of two data frames of one length; raise ValueError if they are not, and as `rows_of`."""
+    """Return the rows of two data frames; raise ValueError if their lengths differ, and the errors of `rows_of`."""
     xs, ys = rows_of(X, "X"), rows_of(y, "y")
     if len(xs) != len(ys):
         raise ValueError(f"y must have as many rows as X, {len(xs)}, not {len(ys)}")
@@ -31,7 +31,7 @@ def pairs_of(X: Any, y: Any) -> list[tuple[dict[Hashable, Any], dict[Hashable, A
 
 
 def frame_of(columns: Mapping[Hashable, NDArray[Any]], like: Any) -> Any:
-    """Return columns as a data frame of the kind of another, and with its index."""
+    """Return columns as a data frame of the kind and with the index of another one."""
     wrapped = into_frame(like)
     if columns:
         return to_native_frame(dict(columns), like=wrapped)

@@ -19,7 +19,7 @@ _Row = tuple[NDArray[np.int32], NDArray[Any]]
 
 
 class _Given(NamedTuple):
-    """The features of an example by name with their values, and its vectors by field."""
+    """Features of an example by name with their values, and its vectors by field."""
 
     known: Mapping[Any, Any]
     numbers: NDArray[Any]
@@ -27,7 +27,7 @@ class _Given(NamedTuple):
 
 
 class _Example(NamedTuple):
-    """An example to learn: labels, and their truth in the same order."""
+    """Example to learn: labels, and their truth in the same order."""
 
     x: _Given
     y: Mapping[Any, Any]
@@ -86,8 +86,8 @@ class Encoder:
     def rows(self, xs: Iterable[Mapping[Any, Any]]) -> Rows:
         """Return the arrays of examples to predict; nothing is added.
 
-        Features never learnt stand in the columns that learning would give them: they have no weight yet, but
-        count in the norm of the example, as they will when it is learnt.
+        Features never learnt are in the columns that learning would assign: they have no weight, but count in the norm
+        of the example.
         """
         return _joined([self._row_of(x) for x in xs])
 

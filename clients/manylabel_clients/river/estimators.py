@@ -1,16 +1,16 @@
 """The online learners of core as river classifiers, in process.
 
-Each has the name and the parameters of a learner in `manylabel_core`, whose docstring says what they do and which
-values they take; another value raises ValueError. Features and labels may appear at any time, under any hashable key,
-and `y` may leave labels out, which are unknown then. All have these parameters too:
+Each has the name and the parameters of a learner in `manylabel_core`, whose docstring describes them; an invalid value
+raises ValueError. Features and labels can appear at any time, under any hashable key; a label omitted from `y` is
+unknown. All estimators also have these parameters:
 
-scaling     of features, as part of the model; None chooses by the stream
-missing     where a quantity stands that most examples have and one lacks: "mean" or "zero"
-calibrate   keep probabilities of the labels, for `predict_proba_one`
-optimise    "micro_f1", "macro_f1" or "hamming": `predict_one` cuts each label where that measure is best; or "none"
-text        how texts are read, where `x` is a record (strings, lists and dicts beside numbers): settings of
-            `manylabel_core.records.TextSettings`, as ``{"fields": ["title"]}``
-drift       "adwin": watch for drift, label by label and over all; `on_drift`: what an alarm does
+scaling     feature scaling; None: "auto", or "none" with `passes`
+missing     replacement of a missing quantity: "mean" or "zero"
+calibrate   calibrated probabilities, for `predict_proba_one`
+optimise    metric for which decision thresholds are tuned: "micro_f1", "macro_f1", "hamming", or "none"
+text        text options of records (`x` with strings, lists and dicts): settings of
+            `manylabel_core.records.TextSettings`, such as ``{"fields": ["title"]}``
+drift       "adwin": detect drift per label and over all labels; `on_drift`: reaction to an alarm
 """
 
 import manylabel_core as core
@@ -65,8 +65,8 @@ class SALT(OnlineClassifier):
 class KernelFALT(OnlineClassifier):
     """Kernel adaptive label thresholding: nonlinear `FALT` with support vectors, combined with linear experts.
 
-    Parameters are those of `manylabel_core.KernelFALT`. Without a budget it keeps every example that had a loss, and
-    takes the longer to predict and to learn the more there are.
+    Parameters are those of `manylabel_core.KernelFALT`. Without a budget it stores every example that had a loss, so
+    predicting and learning get slower.
 
     Examples
     --------

@@ -28,24 +28,24 @@ class FeedResult:
     examples: int
     """Rows fed by this call."""
     next_offset: int
-    """The row of the stream after the last one fed: `start` of a feed of what comes later."""
+    """Number of the row after the last one fed: `start` of a later feed."""
     feed_id: str
-    """The name the feed went by."""
+    """Name of the feed."""
     position: str
     """Log position of the model. Opaque."""
     updates: int
-    """Examples the model has learnt in all."""
+    """Total number of examples learnt by the model."""
     metrics: Metrics
     """Prequential metrics of the examples."""
 
 
 class FeedInterrupted(Exception):
-    """A feed stopped; the ``__cause__`` says why, and `feed` with the same `feed_id` and `start=offset` resumes it.
+    """A feed stopped. The ``__cause__`` is the reason; `feed` with the same `feed_id` and `start=offset` resumes it.
 
     Attributes
     ----------
     offset : int
-        The first row not known to be learnt. It may have been, with its batch, if a response was lost.
+        First row not known to be learnt. It may have been learnt with its batch, if a response was lost.
     feed_id : str
         Name of the feed.
     """
@@ -70,10 +70,9 @@ def feed(
 ) -> FeedResult:
     """Learn a stream with a model of a server, in order, each row once.
 
-    The rows are sent by `Model.learn`, in batches, under the key `feed_id`. The server keeps the number of the last row
-    learnt under a key, and does not learn rows up to it again. So a feed that was interrupted (by the network, a server
-    that was killed, a bad row, Ctrl-C) is resumed exactly, if the stream gives the same rows again and `feed_id` is the
-    same.
+    The rows are sent by `Model.learn`, in batches, under the key `feed_id`. The server stores the number of the last
+    row learnt under a key, and does not learn rows up to it again. So an interrupted feed (network, killed server,
+    invalid row, Ctrl-C) is resumed exactly, if the stream returns the same rows and `feed_id` is the same.
 
     Parameters
     ----------

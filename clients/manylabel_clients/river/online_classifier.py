@@ -1,4 +1,4 @@
-"""The base of all estimators: a learner of core behind river's dicts."""
+"""Base of all estimators: a learner of core with river's interface of dicts."""
 
 import inspect
 from collections.abc import Callable, Hashable
@@ -27,8 +27,8 @@ def of_core(
 ) -> Callable[[Callable[[EstimatorT, OnlineLearner], None]], Callable[Concatenate[EstimatorT, P], None]]:
     """Convert a constructor from a learner to a constructor from the learner's parameters.
 
-    They keep their names, order, types and defaults, and become attributes, which is where river looks for them. So
-    does `text`, which is of the classifier alone.
+    They keep their names, order, types and defaults, and become attributes, as river expects. So does `text`, a
+    parameter of the classifier only.
     """
     text = inspect.Parameter("text", inspect.Parameter.KEYWORD_ONLY, default=None)
     signature = inspect.signature(learner)
@@ -96,7 +96,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
     def predict_one(self, x: dict[Hashable, Any], **kwargs: Any) -> dict[Hashable, bool]:
         """Return all labels so far: True if predicted.
 
-        Features never learnt are omitted. Reading a label not met so far gives False.
+        Features never learnt are omitted. The value of an unknown label is False.
         """
         scores = self._learner.pipeline.score(self._encoder.rows([x]))[0]
         return PredictedLabels(zip(self._encoder.labels, (scores[1:] > scores[0]).tolist(), strict=True))
@@ -119,7 +119,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
         return pipeline.probabilities(pipeline.score(self._encoder.rows(xs)))
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn the rows of a data frame in their order, with the same bits as by `learn_one`.
+        """Learn the rows of a data frame in their order, to the same state as `learn_one`, bit for bit.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
         Raises
         ------
         TypeError, ValueError
-            As `learn_one`, and for other numbers of rows or weights. Nothing is learnt then.
+            Like `learn_one`, and if the numbers of rows or weights differ. Nothing is learnt then.
         """
         pairs = pairs_of(X, y)
         encoder, weights = self._encoder, as_weights(w, len(pairs), "w")

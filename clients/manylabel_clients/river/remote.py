@@ -25,12 +25,12 @@ from manylabel_clients.river.encoding import (
 class RemoteModel(base.MultiLabelClassifier):
     """Model of a ManyLabel server as a multi-label classifier of river.
 
-    `learn_one` posts an update and returns when the server has learnt it, `predict_one` asks for a
-    prediction. Works in pipelines and in `evaluate.progressive_val_score`; each example is then two requests,
-    so to push a stream through, `feed` is many times faster, and the server measures by itself.
+    `learn_one` sends an update and returns when the server has learnt it, `predict_one` requests a prediction. It works
+    in pipelines and in `evaluate.progressive_val_score`, with two requests per example; for streams, `feed` is many
+    times faster, and the server computes metrics.
 
-    The model is on the server. A clone, a deep copy or an unpickled copy is therefore another
-    handle of the same model: cloning forgets nothing, and what one handle learns, all of them know.
+    The model is on the server. A clone, a deep copy or an unpickled copy is therefore another handle of the same model:
+    cloning resets nothing, and all handles share what is learnt.
 
     As in river, the `y` of `learn_one` may list some labels only; the others are unknown for that example.
     Features and labels may appear at any time, unless the model declares them.

@@ -27,12 +27,12 @@ _EPILOG = (
 
 
 def main() -> int:
-    """Make the first key of a store.
+    """Create the first key of a store.
 
     Returns
     -------
     int
-        The exit status: 0 when it is made, 1 if it was refused, 2 for wrong usage.
+        The exit status: 0 if it was created, 1 if it was refused, 2 for wrong usage.
     """
     given = parser().parse_args()
     settings = start(["--log-level", "error", *given.flags], program=PROGRAM)
@@ -61,7 +61,7 @@ async def _init(given: argparse.Namespace, settings: Settings) -> None:
         if keys and not given.another:
             raise HasKeys(len(keys))
         key, text = new_key(given.name, (ADMIN,))
-        # Written first: a stored key whose text is lost would be worse than a text without a key.
+        # The file is written first: a stored key with a lost text would be worse than a text without a key.
         _write(text, given.file)
         await key_store.add(key)
     finally:

@@ -7,9 +7,9 @@ from manylabel_service.access.rates import TokenBucket
 
 AT_ONCE = 100
 PER_SECOND = 10.0
-"""Wrong keys of one address that are checked: the burst, and the number per second after it."""
+"""Number of wrong keys of one address that are checked per second, after a burst."""
 MAX_ADDRESSES = 10_000
-"""Addresses remembered, those that tried last."""
+"""Maximum number of remembered addresses, the latest."""
 
 
 class FailedAttempts:
@@ -17,7 +17,7 @@ class FailedAttempts:
 
     Parameters
     ----------
-    at_once : that one address may make before it must wait.
+    at_once : burst of one address.
     """
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
@@ -25,7 +25,7 @@ class FailedAttempts:
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def count(self, address: str) -> float:
-        """Count an attempt that failed; return 0, or, where there are too many, the seconds until there are not."""
+        """Count a failed attempt; return 0, or the seconds to wait if there are too many."""
         place = _network(address)
         bucket = self._buckets.get(place)
         if bucket is None:

@@ -13,12 +13,12 @@ class Access:
 
     Parameters
     ----------
-    key_id : of the key that the caller has shown; None without a key.
+    key_id : id of the caller's key; None without a key.
     scopes : admin includes all others.
-    models : names of models, datasets and targets of jobs, or their beginnings with ``*`` at the end.
-    refusal : raised by `require` instead of the missing scope: for a caller whose key is invalid, for example.
-    limits : of what is requested with the key; None for none.
-    standing : returns what to raise if the key does not count any more.
+    models : names of models, datasets and job targets, or prefixes of names followed by ``*``.
+    refusal : error raised by `require` instead of that for a missing scope, for example for an invalid key.
+    limits : rate limiter of the key; None for none.
+    standing : returns the error to raise if the key is no longer valid.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Access:
             raise refusal
 
     def charge(self, n_examples: int) -> None:
-        """Count examples that are to be predicted or learnt; raise RateLimited if they are more than the key may."""
+        """Count examples to predict or learn; raise RateLimited above the rate of the key."""
         if self.limits is not None:
             self.limits.charge(n_examples)
 

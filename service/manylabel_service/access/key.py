@@ -38,7 +38,7 @@ class Key(StoredModel):
 
     @property
     def usable_until_unix_ms(self) -> float:
-        """The time from which on the key opens nothing."""
+        """Time from which the key is invalid."""
         if self.revoked_unix_ms is not None:
             return -math.inf
         return math.inf if self.expires_unix_ms is None else self.expires_unix_ms
@@ -50,8 +50,7 @@ class Key(StoredModel):
         ----------
         own : Key
             The key of the caller.
-        before : Key or None
-            This key before a change, whose rights stay allowed.
+        before : Key or None The key before a change, whose permissions stay allowed.
         """
         if _until(self) > max(_until(own), _until(before) if before else 0):
             assert own.expires_unix_ms is not None, "nothing is later than never"

@@ -1,4 +1,4 @@
-"""The keys of a store: documents, one for each."""
+"""Keys in the store: one document per key."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,12 +12,12 @@ KIND = "key"
 
 
 class KeyStore(Collection[Key]):
-    """The keys that all servers of a store share; every method raises StorageError.
+    """Keys shared by all servers of a store; every method raises StorageError.
 
     Parameters
     ----------
-    documents : of the store.
-    max_keys : most keys, with those that were revoked; beyond it the oldest of these go.
+    documents : documents of the store.
+    max_keys : maximum number of keys, including revoked ones; above it the oldest revoked keys are deleted.
     """
 
     def __init__(self, documents: Documents, max_keys: int) -> None:
@@ -54,7 +54,7 @@ class KeyStore(Collection[Key]):
     async def update(self, id: str, changed: Callable[[Key], Key], *, urgent: bool = False) -> Key:
         """Replace a key by the result of a function, and return it; `urgent` is passed to `Documents.put`.
 
-        Raises KeyNotFound, and what the function raises.
+        Raises KeyNotFound, and the errors of the function.
         """
         return _known(await self.change(id, lambda key: changed(_known(key, id)), urgent=urgent), id)
 

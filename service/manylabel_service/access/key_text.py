@@ -16,7 +16,7 @@ SECRET_BYTES = 32
 _ID_CHARACTERS = string.ascii_lowercase + string.digits
 _SECRET_CHARACTERS = string.digits + string.ascii_letters
 SECRET_LENGTH = 43
-"""Letters and digits that 32 bytes take."""
+"""Number of letters and digits for 32 bytes."""
 
 ID_PATTERN = rf"^[a-z0-9]{{{ID_LENGTH}}}$"
 _ID = re.compile(ID_PATTERN)
@@ -24,11 +24,11 @@ _ID_ENDS = len(BEGINNING) + ID_LENGTH
 _LENGTH = _ID_ENDS + 1 + SECRET_LENGTH
 
 DIGEST_OF_NONE = bytes(hashlib.sha256().digest_size)
-"""A digest that no secret is known to have: what is compared where there is no key, so that it takes as long."""
+"""Dummy digest compared if the key is unknown, so that the check takes constant time."""
 
 
 class KeyText(NamedTuple):
-    """Text of a key: the id by which it is found, and a secret."""
+    """Text of a key: its id and its secret."""
 
     id: str
     secret: str
@@ -41,7 +41,7 @@ class KeyText(NamedTuple):
 
 
 NO_KEY = KeyText("", "")
-"""The result of parsing a text that is not a key."""
+"""Result of parsing a text that is not a key."""
 
 
 def make() -> KeyText:

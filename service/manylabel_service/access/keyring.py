@@ -1,4 +1,4 @@
-"""The keys that this process knows, and the permissions that they give."""
+"""Authentication by the keys known to this process."""
 
 import asyncio
 import time
@@ -38,13 +38,13 @@ POLL_SECONDS = 0.25
 """Interval in seconds of polls for keys that other processes changed; no store notifies of these changes."""
 
 MAX_TOKEN_MODELS = 100
-"""Models of which it is remembered, for each key, what tokens open."""
+"""Maximum number of models per key whose token permissions are cached."""
 
 log = structlog.get_logger()
 
 
 class _Holder:
-    """A stored key with the values that each request needs."""
+    """Stored key with the values that each request needs."""
 
     __slots__ = ("access", "digest", "key", "limits", "token_key", "tokens", "until_unix_ms")
 
@@ -77,14 +77,14 @@ class _Holder:
 class Keyring:
     """Authentication of requests by the keys of a store.
 
-    They are known after `start`, and followed from then on: what another process does to them counts here within a
-    second. While the store is away, those that are known continue to count.
+    `start` reads the keys; changes by other processes apply here within a second. While the store is unavailable, known
+    keys stay valid.
 
     Parameters
     ----------
-    key_store : has the keys.
-    reached_at : the address of a server that others than this machine can reach, and that may not be open to them;
-        else None, and without keys everybody may do everything.
+    key_store : store of the keys.
+    reached_at : address of a server that other machines can reach and that must not be open; otherwise None: without
+    keys, every client has full access.
     """
 
     def __init__(self, key_store: KeyStore, reached_at: str | None) -> None:
@@ -101,14 +101,14 @@ class Keyring:
         self._retried_at = 0.0
         self._following: asyncio.Task[None] | None = None
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- lifecycle --------------------------------------------------------------------------------
 
     async def start(self, *, check: bool = True) -> None:
         """Read the keys, and follow them from now on. Raises CannotServeOpenly or StorageError.
 
         Parameters
         ----------
-        check : whether this process is the one of its server that looks whether there are any.
+        check : whether this process checks for its server that there is a key.
         """
         async with self._key_store.changes(whole=True) as (found, ids):
             if check and not ids and self._reached_at is not None:
@@ -119,7 +119,7 @@ class Keyring:
             self._following = asyncio.create_task(self._follow(), name="keys")
 
     async def stop(self) -> None:
-        """Follow the keys no longer."""
+        """Stop following the keys."""
         if self._following is not None:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
@@ -194,14 +194,14 @@ class Keyring:
         holder = self._holders.get(id)
         return KeyInvalid() if holder is None else holder.refusal()
 
-    # -- who asks ---------------------------------------------------------------------------------
+    # -- callers ----------------------------------------------------------------------------------
 
     def access(self, text: str | None, address: str) -> Access:
         """Return the permissions of the caller.
 
         Parameters
         ----------
-        text : of the key, or of the token, that the caller has shown; None for none.
+        text : key or token of the caller; None for none.
         address : of the caller.
         """
         if self._open:
@@ -265,7 +265,7 @@ class Keyring:
         return keys, [id for id, key in found.items() if key is None and access.sees_all]
 
     async def get(self, id: str, access: Access) -> Key:
-        """Return a key; raise KeyNotFound, or an AccessError if the key has rights that the caller lacks."""
+        """Return a key; raise KeyNotFound, or an AccessError if the key has permissions that the caller lacks."""
         key = await self._key_store.find(id)
         access.require_cover(key.scopes, key.models)
         return self._current(key)
@@ -279,7 +279,7 @@ class Keyring:
         self._note({key.id: await self._key_store.add(key)})
 
     async def change(self, id: str, fields: dict[str, Any], access: Access) -> Key:
-        """Change some fields of a key; raise as `get`, and AccessError if it would have more than the caller's own."""
+        """Change fields of a key; raise like `get`, and AccessError if it would exceed the caller's own key."""
 
         def changed(key: Key) -> Key:
             access.require_cover(key.scopes, key.models)
@@ -303,13 +303,13 @@ class Keyring:
     async def revoke(self, id: str, access: Access) -> Key | None:
         """Revoke a key permanently; delete a damaged key, which needs access to all keys.
 
-        If the store cannot write it, the key counts no more on this server, and the write is tried again until it
+        If the store cannot write the revocation, the key is invalid on this server, and the write is retried until it
         succeeds.
 
         Returns
         -------
         Key or None
-            The key if the store has not taken the revocation yet; None if it has.
+            The key if the revocation is not stored yet, else None.
         """
 
         def require(key: Key) -> None:

@@ -16,7 +16,7 @@ def valid(pattern: str) -> bool:
 
 
 class Patterns:
-    """Patterns match names: ``tags`` matches that name alone, ``tags-*`` all that begin with ``tags-``."""
+    """Patterns of names: ``tags`` matches only that name, ``tags-*`` all names that begin with ``tags-``."""
 
     __slots__ = ("_any", "_beginnings", "_names")
 

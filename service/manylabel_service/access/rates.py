@@ -12,7 +12,7 @@ from manylabel_service.documented import Documented
 from manylabel_service.errors import RateLimited
 
 MAX_HOLD_SECONDS = 10.0
-"""Longest that a stream is held back; one that would have to wait longer ends."""
+"""Maximum seconds of backpressure on a stream before it is ended."""
 BUSY_SECONDS = 1.0
 """Value in seconds of Retry-After if too many requests are in progress."""
 
@@ -26,9 +26,9 @@ class RateLimits(Documented):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     requests_per_second: Rate | None = None
-    """Requests, on average; as many at once as in one second."""
+    """Maximum average rate of requests, with a burst of one second."""
     examples_per_second: Rate | None = None
-    """Examples that are predicted or learnt, on average; as many at once as in one second."""
+    """Maximum average rate of predicted or learnt examples, with a burst of one second."""
     max_concurrent_requests: Annotated[int, Field(strict=True, ge=1, le=10**6)] | None = None
     """Maximum number of concurrent requests."""
 
@@ -43,9 +43,9 @@ class TokenBucket:
 
     Parameters
     ----------
-    rate : tokens a second.
-    size : what it holds; None for what comes in a second, at least 1.
-    clock : seconds.
+    rate : tokens per second.
+    size : capacity; None for the tokens of one second, at least 1.
+    clock : clock in seconds.
     """
 
     __slots__ = ("_at", "_clock", "_level", "_rate", "size")
@@ -104,7 +104,7 @@ class RateLimiter:
         return int(self._examples.size) if self._examples else None
 
     def charge(self, n_examples: int) -> None:
-        """Count examples that are to be predicted or learnt; raise RateLimited if they are too many now."""
+        """Count examples to predict or learn; raise RateLimited above the rate."""
         if self._examples and (seconds := self._examples.take(n_examples)):
             raise self._too_many(seconds)
 

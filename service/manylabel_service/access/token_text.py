@@ -1,9 +1,9 @@
-"""Tokens that the holder of a key derives from it without a request: to predict with one model for a limited time.
+"""Tokens that the holder of a key derives without a request, to predict with one model for a limited time.
 
 A token is ``mlt_<id>_<expires>_<model>_<signature>``: the id of the key, the Unix time in seconds at which it expires,
-the name of the model as base64url without padding, and in hexadecimal the HMAC-SHA256 of ``<id>_<expires>_<model>`` as
-they stand there. Its key is the HMAC-SHA256 of ``manylabel token`` under the SHA-256 of the secret, which is what the
-server has of it.
+the name of the model as base64url without padding, and the hexadecimal HMAC-SHA256 of ``<id>_<expires>_<model>`` as
+written in the token. Its key is the HMAC-SHA256 of ``manylabel token`` under the SHA-256 of the secret, which the
+server stores.
 """
 
 import hmac
@@ -17,12 +17,12 @@ from manylabel_service.access.scopes import Scope
 
 BEGINNING = "mlt_"
 MAX_SECONDS = 3600
-"""Longest that a token counts."""
+"""Maximum validity of a token in seconds."""
 SKEW_SECONDS = 30
 """Maximum seconds by which the clock of a token's maker may be ahead."""
 
 SCOPE: Scope = "predict"
-"""A token is for this alone."""
+"""Only scope of a token."""
 OVER = "is a token that has expired, or that is for longer than 60 minutes"
 
 _PURPOSE = b"manylabel token"
@@ -36,7 +36,7 @@ class Token(NamedTuple):
     expires_unix_seconds: int
     model: str
     signed: str
-    """The part of the text that is signed."""
+    """Signed part of the text."""
     signature: str
 
     def is_signed_by(self, key: bytes) -> bool:

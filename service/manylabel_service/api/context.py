@@ -24,10 +24,9 @@ from manylabel_service.webhooks.deliverer import Deliverer
 class Context:
     """Components of one application.
 
-    `draining` is set when the server begins to stop: answers that would continue forever end then. `uploading` is held
-    by the one upload whose model is being read, and has it in memory. `examining` is held by those that have a
-    whole version in memory to show it, `downloads` by those that have a file to send. `keyring` has the keys,
-    `webhooks` the webhooks, `page` the files of the page at /. `audit` and `archive` are None if none is kept.
+    `draining` is set when the server begins to stop, and ends responses without an end. The lock `uploading` is held by
+    the one upload whose model is in memory, `examining` by requests with a whole version in memory, `downloads` by
+    responses that send a file. `page` has the files of the web UI. `audit` and `archive` are None if they are disabled.
     """
 
     settings: Settings
@@ -57,4 +56,4 @@ async def _context(request: Request) -> Context:
 
 
 ContextOf = Annotated[Context, Depends(_context)]
-"""The context as a parameter of an endpoint, filled in by FastAPI."""
+"""Context as a parameter of an endpoint, filled in by FastAPI."""

@@ -1,4 +1,4 @@
-"""The program: ``python -m manylabel_service.archive backup|restore [flags]``, with the flags of a server."""
+"""Program ``python -m manylabel_service.archive backup|restore [flags]``, with the flags of a server."""
 
 import argparse
 import asyncio
@@ -43,7 +43,7 @@ def main() -> int:
     Returns
     -------
     int
-        The exit status: 0 when all of it is done, 1 if something was refused, 2 for wrong usage.
+        The exit status: 0 if it is complete, 1 if it was refused or failed, 2 for wrong usage.
     """
     given = parser(*sys.argv[1:2]).parse_args()
     settings = start(["--log-level", "error", *given.flags], program=f"manylabel {given.direction}")
@@ -57,7 +57,7 @@ def main() -> int:
 
 
 async def _backup(given: argparse.Namespace, settings: Settings) -> str:
-    # Only now: numerical libraries take seconds to load, and --help needs none.
+    # Imported here: numerical libraries take seconds to import, and --help needs none.
     from manylabel_service.archive.mark import check_complete
     from manylabel_service.archive.shipping import Shipper
     from manylabel_service.storage import open_store
@@ -68,7 +68,7 @@ async def _backup(given: argparse.Namespace, settings: Settings) -> str:
     if address is None:
         raise ValueError("name the archive: --to ADDRESS, or the setting archive")
     place = open_place(address)
-    # To open a store would make one.
+    # Opening a store would create one.
     if not is_redis(settings.store) and not (settings.data_dir / DATABASE).exists():
         raise ValueError(f"there is no store in {settings.data_dir}; --data-dir names another directory")
     store = open_store(settings)

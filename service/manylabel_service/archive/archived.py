@@ -34,7 +34,7 @@ async def find_catalogue(place: Place, until_ms: int | None, model: str | None =
 
     Parameters
     ----------
-    model : one that the catalogue should have; then the oldest will do if all are of a later time.
+    model : model that the catalogue should have; the oldest catalogue is returned if all are later.
 
     Raises
     ------
@@ -49,7 +49,7 @@ async def find_catalogue(place: Place, until_ms: int | None, model: str | None =
     if not reached:
         raise NoCatalogue(f"the archive begins at {rfc3339(layout.unix_ms(keys[0]))}, after the time of --until")
     catalogue = await _catalogue(place, reached[-1])
-    if model is not None and not catalogue.has(model):  # it was deleted meanwhile
+    if model is not None and not catalogue.has(model):  # the catalogue was deleted meanwhile
         for key in reached[-2::-1]:
             if (earlier := await _catalogue(place, key)).has(model):
                 catalogue = earlier
@@ -66,18 +66,18 @@ async def _catalogue(place: Place, key: str) -> StoreCatalogue:
 
 
 async def replacements(place: Place) -> Replacements:
-    """Return what has replaced models that have forgotten examples. Raises ObjectDamaged or PlaceUnavailable."""
+    """Return the replacements of models that have forgotten examples. Raises ObjectDamaged or PlaceUnavailable."""
     found = {}
     for store in await place.keys(layout.STORES):
         store = store.removeprefix(layout.STORES)
         for key in await place.keys(layout.replaced_prefix(store)):
-            with suppress(ObjectMissing):  # another process has removed it
+            with suppress(ObjectMissing):  # another process has removed the object
                 found[store, int(key.rpartition("/")[2])] = Replacement.from_bytes(key, await place.get(key))
     return found
 
 
 def present(replaced: Replacements, store: str, model: ArchivedModel) -> tuple[str, ArchivedModel]:
-    """Return the store and the timeline that are to be read for a model that a catalogue of a store names."""
+    """Return the store and the timeline to read for a model in a catalogue of a store."""
     while (replacement := replaced.get((store, model.incarnation))) is not None:
         store, model = replacement.store, replacement.model
     return store, model
@@ -86,14 +86,14 @@ def present(replaced: Replacements, store: str, model: ArchivedModel) -> tuple[s
 class ArchivedLog:
     """Log and states of a model in an archive, with the interface of a store.
 
-    It has the parts of a `Store` that `PastStates` and `HistoryReader` read: a log that was trimmed through the
-    beginning of the timeline, and a snapshot for each state.
+    It has the parts of a `Store` that `PastStates` and `HistoryReader` read: a log trimmed to the beginning of the
+    timeline, and a snapshot for each state.
 
     Attributes
     ----------
     record : the model.
-    through : the end of the log, or of what is there without a gap.
-    missing : what is missing after `through`; None if nothing is known to be.
+    through : end of the log, or of its part before the first gap.
+    missing : error of the gap after `through`; None without a gap.
     """
 
     def __init__(self, place: Place, store: str, model: ArchivedModel) -> None:

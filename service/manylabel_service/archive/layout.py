@@ -32,7 +32,7 @@ STORES = "stores/"
 """Prefix of the objects that name stores."""
 
 NOTES = "unnamed/"
-"""Prefix of the objects that note what no catalogue names."""
+"""Prefix of the objects that list unreferenced objects."""
 
 MAX_CATALOGUE_BYTES = 1 << 28
 """Maximum bytes of a catalogue that is read."""
@@ -43,13 +43,13 @@ class NoCatalogue(ArchiveError):
 
 
 class Origin(BaseModel):
-    """The object that names a store."""
+    """Object that identifies a store."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     id: str = Field(pattern=STORE_ID)
     restored_from: tuple[str, ...] = ()
-    """Ids of the store that it was restored from, and of that store's origin, and so on."""
+    """Ids of the store from which it was restored, of the origin of that store, and so on."""
 
 
 class ArchivedDocument(BaseModel):
@@ -73,13 +73,13 @@ class ArchivedModel(BaseModel):
     spec: Base64Bytes
     timeline: int = Field(ge=1)
     begin: str
-    """The position after which the archived log begins; there is a state at it, unless it is the start of the log."""
+    """Position after which the archived log begins; a state exists there, unless it is the start of the log."""
     through: str
-    """The position through which the log was archived."""
+    """Position up to which the log is archived."""
 
 
 class Replacement(BaseModel):
-    """A timeline, and the id of the store that has it, to be read instead of those of another model."""
+    """Timeline and store id to read instead of those of another model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -100,7 +100,7 @@ class Replacement(BaseModel):
 
 
 Replacements = Mapping[tuple[str, int], Replacement]
-"""By the id of a store, and the incarnation of a model of that store."""
+"""Replacements by store id and incarnation of the model."""
 
 
 class ArchivedBlob(BaseModel):
@@ -149,7 +149,7 @@ class StoreCatalogue(BaseModel):
 
     @property
     def contents(self) -> str:
-        """A digest of all but the times: a catalogue with the same contents need not be written."""
+        """Digest without times: a catalogue with the same contents is not written again."""
         models = tuple(model.model_copy(update={"through": ""}) for model in self.models)
         return hashlib.sha256(
             self.model_copy(update={"unix_ms": 0, "models": models}).model_dump_json().encode()
@@ -253,8 +253,8 @@ def state_positions(keys: Collection[str]) -> list[str]:
 def chain(parts: Sequence[LogPart], begin: str) -> list[LogPart]:
     """Return the parts that continue a position without a gap.
 
-    Parts may overlap: two servers may have written the same entries, and short parts are joined to long ones. All have
-    the same entries at the same positions.
+    Parts may overlap, because two servers may have written the same entries, or short parts were joined. All have the
+    same entries at the same positions.
     """
     found: list[LogPart] = []
     key, best, at = position_key(begin), None, 0

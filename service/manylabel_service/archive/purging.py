@@ -1,8 +1,8 @@
-"""Removes from an archive what models have forgotten.
+"""Removal of forgotten examples from an archive.
 
-A model that has forgotten examples is another incarnation, with a separate timeline. Once that one is archived, and a
-catalogue names it, the objects of the former incarnations are deleted. Before that, an object is written for each that
-leads readers of older catalogues to the present timeline: it has the same positions and times.
+A model that has forgotten examples is a new incarnation with a separate timeline. Once this timeline is archived and in
+a catalogue, the objects of former incarnations are deleted. Before, an object is written for each that redirects
+readers of older catalogues to the new timeline, which has the same positions and times.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Purger:
 
     Parameters
     ----------
-    store, place, writer : the store, and the archive.
+    store, place, writer : store and archive.
     id : of the store.
     """
 
@@ -42,8 +42,8 @@ class Purger:
 
         Parameters
         ----------
-        model : as it is archived now, and named by the newest catalogue.
-        lineage : its receipts, as they were when this was archived.
+        model : the model in the newest catalogue.
+        lineage : its receipts at the time of this catalogue.
         """
         done = {receipt.id for receipt in lineage.receipts if receipt.status == "done" and receipt.examples}
         if done <= self._purged or model.incarnation not in lineage.incarnations:
@@ -56,7 +56,7 @@ class Purger:
             for incarnation in {incarnation for of, incarnation in former if of == store}:
                 prefix = layout.model_prefix(store, incarnation)
                 await self._replace(store, incarnation, model, [key for key in keys if key.startswith(prefix)])
-        if stores >= {store for store, _ in lineage.origins}:  # else an archive elsewhere has the rest
+        if stores >= {store for store, _ in lineage.origins}:  # an archive elsewhere has the rest
             await self._lineages.update(model.name, lambda found: found.purged(done))
         self._purged |= done
 

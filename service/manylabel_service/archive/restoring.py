@@ -1,7 +1,7 @@
 """Restoration of a store from an archive.
 
-A document marks the store for as long as it is not complete. No server starts on a store with this mark; a second
-restore removes what the first has left.
+A document marks the store until the restore is complete. No server starts on a marked store; a second restore removes
+the remnants of the first.
 """
 
 from __future__ import annotations
@@ -73,17 +73,17 @@ class Restored(NamedTuple):
     """Contents of a restored store."""
 
     unix_ms: int
-    """When the catalogue was written."""
+    """Time of the catalogue."""
     models: dict[str, tuple[str, str]]
-    """By name: the position in the origin, and the one in this store."""
+    """Positions by model: in the origin, and in this store."""
     datasets: int
     keys: int
     receipt: Receipt | None = None
-    """Receipt of the examples without which a model was restored."""
+    """Receipt of the examples that were omitted."""
 
 
 class Without(BaseModel):
-    """Examples without which a model is restored: those with a reference, and those of some entries of the log."""
+    """Examples to omit from a restored model: those with a reference, and those of some entries of the log."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -105,11 +105,11 @@ async def restore(
     Parameters
     ----------
     place : the archive.
-    store : open, and empty; for one model, without a model of that name. No server may use it.
+    store : open, empty store; for one model, a store without a model of that name. No server may use it.
     settings : limits of the store.
-    until : a time in milliseconds of Unix time, or the position of `model`; None for all there is.
-    model : the one model to restore, without datasets, keys and webhooks.
-    without : examples that `model` is to have never seen.
+    until : time in milliseconds of Unix time, or position of `model`; None for the newest state.
+    model : single model to restore, without datasets, keys and webhooks.
+    without : examples to omit from `model`.
     """
     until_ms = until if isinstance(until, int) else None
     catalogue, origin = await find_catalogue(place, until_ms, model)
@@ -299,7 +299,7 @@ class _Restoring:
 
         Parameters
         ----------
-        read : id of the store, and incarnation, of the timeline that was read.
+        read : store id and incarnation of the timeline that was read.
         """
         document = next((each for each in self._of_kind(LINEAGES) if each.name == record.name), None)
         before = Lineage() if document is None else read_lineage(document.value)
@@ -338,11 +338,11 @@ class _Restoring:
         await LineageStore(store).update(record.name, lambda _: ended)
 
     async def _follower(self, model: ArchivedModel, models: Mapping[str, tuple[str, str]]) -> None:
-        """Restore a follower as it began; it learns from the log of its leader again, one of the restored models."""
+        """Restore a follower in its initial state; it learns again from its leader, which is restored too."""
         follow = follow_of(model.spec)
         leader = None if follow is None else await self._store.models.find(follow.model)
         if leader is None:
-            return  # it was deleted
+            return  # the leader was deleted
         state = None
         if model.begin != START:
             prefix = layout.timeline_prefix(self._catalogue.store, model.incarnation, model.timeline)
@@ -358,13 +358,13 @@ class _Restoring:
 
         Parameters
         ----------
-        is_of_then : whether the timeline is that which the catalogue names.
+        is_of_then : whether the timeline is that of the catalogue.
         """
         reader = HistoryReader(archived.record, archived.as_store)
         try:
             position = archived.through if until is None else await reader.find(until)
         except BeforeHistory:
-            if isinstance(until, int) and is_of_then and self._catalogue.unix_ms <= until:  # it was there, as it began
+            if isinstance(until, int) and is_of_then and self._catalogue.unix_ms <= until:  # its initial state
                 return archived.begin
             raise
         except PositionNotFound:

@@ -27,9 +27,9 @@ class ArchiveStatus(NamedTuple):
 
     Attributes
     ----------
-    lag_seconds : since the beginning of the last complete pass; None if this server does not archive.
-    objects, size_bytes : written by this process.
-    error : why the last pass is not complete; None if it is.
+    lag_seconds : seconds since the beginning of the last complete pass; None if this server does not archive.
+    objects, size_bytes : numbers written by this process.
+    error : reason why the last pass is incomplete; None if it is complete.
     """
 
     lag_seconds: float | None
@@ -44,8 +44,8 @@ class ArchiveService:
     Parameters
     ----------
     store, registry : of the server.
-    place : the archive.
-    settings : of the server.
+    place : place of the archive.
+    settings : settings of this server.
     """
 
     def __init__(self, store: Store, registry: Registry, place: Place, settings: Settings) -> None:
@@ -96,7 +96,7 @@ class ArchiveService:
             shipped = await shipper.ship()
         except (ArchiveError, ServiceError, OSError) as error:
             self._note(str(error), gone=isinstance(error, StorageUnavailable))
-        except Exception as error:  # without it, this process would archive nothing any more
+        except Exception as error:  # otherwise this process would stop archiving
             log.exception("archive_failed")
             self._error = f"{type(error).__name__}: {error}"
         else:
@@ -107,7 +107,7 @@ class ArchiveService:
             self._size_bytes += shipped.size_bytes
 
     def _note(self, error: str, gone: bool) -> None:
-        if error != self._error and not gone:  # the store itself is told of elsewhere
+        if error != self._error and not gone:  # unavailability of the store is logged elsewhere
             action = "nothing is archived until it responds; updates continue"
             log.error("archive_unavailable", error=error, action=action)
         self._error = error

@@ -1,8 +1,8 @@
 """Shipping of new data of a store to an archive.
 
 A pass writes blobs first, then entries and states of models, and last the catalogue that names them, if anything in it
-has changed. Every object is read back. A process may die between any two objects: what it wrote is met by the next
-pass, or by a reader, as part of the same log. Two processes may ship at once: their objects say the same.
+has changed. Every object is read back. A process may die between any two objects: the next pass, or a reader, finds
+them as parts of the same log. Two processes may ship concurrently, because their objects are equivalent.
 """
 
 from __future__ import annotations
@@ -69,23 +69,23 @@ BLOBS = (DATASET_BLOBS, VERSION_BLOBS)
 """Prefixes of the blobs that are archived."""
 
 ARCHIVE = "archive"
-"""Kind and name of the document that says which store this is."""
+"""Kind and name of the document that identifies this store."""
 
 SCRATCH = "scratch"
-"""Directory, in that of the data, of the files of a pass or a restore."""
+"""Directory below the data directory for files of a pass or a restore."""
 
 PART_BYTES = 4 << 20
-"""Bytes of payloads in one part of a log, about."""
+"""Approximate bytes of payloads in one part of a log."""
 
 JOINED_PARTS = 360
 """Number of short parts, one of each pass, that are joined to one."""
 
 STATE_ENTRIES = 50_000
 STATE_BYTES = 32 << 20
-"""Entries, or bytes of the log, archived since the last state, after which a newer state is."""
+"""Number of entries, or bytes of the log, after which a newer state is archived."""
 
 MOVED = (LogLost, LogTrimmed, HistoryDamaged)
-"""Errors of a log that cannot be shipped on from the last position."""
+"""Errors of a log that cannot be continued from the last archived position."""
 
 log = structlog.get_logger()
 
@@ -107,11 +107,11 @@ class _Cursor:
     begin: str
     through: str
     short: list[LogPart] = field(default_factory=list)
-    """The last parts, which are to be joined."""
+    """Last parts, which will be joined."""
     short_bytes: int = 0
     entries: int = 0
     size_bytes: int = 0
-    """Entries, and bytes of payloads, since the last state."""
+    """Number of entries, and bytes of payloads, since the last state."""
 
 
 class Shipper:
@@ -144,8 +144,10 @@ class Shipper:
         self._contents: str | None = None
 
     async def ship(self) -> Shipped:
-        """Write what is new, and remove what is not needed; return what was written. Raises ArchiveError, StorageError
-        or OSError."""
+        """Write new data and remove unneeded objects; return the counts of written objects.
+
+        Raises ArchiveError, StorageError or OSError.
+        """
         before = self._writer.shipped
         if self._origin is None:
             await self._begin()
@@ -167,12 +169,12 @@ class Shipper:
     async def _purge(self) -> None:
         """Delete what was archived of models before they forgot examples."""
         self._purger = self._purger or Purger(self._store, self._place, self._writer, self._id)
-        for incarnation in self._cursors:  # which are archived as they are now
+        for incarnation in self._cursors:  # they are archived in their current state
             model = self._models[incarnation]
             if (lineage := self._lineages.get(model.name)) is not None:
                 await self._purger.purge(model, lineage)
 
-    # -- whose archive it is ------------------------------------------------------------------------
+    # -- identity of the archive ---------------------------------------------------------------------
 
     async def _begin(self) -> None:
         await asyncio.to_thread(remove_stale, self._scratch.args[0])
@@ -218,7 +220,7 @@ class Shipper:
                     name, revision, value = document.name, document.revision, document.value
                     made = ArchivedDocument.model_construct(kind=kind, name=name, revision=revision, value=value)
                     found.append(made)
-        # Blobs are stored before a document names them: all that are needed are there by now.
+        # Blobs are stored before a document names them, so all needed blobs exist by now.
         keys = [key for prefix in BLOBS for key in await self._store.blobs.keys(prefix)]
         blobs = {}
         for key in keys:
@@ -296,7 +298,7 @@ class Shipper:
     async def _new_timeline(self, record: ModelMeta, timeline: int, floor: str) -> _Cursor:
         """Begin a timeline with the first state of the model's history at or after a position."""
         prefix = layout.timeline_prefix(self._id, record.incarnation, timeline)
-        if (follow := follow_of(record.spec)) is not None:  # its own log is empty
+        if (follow := follow_of(record.spec)) is not None:  # the log of a follower is empty
             begin = SEED if follow.has_seed else START
         else:
             begin = max(await HistoryReader(record, self._store).begin(), floor, key=position_key)
@@ -313,7 +315,7 @@ class Shipper:
         while found := layout.chain(parts, begin):
             try:
                 archived = await layout.entries_of(self._place, found[-1])
-            except (ObjectDamaged, ObjectMissing) as error:  # its writer died before it had read it back
+            except (ObjectDamaged, ObjectMissing) as error:  # its writer died before reading it back
                 log.warning("archive_damaged", model=record.name, error=str(error), action="it is written again")
                 await self._place.delete(found[-1].key)
                 parts.remove(found[-1])
@@ -367,7 +369,7 @@ class Shipper:
                 if position_key(page[-1].position) >= end:
                     break
         except MOVED:
-            return  # the short parts stay
+            return  # the short parts remain
         if len(short) < 2 or not entries or entries[-1].position != short[-1].through:
             return
         await self._put_part(cursor, after, entries)
@@ -411,7 +413,7 @@ class Shipper:
         snapshots = SnapshotReader(record, self._store)
         through = position_key(cursor.through)
         reached = [each for each in await snapshots.list() if position_key(each.position) <= through]
-        if not reached or cursor.size_bytes < reached[0].size_bytes:  # the states take no more than the log
+        if not reached or cursor.size_bytes < reached[0].size_bytes:  # the states take no more bytes than the log
             return
         with self._scratch() as directory:
             path = directory / "state"
@@ -458,7 +460,7 @@ async def origin_of(store: Store) -> Origin:
 
 
 async def put_origin(store: Store, origin: Origin) -> None:
-    """Decide which store this is; raises RevisionConflict if that is decided."""
+    """Store the identity of the store; raises RevisionConflict if it exists."""
     value = json.dumps(origin.model_dump(mode="json")).encode()
     await store.documents.put(ARCHIVE, ARCHIVE, value, revision=None)
 

@@ -1,8 +1,8 @@
-"""Removes from an archive what is no longer needed.
+"""Removal of unneeded objects from an archive.
 
-Catalogues thin to one a day after two days, and go after some days more. A blob or a timeline that no catalogue names
-is noted in the archive, and goes three days after that: another server may just have written it, and be about to
-name it, and the catalogues of the last two days are not read.
+After two days, one catalogue per day remains, until it is deleted after some days. A blob or a timeline that no
+catalogue names is noted in the archive and deleted three days later, because another server may be about to name it,
+and the catalogues of the last two days are not read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOK_MS = 3_600_000
 DAY_MS = 86_400_000
 
 ALL_MS = 2 * DAY_MS
-"""Age up to which all catalogues stay."""
+"""Age in milliseconds up to which all catalogues are retained."""
 
 NOTED_MS = ALL_MS + DAY_MS
 """Time for which an object stays after it was noted that no catalogue names it."""
@@ -40,8 +40,8 @@ class Thinner:
 
     Parameters
     ----------
-    place, writer : of the archive.
-    days : after which catalogues go; 0 for never.
+    place, writer : place and writer of the archive.
+    days : days after which catalogues are deleted; 0 for never.
     """
 
     def __init__(self, place: Place, writer: Writer, days: float) -> None:
@@ -52,7 +52,7 @@ class Thinner:
         self._read: dict[str, StoreCatalogue] = {}
 
     async def thin(self, now_ms: int) -> None:
-        """Remove what is no longer needed at a time, unless it was looked for lately. Raises ArchiveError, OSError."""
+        """Remove objects that are unneeded at a time, unless this was done recently. Raises ArchiveError, OSError."""
         if self._looked_ms is not None and now_ms - self._looked_ms < LOOK_MS:
             return
         keys = await catalogue_keys(self._place)
@@ -61,7 +61,7 @@ class Thinner:
             await self._place.delete(key)
         try:
             named = await self._named([key for key, is_read in kept.items() if is_read])
-        except ObjectDamaged as error:  # or of a later release: what it names is not known
+        except ObjectDamaged as error:  # or it is of a later release, and its references are unknown
             log.warning("archive_not_thinned", error=str(error), action="nothing is deleted while it is there")
         else:
             await self._sweep(await self._unnamed(named), now_ms)
@@ -81,7 +81,7 @@ class Thinner:
     async def _catalogue(self, key: str) -> StoreCatalogue:
         data = await self._place.get(key)
         found = await asyncio.to_thread(StoreCatalogue.from_bytes, key, data)
-        return found.model_copy(update={"documents": ()})  # which are its largest part
+        return found.model_copy(update={"documents": ()})  # they are its largest part
 
     async def _unnamed(self, named: set[str]) -> Mapping[str, Sequence[str]]:
         """Return the keys of objects that are not needed, by the key or the prefix that would be named."""
@@ -103,7 +103,7 @@ class Thinner:
         for key in await self._place.keys(layout.NOTES):
             try:
                 names = _names_in(await self._place.get(key))
-            except ObjectMissing:  # another process has done it
+            except ObjectMissing:  # another process has deleted it
                 continue
             noted |= names
             if now_ms - layout.unix_ms(key) >= NOTED_MS:
@@ -119,12 +119,13 @@ class Thinner:
 
 
 def needed_catalogues(keys: Sequence[str], now_ms: int, days: float) -> dict[str, bool]:
-    """Return the catalogues that stay at a time, and whether each is to be read: it stays for longer than two days.
+    """Return the catalogues to retain at a time, and whether each must be read because it is retained for more than two
+    days.
 
     Parameters
     ----------
-    keys : of the catalogues, in the order of their times.
-    days : after which a catalogue goes, unless it is the newest; 0 for never.
+    keys : keys of the catalogues, in the order of their times.
+    days : days after which a catalogue is deleted, unless it is the newest; 0 for never.
     """
     kept: dict[str, bool] = {}
     last_of = {layout.unix_ms(key) // DAY_MS: key for key in keys}

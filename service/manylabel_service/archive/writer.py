@@ -1,4 +1,4 @@
-"""Writes objects to an archive, and reads each back."""
+"""Writer of objects to an archive, which reads each back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Writer:
 
     Attributes
     ----------
-    shipped : what was written so far.
+    shipped : counts of written objects so far.
     """
 
     def __init__(self, place: Place) -> None:
@@ -35,7 +35,7 @@ class Writer:
 
         Parameters
         ----------
-        is_same : whether other bytes, which are there already, say the same.
+        is_same : returns whether different existing bytes are equivalent.
         """
         for _ in range(2):
             if await self._place.put(key, data):

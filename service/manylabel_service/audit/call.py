@@ -36,20 +36,20 @@ class Call(NamedTuple):
     request_id: str
     method: str
     route: str | None
-    """The template of the address; None where nothing is."""
+    """Path template; None for an unknown path."""
     path: str
     """Path, or the Location of a created object; only the names found by `subject` are written."""
     status: int
     code: str | None
     """Error code of the response."""
     position: str | None = None
-    """The position in the log of the model that its change has, or the last of its changes."""
+    """Log position of the (last) change."""
     lines: int | None = None
-    """The lines that a stream has learnt."""
+    """Number of lines that a stream has learnt."""
     model: str | None = None
-    """The model, where the address does not name it."""
+    """Model, if the path does not name it."""
     dataset: str | None = None
-    """The dataset, where the address does not name it."""
+    """Dataset, if the path does not name it."""
 
     def to_json(self) -> bytes:
         """Return the call as a line of JSON."""
@@ -104,9 +104,9 @@ def note(
 
     Parameters
     ----------
-    position : in the log of the model, of what it changed last.
-    lines : that a stream has learnt besides those noted before.
-    model, dataset : that it is about, where the address does not name it.
+    position : log position of the last change.
+    lines : number of lines that a stream has learnt since the last note.
+    model, dataset : model or dataset, if the path does not name it.
     """
     noted = scope.setdefault("audit", {})
     if position is not None:
@@ -124,9 +124,9 @@ def call_of(scope: Scope, method: str, status: int, created: str | None) -> Call
 
     Parameters
     ----------
-    scope : of the request, after it was routed.
-    method : one that there is, or "other".
-    created : the address of what it made, if it made something.
+    scope : ASGI scope of the routed request.
+    method : known method, or "other".
+    created : Location of a created object, if any.
     """
     route = scope.get("route")
     if status not in _REFUSED and _CHANGING.isdisjoint(getattr(route, "scopes", ())):

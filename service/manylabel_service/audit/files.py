@@ -1,7 +1,7 @@
 """Files of an audit log: the current one, and the full ones, numbered in order.
 
-Several processes may write to one: each holds a lock for as long as it adds lines or rotates, so lines stay whole, and
-what a full disk cut off is taken back. A reader holds the lock while it opens the files, not while it reads them.
+Several processes may write to one log. Each holds a lock while it appends lines or rotates, so lines stay whole; a line
+truncated by a full disk is removed. A reader holds the lock only while it opens the files.
 """
 
 import fcntl
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 BLOCK_BYTES = 1 << 18
-"""Bytes that are read at a time."""
+"""Bytes read at a time."""
 
 Keep = Callable[[dict[str, Any]], bool]
 
@@ -44,7 +44,7 @@ def read_cursor(text: str) -> Cursor:
 class Page(NamedTuple):
     """Page of lines with the cursors of the adjacent pages.
 
-    `before` leads to older lines, or None; `after` to lines written after all that were read.
+    `before` is the cursor of older lines, or None; `after` that of later lines.
     """
 
     lines: list[dict[str, Any]]
@@ -53,12 +53,12 @@ class Page(NamedTuple):
 
 
 class AuditFiles:
-    """Audit files are appended to, rotated, and read from either end. All methods block.
+    """Audit files, which are appended to, rotated, and read from either end. All methods block.
 
     Parameters
     ----------
-    path : of the file that is written to; full ones get ``.1``, ``.2`` and so on behind their name.
-    max_bytes : a file that would get larger is rotated.
+    path : current file; full files are renamed with the suffixes ``.1``, ``.2`` and so on.
+    max_bytes : maximum bytes of a file before it is rotated.
     kept : number of full files retained, the newest.
     """
 
@@ -88,9 +88,9 @@ class AuditFiles:
 
         Parameters
         ----------
-        before : where to begin; None: at the end.
-        keep : whether a line is wanted.
-        limit : most lines returned.
+        before : cursor to start from; None: the end.
+        keep : returns whether a line is selected.
+        limit : maximum number of lines.
         max_bytes : approximate bytes searched; the page may then have fewer lines than match.
         """
         with self._opened() as files:

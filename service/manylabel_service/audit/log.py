@@ -23,7 +23,7 @@ log = structlog.get_logger()
 
 
 class AuditOutput:
-    """Audit lines go to standard output, and cannot be read back."""
+    """Output of audit lines to standard output, which cannot be read back."""
 
     def append(self, text: bytes) -> None:
         """Write whole lines one by one, so that short lines of several processes do not mix.
@@ -44,8 +44,8 @@ class AuditLog:
 
     Parameters
     ----------
-    place : where they are written to, and read from if it has files.
-    on_lost : called with how many calls were lost.
+    place : output of lines; its files, if any, are read back.
+    on_lost : callback with the number of lost calls.
     """
 
     def __init__(self, place: AuditFiles | AuditOutput, on_lost: Callable[[int], None]) -> None:
@@ -97,7 +97,7 @@ class AuditLog:
         self._thread.shutdown()
 
     async def read_back(self, files: AuditFiles, before: Cursor | None, keep: Keep, limit: int) -> Page:
-        """Return the newest calls, as `AuditFiles.read_back`; all of this process that are over by now are written."""
+        """Return the newest calls like `AuditFiles.read_back`, after writing all completed calls of this process."""
         await self.flush()
         return await asyncio.to_thread(files.read_back, before, keep, limit, MAX_READ_BYTES)
 

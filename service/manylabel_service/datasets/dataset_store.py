@@ -1,7 +1,7 @@
 """The datasets of a store: a document for each, and its bytes as a blob.
 
-Blobs are written first, under an id that is never used again, and a dataset exists from the moment its document does.
-The next upload removes the blobs of uploads whose process died in between.
+Blobs are written first, under a unique id; a dataset exists once its document does. The next upload removes blobs of
+uploads whose process died in between.
 """
 
 import asyncio
@@ -57,12 +57,12 @@ class DatasetStore:
 
     Parameters
     ----------
-    store : where they are.
-    settings : their limits, and the directory whose disk uploads go through.
+    store : store of the datasets.
+    settings : limits, and the directory for uploads.
 
     Attributes
     ----------
-    uploads : those in progress, which take room on the disk; snapshots that are uploaded are among them.
+    uploads : quota of running uploads on the disk, including uploaded snapshots.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -70,11 +70,10 @@ class DatasetStore:
         self._documents = Collection(store.documents, KIND, DatasetDocument)
         self._settings = settings
         self.uploads = UploadSlots(UPLOADS * settings.max_dataset_bytes + settings.max_model_bytes)
-        self._reading = asyncio.Semaphore(1)  # a second reader would double the memory and finish no sooner
+        self._reading = asyncio.Semaphore(1)  # a second reader would double the memory and not finish earlier
 
     def scratch_file(self) -> IO[bytes]:
-        """Open a file for an upload to go to: without a name, so that nothing is left of it however this ends. Raises
-        OSError."""
+        """Open an unnamed file for an upload, so that nothing is left behind. Raises OSError."""
         return scratch_file(self._settings.data_dir)
 
     async def check_free(self, name: str) -> None:
@@ -99,11 +98,11 @@ class DatasetStore:
 
         Parameters
         ----------
-        name : of the dataset; the caller has checked it.
-        upload : the file, of `scratch_file`.
+        name : name of the dataset, validated by the caller.
+        upload : file from `scratch_file`.
         format : one of `manylabel_core.datasets.FORMATS`.
-        options : of the reader; and ``train_rows``, the number of first rows that form the split "train" ("test": the
-            others).
+        options : options of the reader, and ``train_rows``, the number of first rows in the split "train" (the others
+        are "test").
         parts : further files: "labels", the Mulan XML of an ARFF file; "label_details", titles, descriptions and URIs
             of labels as JSON.
         """
@@ -169,7 +168,7 @@ class DatasetStore:
             found = await self._documents.get(name)
             if found is not None and not found.deleting:
                 raise DatasetExists(name)
-            # A dataset marked as being deleted is overwritten: the process that was deleting it may have died.
+            # A dataset marked as being deleted is overwritten, because the process that deleted it may have died.
             await self._documents.put(name, stored.at(0 if found is None else found.revision))
         except (RevisionConflict, StorageFull, asyncio.CancelledError, DatasetExists) as error:
             await self._remove_blobs(stored)
@@ -218,8 +217,8 @@ class DatasetStore:
     async def delete(self, name: str, in_use: ClusterVersion | None = None) -> None:
         """Delete a dataset. Raises DatasetNotFound or DatasetInUse.
 
-        It is marked first, and `in_use` asked then: a job that is written before it looks for its dataset a last
-        time either finds it, or is found here.
+        It is marked first, then `in_use` is called. A job is stored before it checks its dataset a last time, so either
+        the job sees the mark, or this call sees the job.
         """
         stored = await self._find(name)
         try:

@@ -1,7 +1,4 @@
-"""Child process that replays a log to extract its rows.
-
-Files: the frames of the log, and the dataset to be written.
-"""
+"""Child process that replays a log to extract its rows, from the frames of the log into a dataset."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ def main(arguments: Sequence[str], fds: Sequence[int]) -> int:
 
 
 def fold(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
-    """Fold the frames, and write the last rows; how many there are."""
+    """Replay the frames, and write the last rows; return their number."""
     log, result = files
     frames = list(read_frames(log))
     try:
@@ -86,8 +83,8 @@ class _Log:
 
     Parameters
     ----------
-    file, frames : the log.
-    empty : the model before any entry; what it begins with where no snapshot is the first frame.
+    file, frames : file with the frames of the log.
+    empty : model before any entry, the initial state unless the first frame is a snapshot.
     """
 
     def __init__(self, file: IO[bytes], frames: list[Frame], empty: OnlineModel) -> None:
@@ -146,7 +143,7 @@ class _Recorder(NothingLearnt):
 
     Attributes
     ----------
-    last_rows : the last examples.
+    last_rows : buffer of the last examples.
     n_forgotten : examples that a later rollback undoes.
     """
 

@@ -1,9 +1,9 @@
 """Dataset of the latest examples of an online model.
 
-Only the log knows the examples; which of them were learnt, and in which columns, follows from folding it: entries that
-are refused, repeated or rolled back leave none. So the log is replayed from a state that the history of the model has,
-the latest before the wanted rows, by a learner that learns nothing and records its rows. A child process does that;
-this module only passes on the stored states and entries.
+The examples are in the log only. A replay decides which of them were learnt, and in which columns: rejected, repeated
+and rolled-back entries leave none. So a learner that learns nothing and records its rows replays the log from the
+latest stored state before the wanted rows. This runs in a child process, to which this module passes the stored states
+and entries.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ ATTEMPTS = 3
 """Maximum attempts if the log is trimmed while it is read."""
 
 BYTES_PER_ROW_BYTE = 4
-"""Bytes of the log that are read at most for each byte that a dataset may have."""
+"""Maximum bytes of the log read per byte of the maximum size of a dataset."""
 
 
 class StreamCounts(NamedTuple):
@@ -45,14 +45,14 @@ class StreamCounts(NamedTuple):
 
     Attributes
     ----------
-    asked : rows, at most.
-    rows : in the dataset; fewer than asked for if the log no longer has, or never had, that number.
-    learnt : examples that the model has learnt, and not forgotten by a rollback.
-    available : rows that there would be if the log still had all of these.
-    partial : examples omitted, among the latest, because some of their labels are not known.
-    rolled_back : examples omitted because the model has forgotten them by a rollback since.
-    position : of the last log entry that was looked at.
-    all_of_log : whether the log has all that was ever in it: the model was made with what older examples had taught.
+    asked : maximum number of rows requested.
+    rows : number of rows in the dataset; fewer than requested if the log does not have as many.
+    learnt : number of learnt examples, without those that were rolled back.
+    available : number of rows if the log still had all of these.
+    partial : number of latest examples omitted because some labels are unknown.
+    rolled_back : number of examples omitted because of a later rollback.
+    position : position of the last log entry read.
+    all_of_log : whether the log is complete; otherwise the model was created with an initial state.
     """
 
     asked: int
@@ -76,14 +76,14 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     """Write the last examples that an online model learnt to a file, as a dataset.
 
     Rows are in log order, with the names and columns that features and labels have in the model now. There may be none,
-    where the log no longer has any.
+    if the log no longer has any.
 
     Parameters
     ----------
-    store, settings : where the model is; limits, and the directory whose disk is used meanwhile.
-    model : its name.
-    last : rows at most.
-    to : is written as `manylabel_core.datasets.Dataset.from_bytes` reads it.
+    store, settings : store of the model; limits, and the directory for temporary files.
+    model : name of the model.
+    last : maximum number of rows.
+    to : file to write, in the format of `manylabel_core.datasets.Dataset.from_bytes`.
 
     Raises
     ------
@@ -181,12 +181,12 @@ async def _folded(
 
 
 async def _gather(store: Store, record: ModelMeta, base: str, file: IO[bytes]) -> None:
-    """Write down the log from a beginning on, each state before the first entry that needs it.
+    """Write the frames of the log from a starting state on, each state before the first entry that needs it.
 
     Raises
     ------
     DamagedState
-        A state is not there.
+        A state is missing.
     """
     written: set[str] = set()
     if base != START:

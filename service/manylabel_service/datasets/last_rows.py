@@ -1,4 +1,4 @@
-"""The last rows of a stream in bounded memory."""
+"""Buffer of the last rows of a stream in bounded memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from manylabel_core.datasets.vectors import names_of, view_of
 from manylabel_core.rows import VECTOR_COLUMNS
 
 EVERY = 2**62
-"""Labels known of a row whose list of labels is complete."""
+"""Number of known labels of a row with complete labels."""
 
 SPARE_ROWS = 1_000
 """Number of extra rows buffered before old ones are dropped, in addition to as many as are retained."""
@@ -29,8 +29,8 @@ class LastRows:
 
     Parameters
     ----------
-    last : rows to keep.
-    most_bytes : of memory for them.
+    last : number of rows to retain.
+    most_bytes : maximum bytes of memory.
     """
 
     def __init__(self, last: int, most_bytes: int) -> None:
@@ -68,7 +68,7 @@ class LastRows:
     ) -> None:
         """Add a row: its features, its relevant labels (None if some are unknown), and its weight. Raises BadDataset.
 
-        `n_known` labels are known of it, the first ones: where there are more in the end, it is omitted after all.
+        The first `n_known` labels are known; the row is omitted if there are more labels at the end.
         """
         if relevant is None:
             self._skipped += 1
@@ -111,8 +111,8 @@ class LastRows:
     ) -> Dataset:
         """Return the last rows with complete labels, with the given columns; raises BadDataset like `add`.
 
-        `indices` are the columns there that the columns of the rows added become; None: they stay. `vectors` are the
-        fields that are vectors, with their length: each becomes a view, which rows may lack.
+        `indices` are the new columns of the columns of the rows; None: unchanged. `vectors` are the vector fields with
+        their lengths: each becomes a view, which rows may lack.
         """
         self._drop()
         if self._nbytes > self._most_bytes:

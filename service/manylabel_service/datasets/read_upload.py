@@ -1,7 +1,7 @@
 """Child process that parses an uploaded file.
 
-Files: the upload, the dataset made of it, and further parts, which the request names: the labels of an ARFF file if
-they come as XML, and details of labels.
+Its files are the upload, the dataset to write, and optional parts: the Mulan XML of an ARFF file, and details of
+labels.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str], fds: Sequence[int]) -> int:
 
 
 def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
-    """Turn the upload into a dataset; its description."""
+    """Convert the upload to a dataset; return its description."""
     upload, result, *others = files
     parts = dict(zip(request["parts"], others, strict=True))
     checksum = _checksum(upload)

@@ -16,35 +16,35 @@ class DatasetMeta(Documented):
 
     name: str
     format: str
-    """The file was uploaded in this format."""
+    """Format of the uploaded file."""
     rows: int
     features: int
     """Number of features of all views together."""
     labels: int
     cardinality: float
-    """Relevant labels of a labelled row, on average."""
+    """Mean number of relevant labels per labelled row."""
     density: float
     """Cardinality divided by the number of labels."""
     views: dict[str, int]
-    """Features of each view; a single one is called x."""
+    """Number of features of each view; a single view is called x."""
     splits: dict[str, int]
-    """Rows of each split that the file defines."""
+    """Number of rows of each split."""
     text: Text | None = None
-    """Texts in records were read so, every choice made; null where there are only numbers."""
+    """Text options of records with all defaults; null if there are only numbers."""
     weighted: bool = False
     """Whether rows have weights; without them each counts once."""
     checksum: str
-    """SHA-256 of the file as it was uploaded, as `sha256:` and hexadecimal digits."""
+    """SHA-256 of the uploaded file, as `sha256:` and hexadecimal digits."""
     bytes: int
-    """Bytes of the dataset in the store."""
+    """Size in the store in bytes."""
     created: str
-    """RFC 3339."""
+    """Creation time (RFC 3339)."""
 
 
 class DatasetDocument(StoredModel):
     """Document of a dataset; `id` names its blobs and is never reused.
 
-    `deleting` is set while it is being made sure that no job needs it; for everybody else it is gone then.
+    `deleting` is set while the server checks that no job needs it; other requests treat it as deleted.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -91,5 +91,6 @@ def id_of(key: str) -> str:
 
 
 Details = dict[str, Any]
-"""{"label_names": [...], "label_counts": [...], "unlabelled": n}: rows of each label, and rows without any known;
-"missing": {view: n}, if rows lack views; and "label_details": {label: {field: text}}, if labels have some."""
+"""{"label_names": [...], "label_counts": [...], "unlabelled": n}: numbers of rows per label, and of rows without known
+labels; "missing": {view: n}, if rows lack views; and "label_details": {label: {field: text}}, if labels have some.
+"""

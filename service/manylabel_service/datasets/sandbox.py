@@ -1,8 +1,8 @@
 """Sandbox: a disposable process that parses untrusted data.
 
-A file of a client can make its reader slow, large, or crash. So it is read by a child process with limits on memory,
-time and what it writes, at low priority: neither the event loop nor the other processes wait for it. The child gets
-open files, which have no names: whatever ends, and however, nothing is left of them.
+A file of a client can make its parser slow, use much memory, or crash. So a child process with low priority and limits
+on memory, time and output parses it; neither the event loop nor other processes wait for it. The child gets open,
+unnamed files, so nothing is left behind.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ WORK_SECONDS = 900.0
 """Maximum seconds of a child process, including its waits for a processor."""
 
 BASE_BYTES = 2**28
-"""Bytes of memory of a child process besides those for its data."""
+"""Bytes of memory of a child process, without its data."""
 
 TAIL_CHARACTERS = 2_000
 
@@ -34,7 +34,7 @@ _OUT_OF_MEMORY = ("MemoryError", "bad_alloc", "llocat")
 
 
 class ReaderFailed(Exception):
-    """A reader failed in an unforeseen way: a defect of the reader, whatever the file contains."""
+    """Unexpected failure of a reader: a defect of the reader, whatever the file contains."""
 
 
 log = structlog.get_logger()
@@ -54,10 +54,10 @@ async def run(
 
     Parameters
     ----------
-    module : its `main` calls `manylabel_service.datasets.sandbox_child.serve_request`.
-    request : JSON for it.
-    files : may be read and written by it; each from its beginning.
-    memory_bytes, file_bytes : most memory for data, and the largest file, that it may have.
+    module : module whose `main` calls `manylabel_service.datasets.sandbox_child.serve_request`.
+    request : request to the child, as JSON.
+    files : open files that the child may read and write, from their beginning.
+    memory_bytes, file_bytes : maximum memory for data, and maximum size of a file.
     """
     for file in files:
         file.flush()

@@ -1,4 +1,4 @@
-"""The child process of the sandbox: limits, a request in, a report out."""
+"""Child process of the sandbox: sets limits, reads a request, writes a report."""
 
 import json
 import os

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from manylabel_service.errors import NotReady
 
 MAX_UPLOADS = 32
-"""Uploads in progress; each has some files open."""
+"""Maximum number of running uploads; each has some open files."""
 PORTION_BYTES = 2**18
 """Bytes after which an upload counts as having made progress."""
 STILL_SECONDS = 2.0
@@ -15,14 +15,14 @@ STILL_SECONDS = 2.0
 
 
 class Upload:
-    """An upload in progress.
+    """Running upload.
 
     Attributes
     ----------
-    n_bytes : of it on the disk.
-    moved_at : seconds at which it last moved.
-    give_way : called when others need its room; None when it is complete, and stays.
-    gave_way : whether that was called.
+    n_bytes : bytes on the disk.
+    moved_at : time in seconds of its last progress.
+    give_way : callback when others need its capacity; None once it is complete.
+    gave_way : whether the callback was called.
     """
 
     def __init__(self, now: float) -> None:
@@ -37,8 +37,8 @@ class UploadSlots:
 
     Parameters
     ----------
-    max_bytes : of all together on the disk.
-    clock : seconds.
+    max_bytes : maximum bytes of all uploads on the disk.
+    clock : clock in seconds.
     """
 
     def __init__(self, max_bytes: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -68,7 +68,7 @@ class UploadSlots:
         upload.n_bytes += n_bytes
 
     def _make_room(self, besides: Upload | None = None) -> bool:
-        """End the upload that has stood still for longest; return whether there was one."""
+        """End the upload that has been idle longest; return whether there was one."""
         before = self._clock() - STILL_SECONDS
         still = [one for one in self._uploads if one.give_way and one.moved_at <= before and one is not besides]
         if not still:

@@ -18,7 +18,7 @@ import structlog
 from manylabel_service.forking import server
 
 ANSWER_SECONDS = 120.0
-"""A fork server that says nothing for this long, its start included, hangs: it is killed and replaced."""
+"""Timeout in seconds of a response of the fork server, including its start; then it is killed and replaced."""
 
 _THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR", "NUMBA")
 
@@ -34,7 +34,7 @@ class _Unanswered(Exception):
 
 
 class Process(Protocol):
-    """The methods of `subprocess.Popen` that are needed to end a fork server."""
+    """Methods of `subprocess.Popen` that end a fork server."""
 
     @property
     def pid(self) -> int: ...
@@ -45,7 +45,7 @@ class Process(Protocol):
 
 
 class ForkServer:
-    """Fork server of this process; it is replaced when it has ended or hangs."""
+    """Fork server of this process, which is replaced when it has ended or hangs."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -105,9 +105,9 @@ class Child:
 
     Attributes
     ----------
-    pid : its process id.
-    returncode : its exit status, negative for a signal; None until `wait` has returned.
-    stdin, stdout, stderr : its standard streams.
+    pid : process id.
+    returncode : exit status, negative for a signal; None until `wait` has returned.
+    stdin, stdout, stderr : standard streams.
     """
 
     def __init__(self, owner: ForkServer, process: Process) -> None:
@@ -142,7 +142,7 @@ class Child:
                 child._send(request, [*(end.fileno() for end in its), *files])
             try:
                 await child._await_pid()
-            except asyncio.CancelledError:  # it may have been forked, or may still be
+            except asyncio.CancelledError:  # the child may have been forked
                 with suppress(_Unanswered, CannotStart):
                     await child._await_pid()
                     await child.kill()
@@ -188,7 +188,7 @@ class Child:
         await self._close()
 
     async def _connect(self, line_bytes: int) -> socket.socket:
-        """Open one more stream, and return the child's end of it."""
+        """Open another stream, and return the child's end."""
         # Sockets instead of pipes, because asyncio has public streams for sockets. Each is one-way.
         ours, its = socket.socketpair()
         try:
@@ -241,14 +241,11 @@ async def start(
     ----------
     module : str
         Name of the module.
-    arguments : str
-        Given to its ``main``.
-    threads : int
-        Threads of each numerical library in it.
+    arguments : str Argument of its ``main``.
+    threads : int Number of threads of each numerical library in the child.
     files : sequence of int
         Open file descriptors. The child gets copies of them, and no others.
-    line_bytes : int
-        Longest line that it may write.
+    line_bytes : int Maximum bytes of a line of its output.
     """
     request = json.dumps({"module": module, "arguments": arguments, "threads": threads}).encode()
     reason = ""

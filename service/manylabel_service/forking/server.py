@@ -1,9 +1,9 @@
 """The fork server: ``python -m manylabel_service.forking FD``, started by `manylabel_service.forking.client`.
 
-It has one thread and has imported the trainers and the readers of uploads, which takes seconds. A child that it forks
-for a task has them at once. The socket FD brings requests: one line of JSON each, with open files. The first four are
-the child's standard input, output and error, and the socket for reports; the others belong to the task. A report is a
-line of JSON too: the process id, then the exit status.
+It has one thread and has imported the trainers and the readers of uploads, which takes seconds, so that forked children
+need not. The socket FD receives requests: one line of JSON each, with open files. The first four files are the child's
+standard input, output and error, and the socket for reports; the others belong to the task. A report is a line of JSON
+too: the process id, then the exit status.
 
 `multiprocessing` has a fork server as well. Its client waits without a limit for the response, so one that hangs would
 stop the event loop; it reads requests with pickle; and it hands over neither standard streams nor an exit status
@@ -33,10 +33,10 @@ PRELOADED = (
     "manylabel_service.jobs.training.child",
     "manylabel_service.jobs.training.fitting",
 )
-"""Modules that are imported before the first child; a task may name others, which its child imports by itself."""
+"""Modules imported before the first child; a task may name others, which its child imports."""
 
 MOST_FILES = 32
-"""Files of one request."""
+"""Maximum number of files of a request."""
 REQUEST_BYTES = 2**16
 STANDARD = 3
 """Files of a request that become the child's standard input, output and error."""
@@ -62,7 +62,7 @@ def serve(control: socket.socket) -> None:
     woken, wake = os.pipe()
     for end in (woken, wake):
         os.set_blocking(end, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)  # the signal is written to `wake`
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # signals are written to `wake`
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     reports: dict[int, int] = {}
     while True:
@@ -114,17 +114,17 @@ def _tell(report: int, facts: dict[str, Any]) -> None:
 
 
 def _run(request: dict[str, Any], fds: list[int], parent: int) -> NoReturn:
-    """Be the child: do the task and end."""
+    """Run the task in the child, and exit."""
     status = 1
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         processes.die_with_parent()
-        if os.getppid() != parent:  # it died before
+        if os.getppid() != parent:  # the process died before
             os._exit(status)
         for standard, fd in enumerate(fds[:STANDARD]):
             os.dup2(fd, standard)
-        # The report stays open: its reader sees the end of both processes.
+        # The report socket stays open, so its reader sees the end of both processes.
         _close_all_but([0, 1, 2, *fds[STANDARD:]])
         _limit_threads(request["threads"])
         module = importlib.import_module(request["module"])

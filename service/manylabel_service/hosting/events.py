@@ -1,8 +1,8 @@
 """Events of a model for subscribers: a ring buffer and any number of cursors.
 
-Every subscriber reads from the same ring of recent events. One that is too slow finds that its
-place has left the ring and is told how many it missed; nothing is held back for it. Positions are
-those of the log, so a subscriber may resume on another replica.
+Every subscriber reads from the same ring of recent events. A slow subscriber whose cursor has left the ring gets the
+number of missed events; it causes no backpressure. Positions are those of the log, so a subscriber can resume on
+another replica.
 """
 
 import asyncio
@@ -19,11 +19,13 @@ from manylabel_service.storage import position_key
 RECENT_EVENTS = 2_000
 """Number of events stored per model, which bounds how far back a client can resume and how slow it can be."""
 MAX_SUBSCRIBERS = 100
-"""Subscribers of one model in one process."""
+"""Maximum number of subscribers of one model in one process."""
 WOKEN_AT_ONCE = 5
-"""Subscribers that write within one turn of the event loop: a hundred of them must not delay other requests."""
+"""Number of subscribers woken in one iteration of the event loop, so that a hundred of them do not delay other
+requests.
+"""
 METRICS_SECONDS = 1.0
-"""Least time between two events with measures."""
+"""Minimum seconds between two events with metrics."""
 RETRY_SECONDS = 5.0
 
 Kind = Literal["update", "drift", "label", "rollback", "promoted", "not_promoted", "metrics", "dropped"]
@@ -62,11 +64,11 @@ class Watched(Protocol):
 
 
 class Events:
-    """The events of one model in this process. Nothing is recorded before the first subscription.
+    """Events of one model in this process; recorded from the first subscription on.
 
     Attributes
     ----------
-    tap : called with each event as it is recorded, for a reader that cannot be too slow; None for no such reader.
+    tap : callback with each recorded event, for a reader that must not miss any; None without such a reader.
     """
 
     def __init__(self, name: str, model: Callable[[], Watched]) -> None:
@@ -124,7 +126,7 @@ class Events:
         _wake(list(self._subscriptions))
 
     def gap(self) -> None:
-        """Note that the model continues from another state; the events in between are unknown here."""
+        """Record that the model continues from another state, and that the events in between are unknown."""
         if not self:
             return
         self.record(Event("dropped", self.position, {"count": None}))
@@ -240,7 +242,9 @@ class Subscription(AsyncIterator[Event]):
         return event.kind in self._kinds and (self._seen is None or position_key(event.position) > self._seen)
 
     def _metrics(self) -> Event | None:
-        """Return the measures as an event once all before them has been read: a client resumes from their position."""
+        """Return the metrics as an event once all earlier events were read, because a client resumes from their
+        position.
+        """
         if "metrics" not in self._kinds or self._events.closed:
             return None
         if self._measured == self._events.position or time.monotonic() < self._measure_at:

@@ -18,7 +18,7 @@ MAX_REF_BYTES = 128
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """One example's features in one of three forms.
+    """Features of one example, of one of three input kinds.
 
     named    `names` given: a value per name
     sparse   `indices` given: a value per column, ascending and unique
@@ -49,7 +49,7 @@ class Features:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The truth of one example.
+    """True labels of one example.
 
     `signs` (int8, one per name) holds +1 for relevant and -1 for irrelevant. Labels without a
     name here are irrelevant when `complete`, and unknown otherwise.

@@ -13,7 +13,7 @@ MAX_EXPLAIN = 100
 """Maximum number of features listed for a label, and against it."""
 
 Name = str | int
-"""A feature has a name, or a number."""
+"""Name or number of a feature."""
 
 
 class Part(NamedTuple):
@@ -44,8 +44,8 @@ class Explainer:
 
     Parameters
     ----------
-    k : how many features are listed for a label, and how many against it, at most.
-    most_parts : contributions in the response.
+    k : maximum number of features listed for and against a label.
+    most_parts : maximum number of contributions in the response.
     """
 
     def __init__(self, k: int, most_parts: int) -> None:
@@ -63,9 +63,9 @@ class Explainer:
 
         Parameters
         ----------
-        labels : those predicted.
-        find : explains the scores of these labels, given the k features to list.
-        name_of : of a column.
+        labels : predicted labels.
+        find : explains the scores of these labels by k features.
+        name_of : returns the name of a column.
         """
         try:
             found = find(self._k)

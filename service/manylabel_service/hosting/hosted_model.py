@@ -28,7 +28,7 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta
 
 ErrorFactory = Callable[[], ServiceError]
-"""Makes an error for each request: one that is raised again and again keeps every traceback."""
+"""Factory that creates an error per request, because an error that is raised repeatedly accumulates tracebacks."""
 
 log = structlog.get_logger()
 
@@ -53,14 +53,14 @@ class HostedModel(ABC):
 
     Parameters
     ----------
-    store_health : how long ago the store was heard from; told when it is gone.
-    on_deleted : called when it turns out that the model has been deleted elsewhere.
+    store_health : clock of the last response of the store; notified of failures.
+    on_deleted : callback when the model was deleted by another process.
 
     Attributes
     ----------
-    record : the model in the store.
-    state : where in its life it is.
-    used_at : time.monotonic() when it was last asked for.
+    record : metadata of the model in the store.
+    state : lifecycle state.
+    used_at : time.monotonic() of the last request.
     """
 
     _answered: ClassVar[tuple[type[ServiceError], ...]]
@@ -104,7 +104,7 @@ class HostedModel(ABC):
 
     @property
     def log_record(self) -> ModelMeta:
-        """The model whose log it reads."""
+        """Model whose log it reads."""
         return self.record
 
     @property
@@ -114,7 +114,7 @@ class HostedModel(ABC):
 
     @property
     def log_ended(self) -> bool:
-        """True if it has read all of the log that it ever will."""
+        """True if it has read all of its part of the log."""
         return False
 
     @property
@@ -148,7 +148,7 @@ class HostedModel(ABC):
     @property
     @abstractmethod
     def busy(self) -> bool:
-        """True while it is reading the log anyway."""
+        """True while it is reading the log."""
 
     @property
     @abstractmethod
@@ -225,8 +225,8 @@ class HostedModel(ABC):
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
         """Restore the current state, and serve from then on.
 
-        With `ask`, which requests a snapshot from others, only if it learns the same bits as they: raises
-        ReplayMismatch.
+        With `ask`, which requests a snapshot from other processes, only if it computes the same state as they;
+        otherwise raises ReplayMismatch.
         """
 
     def start(self) -> None:
@@ -245,7 +245,7 @@ class HostedModel(ABC):
 
     @property
     def incompatible(self) -> str | None:
-        """The code of the error for which another release must serve it; None if this one can."""
+        """Error code because of which another release must serve it; None if this one can."""
         return self._incompatible
 
     @property
@@ -282,14 +282,14 @@ class HostedModel(ABC):
         """Finish waiting requests, and stop."""
 
     async def drop(self) -> None:
-        """End without a trace, and wait for the end: the model has been deleted."""
+        """End without a snapshot because the model was deleted, and wait for the end."""
         self.end(ModelLifecycle.DELETED, lambda: ModelNotFound(self.name))
 
     def end(self, state: ModelLifecycle, refusal: ErrorFactory) -> None:
         """Fail every pending and future request with this error."""
         self.state, self._refusal = state, refusal
 
-    # -- for its kind -----------------------------------------------------------------------------
+    # -- implemented by subclasses ------------------------------------------------------------------
 
     def check_serving(self) -> None:
         """Raise the current error unless the model is serving."""
@@ -316,7 +316,7 @@ class HostedModel(ABC):
             self.end(ModelLifecycle.DELETED, lambda: ModelGone(self.name, self.record.incarnation))
             return error
         if isinstance(error, StorageUnavailable):
-            self._store_health.lost()  # this model is polled again when the store is back
+            self._store_health.lost()  # the model is polled again when the store is available
             return error
         if isinstance(error, self._answered):
             return error

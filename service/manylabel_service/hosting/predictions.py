@@ -15,10 +15,10 @@ from manylabel_service.hosting.explanations import Explanations
 class Prediction:
     """Labels and scores of one example.
 
-    `scores` holds, for every label the model knew, its score minus the threshold; a label is in
-    `labels` when that is above 0. `probabilities`, of the same labels, and `explanations`, of the labels predicted,
-    only if they were requested. Where precision is promised, `auto` has the labels that may be applied unseen, `review`
-    says whether the example needs review, and `decision` has what is needed to count this later.
+    `scores` has the score minus threshold of every known label; a label with a value above 0 is in `labels`.
+    `probabilities` of the same labels, and `explanations` of predicted labels, are present only if requested. Where
+    precision is promised, `auto` has the labels that may be applied unseen, `review` says whether the example needs
+    review, and `decision` has what is needed to count this later.
     """
 
     labels: list[str]
@@ -37,7 +37,7 @@ class Prediction:
 
 
 class Predictions(Sequence[Prediction]):
-    """Predictions made lazily from raw scores: a long batch need not be made at once."""
+    """Predictions created lazily from raw scores, so that long batches do not block."""
 
     def __init__(
         self,
@@ -98,8 +98,8 @@ def prediction(
 class PredictResult:
     """The result of a request to predict.
 
-    `position` is that of the state which saw the last example; `stale_seconds` says, while the store is
-    away, for how long others may have learnt what this state does not know. `version` is that of a trained model.
+    `position` is that of the state that predicted the last example. While the store is unavailable, `stale_seconds` is
+    the time for which updates of other processes may be missing. `version` is that of a trained model.
     """
 
     predictions: Sequence[Prediction]

@@ -12,7 +12,7 @@ MAX_TOP = 1_000_000
 MAX_NAMES = 1_000
 """Maximum number of names in `only`, and in `except`."""
 PREFIX = "*"
-"""A name with this at its end is a prefix."""
+"""Suffix of a prefix of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Names:
 
 
 Learning = Callable[[str], dict[str, float] | None]
-"""Returns, for a label that is still being learnt, in how many examples it was seen and how many it needs."""
+"""Function that returns the numbers of seen and needed examples of a label that is still being learnt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class Selection:
 
     Attributes
     ----------
-    most : number of labels that `scores` names at most, the best ones.
+    most : maximum number of labels in `scores`, the best ones.
     always_ranked : whether the best label is always named first; otherwise labels keep their order if all are named.
     only, unwanted : labels to select from, None for all; labels to omit.
-    learning : what returns which of the named labels are still being learnt; None to omit this.
+    learning : function that returns which of these labels are still being learnt; None to omit this.
     """
 
     most: int

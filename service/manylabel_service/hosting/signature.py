@@ -6,7 +6,7 @@ from typing import NamedTuple
 from manylabel_core.records import RecordEncoder
 
 EXAMPLE = "x"
-"""The name of the input of a model without views."""
+"""Name of the input of a model without views."""
 
 
 class Signature(NamedTuple):
@@ -14,7 +14,7 @@ class Signature(NamedTuple):
 
     Attributes
     ----------
-    kind : the learner or the trainer.
+    kind : learner or trainer.
     inputs : by name, the number of columns of each matrix of numbers that an example has a row of; None where an
         example may be of any form: numbers by name or by column, a record, a text.
     labels : those that a prediction has scores for, in their order.

@@ -1,4 +1,4 @@
-"""The check of a size against its limit."""
+"""Check of a size against its limit."""
 
 from manylabel_service.errors import LimitExceeded
 

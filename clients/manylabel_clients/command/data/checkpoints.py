@@ -18,11 +18,11 @@ class FeedCheckpoint:
     feed_id: str
     complete: bool
     offset: int = 0
-    """Rows fed. The batch after them may have been learnt too; by their numbers its rows count once."""
+    """Number of rows fed. The next batch may have been learnt too; its rows are identified by number and count once."""
     digest: str = ""
-    """Digest of these rows."""
+    """Digest of the fed rows."""
     updates: int = 0
-    """Examples the model had learnt in all. A model that has learnt fewer is another one."""
+    """Total examples the model had learnt. A model that has learnt fewer is a different model."""
 
     @classmethod
     def load(cls, path: Path) -> Self:

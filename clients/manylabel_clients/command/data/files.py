@@ -23,7 +23,7 @@ TABLES = ("csv", "tsv")
 RECORDS = (*TABLES, "ndjson")
 """Formats whose rows may be records."""
 RECORD_EXTENSIONS = {".csv": "csv", ".jsonl": "ndjson", ".ndjson": "ndjson", ".tsv": "tsv"}
-"""File extensions of these formats. A copy of the list in `manylabel_core.datasets`, which need not be installed."""
+"""File extensions of these formats: a copy of the list in `manylabel_core.datasets`, which may not be installed."""
 
 _File = Argument(metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS}.")
 File = Annotated[Path, _File]
@@ -107,7 +107,7 @@ _UNLABELLED = ("tags", "separator", "ignore", "text")
 UnlabelledRowOptions = Annotated[TableOptions, Fields(*_UNLABELLED)]
 RowOptions = Annotated[TableOptions, Fields(*_UNLABELLED, "weight")]
 NamedRowOptions = Annotated[TableOptions, Fields(*_UNLABELLED, "weight", "ref")]
-"""The options for rows that are predicted, that are labelled, and that have names."""
+"""Options for rows to predict, for labelled rows, and for rows with references."""
 
 
 def open_for(
@@ -178,7 +178,7 @@ def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[
 
 
 def record_format(path: str | PathLike[str]) -> str | None:
-    """Return which of `RECORDS` a file is by its name; None for another."""
+    """Return the format of a file by its name, if it is one of `RECORDS`; else None."""
     path = Path(path)
     return RECORD_EXTENSIONS.get((Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower())
 

@@ -32,7 +32,7 @@ _T_975 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
 
 class Compared(NamedTuple):
-    """Model of the server, or a version of a model."""
+    """Model of the server, or version of a model."""
 
     model: Model
     version: int | None

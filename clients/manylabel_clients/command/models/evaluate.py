@@ -113,7 +113,7 @@ def evaluate(
 
 
 def _account(model: Model, precision: float) -> dict[str, Any]:
-    """Return the account of the model's promise of this precision."""
+    """Return the account of the model's promise, if it has this precision."""
     account = model.metrics().promise
     if account is None or account["precision"] != precision:
         promised = "promises no precision" if account is None else f"promises {account['precision']:g}"
@@ -146,7 +146,7 @@ def _promised(
     truths: Sequence[dict[str, bool] | list[str]],
     labels: Iterable[str],
 ) -> None:
-    """Count predictions for a promise. Labels that the file does not have do not count, if its rows are tables."""
+    """Count predictions for a promise. In tables, labels that the file does not have do not count."""
     import numpy as np
 
     from manylabel_core.rows import NO_WEIGHTS, Targets

@@ -58,7 +58,7 @@ class LabelLoop:
 
     Parameters
     ----------
-    order : in which they are shown, as of `Model.predictions`.
+    order : order of the predictions, as in `Model.predictions`.
     send_every : number of predictions labelled in one request. Answers that were not sent yet can be undone.
     """
 

@@ -137,7 +137,7 @@ def create(
             follow=_follow(follow, start, until),
             **({} if groups is None else labels_command.read_groups(groups)),
         )
-        if follow is not None and not as_json:  # it may need long to catch up
+        if follow is not None and not as_json:  # catching up can take long
             click.echo(f"created {name}, which follows {follow}")
             return
         status = model.status()

@@ -22,7 +22,7 @@ MAX_FOLLOWERS = 8
 """Maximum followers of one model on a server."""
 
 SHOWN = ("micro_f1", "macro_f1", "f1", "precision", "recall", "hamming_loss", "precision_at_1")
-"""Metrics in the table, since the beginning."""
+"""Cumulative metrics in the table."""
 
 POLL_SECONDS = 0.2
 """Seconds between two requests for a follower that is catching up."""

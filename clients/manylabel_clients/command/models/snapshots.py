@@ -12,7 +12,7 @@ from manylabel_clients.command.output.text import human_size, print_as, short_ti
 from manylabel_clients.http.resources.snapshots import Snapshot
 
 MAX_ENTRIES = 10_000
-"""Entries asked for at a time, the most that the server sends."""
+"""Entries per request, the maximum of the server."""
 
 
 def register(app: Commands) -> None:
@@ -111,7 +111,7 @@ def _print(found: list[Snapshot]) -> None:
 
 
 def _why(snapshot: Snapshot) -> str:
-    """Return how long a snapshot stays."""
+    """Return the reason why a snapshot is retained."""
     if snapshot.manual:
         return "until deleted"
     return "for a rollback" if snapshot.pinned else ""

@@ -39,7 +39,7 @@ def promote(
 
 
 def _served(done: Promoted) -> str:
-    """Return what has become of a follower, or the served version and the previous one."""
+    """Return the result of promoting a follower, or the served and the previous version."""
     if done.follower is not None:
         return f"leads now, as {done.model}, with {done.algorithm}: {done.updates:,} examples learnt"
     if done.previous == done.version:

@@ -29,7 +29,7 @@ def _row(model: AnySummary) -> tuple[str, ...]:
         measure += ", not converged" if model.converged is False else ""
         counts = (f"{count:,}" for count in (model.labels, model.features))
         return (model.name, f"{model.algorithm} ({model.trainer})", "", *counts, human_size(model.bytes), measure)
-    if not isinstance(model, ModelStatus):  # not in the memory of the server, which then has no counts
+    if not isinstance(model, ModelStatus):  # a model that is not in the server's memory has no counts
         return (model.name, model.algorithm, "", "", "", "", "")
     counts = (f"{count:,}" for count in (model.updates, model.labels, model.features))
     micro_f1 = number(model.metrics.cumulative.micro_f1) if model.updates else ""

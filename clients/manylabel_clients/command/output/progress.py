@@ -8,7 +8,7 @@ from manylabel_clients.progress import ProgressBar
 
 
 def fold_text(fold: int | None, folds: int | None) -> str:
-    """Return which fold a fit omits, if it omits one."""
+    """Return a description of the fold that a fit omits, if any."""
     return f"fold {fold} of {folds}, " if fold else ""
 
 
@@ -19,7 +19,7 @@ class FitBar:
 
     Parameters
     ----------
-    visible : whether anything is to be seen at all.
+    visible : whether anything is shown.
     tol : tolerance of the fit; 0 if it is unknown.
     """
 

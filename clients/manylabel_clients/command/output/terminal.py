@@ -10,7 +10,7 @@ from collections.abc import Iterator
 def terminal_width() -> int | None:
     """Return the width of the terminal in columns; None, for any width, if the output is a file or a pipe.
 
-    COLUMNS says so for these too, as it does for other commands.
+    COLUMNS sets the width for these too, as in other commands.
     """
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and int(given):

@@ -22,7 +22,7 @@ def as_json(value: Any) -> str:
 
 
 def _as_document(facts: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return fields by the names that they have in JSON; `for_` is named so because `for` is a word of Python's."""
+    """Return fields by their JSON names; `for_` has an underscore because `for` is a Python keyword."""
     return {name.rstrip("_"): value for name, value in facts}
 
 
@@ -42,7 +42,7 @@ def print_as(as_json: bool, found: T, show: Callable[[T], object]) -> None:
 
 
 def short_time(time: str | None) -> str:
-    """Return a time of the API to the second, in UTC as it is, for people."""
+    """Return a time of the API in UTC, without fractions of a second."""
     return "" if time is None else time[:19].replace("T", " ")
 
 

@@ -10,7 +10,7 @@ MODULE = "manylabel_service.archive"
 
 def register(app: Commands) -> None:
     """Add the commands."""
-    # Like `serve`, it passes all further arguments to the program of the server, which knows its stores.
+    # Like `serve`, both pass all further arguments to the server's program.
     settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
     app.add(backup, "backup", context_settings=settings, add_help_option=False)
     app.add(restore, "restore", context_settings=settings, add_help_option=False)

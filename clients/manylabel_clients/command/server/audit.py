@@ -30,7 +30,7 @@ def audit(
     calls: list[AuditedCall] = []
     before: str | None = None
     with connect() as client:
-        while len(calls) < limit:  # a server reads a long audit log in parts
+        while len(calls) < limit:  # the server returns a long audit log in parts
             page = client.audit(limit=limit - len(calls), key=key, model=model, since=since, before=before)
             calls += page.calls
             if (before := page.before) is None:

@@ -43,12 +43,12 @@ class Background:
         return self.data_dir / "server.json"
 
     def is_running(self) -> bool:
-        """Return whether a ManyLabel server, this one or another, answers there.
+        """Return whether a ManyLabel server, this one or another, responds at the address.
 
         Raises
         ------
         Failure
-            If another program does.
+            If another program responds.
         """
         try:
             with httpx2.Client(trust_env=False, timeout=5) as http:
@@ -90,7 +90,7 @@ class Background:
             json.dump({"pid": process.pid, "url": self.url}, file)
 
     def pid(self) -> int | None:
-        """Return its process id, if it was started here and still runs."""
+        """Return the process id, if the server was started by this command and still runs."""
         try:
             content = json.loads(self._pid_file.read_text())
             pid = int(content["pid"])

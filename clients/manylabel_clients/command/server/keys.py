@@ -59,7 +59,7 @@ def register(app: Commands) -> None:
     for command in (create, show, change, revoke):
         keys.add(command)
     keys.add(token, common=[KEY_FILE])
-    # Everything after `init` belongs to the program of the server, which knows its stores.
+    # All arguments after `init` are passed to the server's program.
     settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
     keys.add(init, common=(), context_settings=settings, add_help_option=False)
     app.add_command(keys)

@@ -19,7 +19,7 @@ from manylabel_clients.integrations.paperless.sidecar import Sidecar
 
 TOKEN_VARIABLE = "PAPERLESS_TOKEN"
 MIN_SECONDS = 1.0
-"""Seconds between two looks at paperless, however many webhooks come."""
+"""Minimum seconds between two polls of paperless, regardless of webhooks."""
 
 
 def register(app: Commands) -> None:

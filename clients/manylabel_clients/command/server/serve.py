@@ -10,7 +10,7 @@ MODULE = "manylabel_service"
 
 def register(app: Commands) -> None:
     """Add the command."""
-    # Everything after `serve` belongs to the server, --help included: its settings are its own.
+    # All arguments after `serve`, including --help, are passed to the server.
     settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
     app.add(serve, context_settings=settings, add_help_option=False)
 

@@ -22,7 +22,7 @@ from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.solvers import Progress as Reached
 
 _OURS = ("warm_start", "n_threads", "random_state")
-"""Parameters that people do not choose, or that have other options."""
+"""Parameters that are not offered, or that have separate options."""
 _SCALING = {
     name: parameter.default
     for name, trainer in TRAINERS.items()
@@ -40,7 +40,7 @@ def fitted(
     Raises
     ------
     Failure
-        For an unknown trainer or parameter, or a dataset that it cannot learn from.
+        For an unknown trainer or parameter, or a dataset that the trainer cannot learn.
     """
     estimator = _estimator(trainer, params, data).set_params(random_state=seed, n_threads=threads)
     with FitBar(visible, getattr(estimator, "tol", 0.0)) as bar, _interruptible() as is_asked_to_stop:
@@ -87,7 +87,7 @@ def _estimator(trainer: str, params: Mapping[str, Any], data: Dataset) -> Any:
     chosen = {"scaling": _SCALING[trainer], **params}
     try:
         return kind(**arguments(chosen, data.Y[data.labelled]))
-    except ValueError as error:  # a matrix with rows of different lengths
+    except ValueError as error:  # rows of different lengths
         raise Failure(str(error)) from error
 
 

@@ -1,4 +1,4 @@
-"""A job watched to its end, with bars for a person and lines of JSON for a script."""
+"""Watching of a job until its end, with progress bars, or JSON lines for scripts."""
 
 import contextlib
 from typing import Any
@@ -18,7 +18,7 @@ def follow(job: Job, as_json: bool) -> None:
     Raises
     ------
     click.Exit
-        If it ends without a result, or is left alone.
+        If it ends without a result, or the user stops watching.
     """
     try:
         if as_json:
@@ -70,6 +70,6 @@ def _ask(job: Job) -> None:
     if not shall_end:
         click.echo(f"the job keeps running; watch it with: manylabel jobs watch {job.id}", err=True)
         return
-    with contextlib.suppress(Conflict):  # it has ended in the meantime
+    with contextlib.suppress(Conflict):  # the job has ended in the meantime
         job.cancel()
     click.echo(f"job {job.id} is {job.status().state}", err=True)

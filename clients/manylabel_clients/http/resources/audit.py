@@ -16,34 +16,34 @@ class AuditedCall:
     """Call that changed or exported something, or was rejected for lack of a key or scope."""
 
     time: str
-    """When it ended: RFC 3339, UTC."""
+    """End of the call (RFC 3339, UTC)."""
     key_id: str | None
     address: str | None
     """Network address of the peer, or of the client that a trusted proxy reports."""
     request_id: str
     method: str
     route: str | None
-    """The template of its address, as ``/v1/models/{name}/update``."""
+    """Path template, such as ``/v1/models/{name}/update``."""
     model: str | None
     dataset: str | None
     target: str | None
-    """The job, the key, the snapshot or the version that it was about."""
+    """Job, key, snapshot or version of the call."""
     status: int
     code: str | None
     """Error code; None if the call succeeded."""
     position: str | None
-    """The position in the log of the model that its change has."""
+    """Log position of the change."""
     lines: int | None
-    """The lines that a stream has learnt."""
+    """Number of lines that a stream has learnt."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """A page of the audit log, with its cursors."""
+    """Page of the audit log, with its cursors."""
 
     calls: list[AuditedCall]
     before: str | None
-    """Value of `before` for older calls; None if missing."""
+    """Value of `before` for older calls; None after the oldest call."""
     after: str
     """Value of `after` for later calls."""
 

@@ -58,18 +58,18 @@ class DatasetInfo:
     views: dict[str, int]
     """Number of features of each view; one view has the name ``x``."""
     splits: dict[str, int]
-    """Number of rows of each split, as ``train`` and ``test``."""
+    """Number of rows of each split, such as ``train`` and ``test``."""
     checksum: str
     bytes: int
     """Size on the server."""
     created: str
-    """When: RFC 3339, UTC."""
+    """Time of the upload (RFC 3339, UTC)."""
     text: dict[str, Any] | None = None
     """Text options of records with all defaults; None if there are only numbers."""
     weighted: bool = False
     """Whether rows have weights."""
     details: dict[str, Any] | None = None
-    """Details: the names of the labels, and the number of rows with each."""
+    """Label names, and the number of rows of each."""
 
 
 def dataset_info(answer: Mapping[str, Any]) -> DatasetInfo:
@@ -100,13 +100,13 @@ class DatasetRequests(Requests):
     ) -> Exchange[DatasetInfo]:
         """Upload a labelled file for training.
 
-        A connection that breaks is retried only if the file can be read from its start again. If the first attempt got
-        no response, a dataset of that name made of the same file counts as the one sent.
+        The upload is retried only if the file can be read again from its start. If the first attempt got no response,
+        an existing dataset of that name with the same file counts as success.
 
         Parameters
         ----------
         source : str, Path, bytes or binary file
-            A file by its name, the bytes themselves, or an open file.
+            Path of a file, its bytes, or an open file.
         format : str, optional
             Format of the file. Default: by the ending of its name.
         labels : Path, int or list of str, optional

@@ -30,8 +30,9 @@ class SparseRow(Protocol):
 
 
 Features: TypeAlias = Mapping[Any, Any] | Sequence[float | None] | Sparse | Array | SparseRow | str
-"""An example: numbers by name, all numbers in order, or numbers by column; or a record, which also has strings, lists
-of strings, bools and mappings."""
+"""Example: numbers by name, all numbers in order, or numbers by column; or a record, which can also have strings, lists
+of strings, bools and mappings.
+"""
 
 Labels: TypeAlias = Collection[str] | Mapping[str, bool]
 """True labels: names are complete (all others are false), a mapping is partial (all others are unknown)."""
@@ -42,8 +43,9 @@ Example: TypeAlias = (
     | tuple[Features, Labels, float | None, str]
     | tuple[Features, Labels, float | None, str | None, str]
 )
-"""An example with its true labels, its weight if that is not 1, the source of the labels if it is not a person, and a
-name of yours for it (`ref`)."""
+"""Example with its true labels, optionally followed by its weight, the source of its labels, and your reference
+(`ref`).
+"""
 
 Truth: TypeAlias = (
     tuple[str, Labels]
@@ -51,7 +53,7 @@ Truth: TypeAlias = (
     | tuple[str, Labels, float | None, str]
     | tuple[str, Labels, float | None, str | None, str]
 )
-"""Id of a stored prediction with its true labels, and what else an example has behind them."""
+"""Id of a stored prediction with its true labels, optionally followed by weight, source and ref."""
 
 
 def encode_example(

@@ -33,7 +33,7 @@ class ForgetReceipt:
     """Position at which the history begins; what was taught before stays in the weights."""
     first: str | None
     position: str | None
-    """Position of the log at which the new state took the place of the old one."""
+    """Log position at which the new state replaced the old one."""
     checksum_before: str | None
     checksum_after: str | None
     metrics_before: dict[str, float | None] | None
@@ -42,7 +42,7 @@ class ForgetReceipt:
     build: str | None
     replay_version: int | None
     kept: Sequence[str]
-    """Copies that are not deleted, and must be looked at."""
+    """Copies that are not deleted and need a check."""
     beyond_reach: Sequence[str]
     """Copies that the server cannot delete."""
     archive: str | None
@@ -67,8 +67,9 @@ class ForgettingRequests(Requests):
     def forget(
         self, *, refs: Iterable[str] | None = None, positions: Iterable[str] | None = None
     ) -> Exchange[ForgetReceipt]:
-        """Begin to forget the examples of references, or of positions in the log; return the receipt, which
-        `receipt` rereads."""
+        """Start to forget the examples of references, or of positions in the log; return the receipt, whose progress
+        `receipt` returns.
+        """
         given = {name: list(each) for name, each in (("refs", refs), ("positions", positions)) if each is not None}
         response = yield from self._post(f"{self._path}/forget", encode(given))
         return read(response, partial(from_json, ForgetReceipt))

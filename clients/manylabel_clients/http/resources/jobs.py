@@ -28,10 +28,10 @@ TrainingData: TypeAlias = str | Mapping[str, Any]
 """Name of a dataset, ``{"dataset": name, "split": "train"}``, or ``{"stream": model, "last": n}``."""
 
 Promote: TypeAlias = Literal["if_better", "always", "never"]
-"""When the version that a job makes is served; see `TrainingRequests.train`."""
+"""When the version made by a job is served; see `TrainingRequests.train`."""
 
 ENDED = ("succeeded", "failed", "cancelled")
-"""States of a job that does nothing any more."""
+"""Terminal states of a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,9 @@ class JobProgress:
     objective: float | None
     """Value of the objective."""
     gap: float | None
-    """Relative distance to the best value possible, at most."""
+    """Upper bound of the relative distance from the optimum."""
     seconds: float
-    """Spent on the fit in progress."""
+    """Seconds of the current fit."""
     checkpoint: int | None
     """Iteration of the last checkpoint, from which the fit would resume."""
     trials: dict[str, int] | None
@@ -72,19 +72,19 @@ class JobResult:
     model: str
     version: int
     rows: int
-    """Examples learnt from."""
+    """Number of examples learnt."""
     converged: bool
-    """Whether the fit came to its end before it had used up its iterations."""
+    """Whether the fit converged within its iterations."""
     gap: float | None
     """Upper bound of the relative distance from the optimum at the end; None if unknown."""
     promoted: bool
-    """Whether the version was served at once."""
+    """Whether the version was promoted automatically."""
     not_promoted_because: str | None
-    """The reasons why ``if_better`` did not serve it; else None."""
+    """Reasons why ``if_better`` did not serve the version; else None."""
     held_out: dict[str, Any] | None
-    """``rows``, ``measures``, ``baseline``, and ``labels`` with the scores of each, on rows that were not learnt."""
+    """Results on held-out rows: ``rows``, ``measures``, ``baseline``, and ``labels`` with the scores of each."""
     params: dict[str, Any]
-    """Parameters of the model; of a search, the best."""
+    """Parameters of the model; for a search, the best."""
     trials: list[dict[str, Any]]
     """Trials of a search: ``params``, ``score``, ``scores`` and ``seconds`` of each."""
     seconds: float
@@ -106,7 +106,7 @@ class JobStatus:
     search: dict[str, Any] | None
     seed: int
     model: str
-    """Name of the model that it makes."""
+    """Name of the model that gets the version."""
     promote: Promote
     """When the new version is served; see `TrainingRequests.train`."""
     created: str
@@ -145,7 +145,7 @@ class LogLine:
     n: int
     """Number of the line, from 1."""
     time: str
-    """When: RFC 3339, UTC."""
+    """Time of the line (RFC 3339, UTC)."""
     text: str
 
 
@@ -161,7 +161,7 @@ class Trainer:
     params: dict[str, Any]
     """JSON schema of its parameters: types, bounds, defaults."""
     search: dict[str, list[float]]
-    """The values that a search tries which names no params."""
+    """Values of a search without ``params``."""
     weights: bool = True
     """Whether the trainer accepts row weights; if not, the data must have none."""
     rbf_search: dict[str, list[float | str]] = field(default_factory=dict)
@@ -169,12 +169,12 @@ class Trainer:
 
 
 class JobFailed(ManyLabelError):
-    """A job that was waited for failed, or was cancelled.
+    """The job failed or was cancelled.
 
     Attributes
     ----------
     job : JobStatus
-        How it ended; `job.error` says why.
+        Final status; `job.error` has the reason.
     """
 
     def __init__(self, job: JobStatus) -> None:
@@ -257,7 +257,7 @@ class JobRequests(Requests):
     def wait(self, timeout: float | None = None) -> Exchange[JobStatus]:
         """Wait until the job has ended, for at most `timeout` seconds; None for no limit.
 
-        Raises JobFailed if it failed or was cancelled, and TimeoutError if it has not ended; then it continues.
+        Raises JobFailed if it failed or was cancelled, and TimeoutError if it has not ended; the job then continues.
         """
         deadline = None if timeout is None else self._clock() + timeout
         pause_seconds = FIRST_POLL_SECONDS
@@ -287,8 +287,10 @@ class JobRequests(Requests):
         return (yield from self._change(Request("DELETE", self._path), lambda job: job.state == "cancelled"))
 
     def retry(self) -> Exchange[JobStatus]:
-        """Queue a failed or cancelled job again; it resumes from its last checkpoint. Raises Conflict if it did
-        neither."""
+        """Queue a failed or cancelled job again; it resumes from its last checkpoint.
+
+        Raises Conflict if it neither failed nor was cancelled.
+        """
         request = Request("POST", f"{self._path}/retry")
         return (yield from self._change(request, lambda job: job.state not in ("failed", "cancelled")))
 

@@ -25,11 +25,11 @@ class _Unchanged(Enum):
 
 
 UNCHANGED: Final = _Unchanged.UNCHANGED
-"""Stands for a field of a key that does not change: None is a value of some fields."""
+"""Marker of an unchanged field of a key, because None is a value of some fields."""
 _Unset = Literal[_Unchanged.UNCHANGED]
 
 Expiry = str | datetime | None
-"""A time with its offset, as a `datetime` or RFC 3339; None forever."""
+"""Time with an offset, as a `datetime` or RFC 3339; None: no expiry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +49,16 @@ class ApiKey:
     """A key of a server with its permissions; its text is shown only at its creation."""
 
     id: str
-    """The part of the key between its two underscores: no secret."""
+    """Part of the key between its two underscores; not secret."""
     name: str
     note: str | None
     scopes: list[str]
     models: list[str]
     """Names of models, datasets and job targets, or prefixes that end in ``*``."""
     created_at: str
-    """RFC 3339, UTC, as the other times."""
+    """Time of creation (RFC 3339, UTC, like all times)."""
     expires_at: str | None
-    """None: it counts forever."""
+    """Time of expiry; None: no expiry."""
     revoked_at: str | None
     rates: RateLimits
     state: str
@@ -70,7 +70,7 @@ class NewApiKey(ApiKey):
     """A new key with its text."""
 
     key: str = field(repr=False)
-    """The whole key, ``ml_...``: store it, it is not shown again."""
+    """Complete key, ``ml_...``: store it, it is not shown again."""
 
 
 class KeyRequests(Requests):
@@ -86,7 +86,7 @@ class KeyRequests(Requests):
         note: str | None = None,
         rates: RateLimits | Mapping[str, Any] | None = None,
     ) -> Exchange[NewApiKey]:
-        """Create a key, within the permissions of the key that creates it. From the first key on, every call needs one.
+        """Create a key within the permissions of the caller's key. From the first key on, every call needs one.
 
         The call is not retried. If it raises ConnectionFailed with `maybe_done`, a key may exist whose secret was lost:
         revoke it.

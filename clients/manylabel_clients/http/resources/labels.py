@@ -1,4 +1,4 @@
-"""The labels of a model, one by one."""
+"""Labels of a model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LabelStatus:
     frequency: float | None
     """Weighted share of examples with the label, among those whose truth about it is known."""
     first_seen: int | None
-    """Which of the examples learnt was the first with it, from 1."""
+    """Number of the first learnt example with the label, from 1."""
     last_seen: int | None
     """Number of the last learnt example with the label."""
     cumulative: LabelMeasures
@@ -60,9 +60,9 @@ class LabelStatus:
     calibration: Calibration | None
     """Calibration of the label; None without calibration."""
     drift: Alarms | None
-    """None of a model that does not watch for drift."""
+    """Drift alarms; None without drift detection."""
     old_names: Sequence[str] = ()
-    """The names that the label had before it was renamed, and those of the labels merged into it; sorted."""
+    """Earlier names of the label, and names of labels merged into it; sorted."""
     title: str | None = None
     """Name of the label for people."""
     description: str | None = None
@@ -109,12 +109,13 @@ class LabelRequests(Requests):
     ) -> Exchange[Updated]:
         """Set titles, descriptions and URIs of labels on every server; unknown labels are declared.
 
-        More than 1,000 labels are sent in several requests, each of which is done completely or not at all.
+        More than 1,000 labels are sent in several requests, each of which is atomic.
 
         Parameters
         ----------
         labels : mapping of str
-            By name: a title, or a mapping of "title", "description" and "uri"; omitted ones stay, None removes one.
+            By name, a title or a mapping of "title", "description" and "uri"; omitted fields stay, None removes a
+            field.
         key : str, optional
             Idempotency key.
         """
@@ -159,8 +160,9 @@ class LabelRequests(Requests):
         return (yield from self._relabel("rename", {"label": label, "to": to}, key))
 
     def merge_label(self, label: str, into: str, *, key: str | None = None) -> Exchange[Updated]:
-        """Retire a label on every server; from then on its names mean another label, which does not take over its
-        weights."""
+        """Merge a label into another on every server: it is retired, and its names then mean the other label, which
+        does not take over its weights.
+        """
         return (yield from self._relabel("merge", {"label": label, "into": into}, key))
 
     def retire_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:

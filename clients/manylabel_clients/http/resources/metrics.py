@@ -43,7 +43,7 @@ class Measures(BaselineMeasures):
 
     examples: int
     baseline: BaselineMeasures
-    """Measures of the baseline, over the same examples."""
+    """Metrics of the baseline on the same examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Alarms:
 
     alarms: int
     last: int | None
-    """Examples the model had learnt when it last did; None for never."""
+    """Number of examples learnt at the last alarm; None without an alarm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class GroupMeasures:
     """Metrics of all decisions on labels with about the same number of earlier examples."""
 
     true: float
-    """Number of cases in which such a label was true, each counted by the weight of its example."""
+    """Number of true labels, weighted by the sample weights."""
     precision: float
     recall: float
     f1: float
@@ -102,7 +102,7 @@ class Metrics:
     by_seen: BySeen
     """Metrics since the start, by the number of earlier examples of a label."""
     drift: Drift | None = None
-    """None of a model that does not watch for it."""
+    """Drift alarms; None without drift detection."""
     version: int | None = None
     """Version of a trained model whose predictions are measured; None for an online model."""
     by_source: Mapping[str, dict[str, float | None]] = field(default_factory=dict)
@@ -175,12 +175,12 @@ class PastAlarms:
     examples: list[int]
     """Number of examples learnt at each alarm, including the one at which the detector fired."""
     labels: list[str | None]
-    """Whose detector it was; None for the one of all labels."""
+    """Label of each alarm; None for the detector over all labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsHistory:
-    """History of metrics in columns: a number for each point, the last for now."""
+    """History of metrics in columns: a number per point, the last of which is current."""
 
     stride: int
     """Examples from one point to the next; to the last there may be fewer."""
@@ -193,7 +193,7 @@ class MetricsHistory:
     position: str
     updates: int
     drift: PastAlarms | None = None
-    """None of a model that does not watch for it."""
+    """Drift alarms; None without drift detection."""
     version: int | None = None
     """Version of a trained model whose predictions are measured; None for an online model."""
 
@@ -217,9 +217,9 @@ class Reliability:
     """Reliability diagram: prequential probabilities compared with the frequency of true labels."""
 
     bins: list[ReliabilityBin]
-    """Twenty of equal width."""
+    """Twenty bins of equal width."""
     expected_calibration_error: float | None
-    """The mean distance of `share_true` from `mean_probability`; None while nothing was counted."""
+    """Mean distance of `share_true` from `mean_probability`; None without examples."""
     brier_score: float | None
     """Mean squared distance between probability and truth (0 or 1); None without examples."""
     position: str

@@ -10,7 +10,7 @@ from manylabel_clients.http.resources.metrics import Metrics
 from manylabel_clients.http.resources.records import from_json
 
 TRAINED = "trained"
-"""Stands in the place of an algorithm for a model that jobs train."""
+"""Value of `algorithm` for a trained model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ModelSummary:
     scaling: str
     durability: str
     limits: dict[str, Any] | None = field(default=None, kw_only=True)
-    """Limits on features and labels, as set."""
+    """Limits on features and labels."""
     missing: str | None = field(default=None, kw_only=True)
     """Replacement of a missing quantity: ``mean`` or ``zero``."""
     text: dict[str, Any] | None = field(default=None, kw_only=True)
@@ -38,7 +38,7 @@ class ModelStatus(ModelSummary):
 
     position: str
     updates: int
-    """Examples learnt in all."""
+    """Number of learnt examples."""
     labels: int
     """Number of labels that the model knows."""
     features: int
@@ -57,7 +57,7 @@ class ModelStatus(ModelSummary):
     ignored: dict[str, int] = field(default_factory=dict, kw_only=True)
     """Number of times that features and labels were ignored because of limits."""
     unseen_words: float | None = field(default=None, kw_only=True)
-    """Share of the words in examples 1,001 to 3,000 that no example before had; None if it is not known."""
+    """Share of the words in examples 1,001 to 3,000 that no earlier example had; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,42 +75,42 @@ class TrainedStatus(TrainedSummary):
 
     position: str
     version: int | None
-    """The one served; None, as all about it, while none is."""
+    """Served version; None, like all its details, if no version is served."""
     versions: int
     """Number of versions."""
     trainer: str | None
     params: dict[str, Any] | None
     measures: dict[str, float] | None
-    """On rows held out from training, if there were some."""
+    """Metrics on held-out rows, if any."""
     converged: bool | None
-    """Whether the fit came to its end before it had used up its iterations."""
+    """Whether the fit converged within its iterations."""
     labels: int
     """Number of labels that the model knows."""
     features: int
-    """Number of features that the model knows, of all views."""
+    """Number of features of all views that the model knows."""
     bytes: int
     """Size of its state in memory."""
     baseline: dict[str, float] | None = None
-    """On the same rows, of predicting for each the labels that were frequent in training."""
+    """Metrics on the same rows of predicting the most frequent training labels."""
     metrics: Metrics | None = None
-    """Metrics of the predictions that the version has served since, from delayed labels."""
+    """Metrics of the served predictions of the version, from delayed labels."""
     text: dict[str, Any] | None = None
     """Text options of records; None if the model was trained on numbers."""
 
 
 AnySummary: TypeAlias = ModelSummary | TrainedSummary
-"""A summary of a model that learns online, or of one that jobs train."""
+"""Summary of an online or a trained model."""
 AnyStatus: TypeAlias = ModelStatus | TrainedStatus
-"""A status of a model that learns online, or of one that jobs train."""
+"""Status of an online or a trained model."""
 
 
 def model_status(answer: Mapping[str, Any]) -> AnyStatus:
-    """Return a model's status from its JSON."""
+    """Return the status of a model from its JSON."""
     return from_json(TrainedStatus, answer) if answer["algorithm"] == TRAINED else from_json(ModelStatus, answer)
 
 
 def model_summary(answer: Mapping[str, Any]) -> AnySummary:
-    """Return one of a list of models from its JSON."""
+    """Return the summary or status of a listed model from its JSON."""
     if answer.get("loaded", True):
         return model_status(answer)
     return from_json(TrainedSummary, answer) if answer["algorithm"] == TRAINED else from_json(ModelSummary, answer)

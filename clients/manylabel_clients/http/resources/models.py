@@ -63,8 +63,9 @@ class Event:
     """Event of a model."""
 
     kind: str
-    """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``not_promoted``, ``metrics`` or ``dropped`` (some
-    are not here)."""
+    """``update``, ``drift``, ``label``, ``rollback``, ``promoted``, ``not_promoted``, ``metrics`` or ``dropped``
+    (events were lost).
+    """
     position: str
     """Log position up to which all events are included: `events` resume after it. Opaque."""
     data: dict[str, Any]
@@ -161,7 +162,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         source : str, optional
             Source of the labels: "human" (default), "machine" or "rule".
         ref : str, optional
-            Your name for the example, to `forget` it by.
+            Your reference for the example, by which you can `forget` it.
         key : str, optional
             Idempotency key: a request with the same key is learnt once.
         """
@@ -228,8 +229,8 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         ref: str | None = None,
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Submit the true labels of an example that was predicted with `keep`; a mapping may have some of them, and
-        others follow.
+        """Submit the true labels of a stored prediction (`keep`); a mapping can have some of them, and later calls the
+        others.
 
         Raises NotFound for an unknown prediction, Conflict if it has these labels already, and Expired if it had
         expired.
@@ -265,10 +266,10 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
 
         Parameters
         ----------
-        examples : iterable of (x, y), with weight, source and ref behind them where needed
-            Drawn as the responses are. `AsyncModel.stream` takes an asynchronous iterable too.
+        examples : iterable of (x, y), optionally followed by weight, source and ref
+            Read as responses are consumed. `AsyncModel.stream` accepts an asynchronous iterable too.
         key : str, optional
-            Name of the stream, by which a new process can continue: examples learnt under it are not learnt again.
+            Name of the stream, with which a new process can resume: examples learnt under it are not learnt again.
         first : int
             Number of the first example.
         batch_size : int
@@ -303,8 +304,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         return (yield from self._get(f"{self._path}/metrics{which}", partial(from_json, Metrics)))
 
     def metrics_history(self, *, labels: Iterable[str] = (), version: int | None = None) -> Exchange[MetricsHistory]:
-        """Return the history of the prequential metrics: what `metrics` had at fewer than 256 equally spaced points,
-        and now.
+        """Return the history of the prequential metrics at fewer than 256 equally spaced points, and now.
 
         Up to 16 `labels` have their own metrics, at fewer points.
         """
@@ -326,8 +326,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         return (yield from self._get(self._path, model_status))
 
     def delete(self, *, followers: bool = False) -> Exchange[None]:
-        """Delete the model and all it has learnt; raise Conflict if models follow it, unless `followers` deletes
-        these too."""
+        """Delete the model; raise Conflict if models follow it, unless `followers` deletes these too."""
         yield from self._delete(f"{self._path}?followers=delete" if followers else self._path)
 
     def _predict_path(self, keep: Keep, at_least: str | None, version: int | None) -> str:
@@ -445,8 +444,9 @@ class Model(ModelCalls, SyncResource):
 
     An example `x` is a mapping of names to numbers, a sequence or array of all numbers in order,
     `Sparse(indices, values)`, or one row of a SciPy sparse matrix; or, for a model of several views,
-    ``{"views": {"text": ..., "image": ...}}`` with each view in one of these forms. Its truth `y` is a list of names
-    (the complete set: all other labels are false) or a mapping of names to true or false (all others are unknown).
+    ``{"views": {"text": ..., "image": ...}}`` with each view in one of these forms. Its true labels `y` are a list of
+    names (complete: all other labels are false) or a mapping of names to True or False (partial: all others are
+    unknown).
 
     Calls with many examples send them in order, in requests of at most `batch_size` examples. A request is
     learnt as a whole or not at all; the call as a whole is not: when a later request fails, the error says in

@@ -17,7 +17,7 @@ class FeaturePart:
     """Contribution of one feature to a score."""
 
     feature: Hashable
-    """The name of the feature, or its number."""
+    """Name or number of the feature."""
     value: float | None
     """Value of the feature in the request; 1 + log(count) for a word of a text, None for a vector."""
     contribution: float
@@ -29,11 +29,11 @@ class Explanation:
     """Explanation of a predicted label: the score is the sum of contributions, of title and of rest."""
 
     for_: list[FeaturePart]
-    """The features that speak most for the label, the one that does so most first."""
+    """Features with the largest positive contributions."""
     against: list[FeaturePart]
     """Features with the largest negative contributions."""
     rest: float
-    """All else: the constant, thresholds, and the other features."""
+    """Rest of the score: the constant, thresholds, and the other features."""
     title: float = 0.0
     """Contribution of the words of the label's title and description."""
 
@@ -43,7 +43,7 @@ class Learning:
     """Progress of a label that was true in few examples."""
 
     seen: float
-    """Number of examples in which it was true, each counted by its weight."""
+    """Number of examples in which it was true, weighted by their sample weights."""
     needed: int
 
 
@@ -54,7 +54,9 @@ class Prediction:
     labels: list[str]
     """Predicted labels: those whose score is above 0."""
     scores: dict[str, float]
-    """Score minus threshold of every label, or of the best; with `optimise`, half its log-odds above its cut."""
+    """Score minus threshold of every label, or of the best; with `optimise`, half the difference of the log-odds from
+    those of the decision threshold.
+    """
     threshold: float
     """Threshold subtracted from the raw scores."""
     position: str
@@ -71,7 +73,7 @@ class Prediction:
     explanations: dict[str, Explanation] | None = None
     """Explanation of each of `labels`, if requested."""
     scores_of: int | None = None
-    """Number of labels of which `scores` has the best; None if it has all."""
+    """Number of labels from which `scores` has the best; None if it has all."""
     auto: list[str] | None = None
     """Labels that may be applied unseen; None if the model promises no precision."""
     review: bool | None = None
@@ -89,7 +91,7 @@ class UnlabelledPrediction:
     uncertainty: float
     """Uncertainty, 0 to 1; 1 means that a label is at its decision threshold."""
     labels: list[str]
-    """The labels predicted."""
+    """Predicted labels."""
     probabilities: dict[str, float] | None
     """Probability of each label; None for a model without probabilities."""
     auto: list[str] | None = None
@@ -97,12 +99,12 @@ class UnlabelledPrediction:
     review: bool | None = None
     """Whether it needed review then; None without a promise of precision."""
     record: Any = None
-    """The example as posted, if it was stored with ``keep="record"``."""
+    """Example as posted, if stored with ``keep="record"``."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnlabelledPage:
-    """A page of stored predictions without labels."""
+    """Page of stored predictions without labels."""
 
     predictions: list[UnlabelledPrediction]
     candidates: int
@@ -118,11 +120,11 @@ class Updated:
     position: str
     """Current log position of the model. Opaque."""
     updates: int
-    """Examples the model has learnt in all, these included."""
+    """Total number of learnt examples, including these."""
     durability: str
     """Durability reached: ``log`` or ``fsync``."""
     replayed: bool = False
-    """True if the server learnt it in an earlier attempt and has repeated the response."""
+    """True if the server learnt the examples in an earlier attempt and repeated the response."""
 
 
 def predictions(answer: Mapping[str, Any]) -> list[Prediction]:

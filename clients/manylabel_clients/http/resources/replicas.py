@@ -1,4 +1,4 @@
-"""The processes that share a store, and the versions that are in use in it."""
+"""Processes that share a store, and the versions in use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KnownVersions:
-    """The versions that a release knows, from the first to the last."""
+    """Range of versions that a release supports."""
 
     first: int
     last: int
@@ -26,7 +26,7 @@ class Replica:
     pid: int
     release: str
     build: str
-    """Processes of one build compute with the same code, libraries and kind of processor."""
+    """Digest of code, libraries and architecture."""
     formats: KnownVersions
     """Format versions of log entries and snapshots that it reads."""
     replay_versions: KnownVersions
@@ -34,7 +34,7 @@ class Replica:
     started_at: str
     ready: bool
     models: dict[str, str]
-    """The models in its memory, and the positions that they are at."""
+    """Positions of the models in its memory."""
     withheld: dict[str, str]
     """Models that the process must not serve, each with the error code."""
 

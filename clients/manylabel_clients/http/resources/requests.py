@@ -17,11 +17,11 @@ from manylabel_clients.http.transport.retry import Retry
 T = TypeVar("T")
 
 MAX_KEY_OF_MANY = 240
-"""Longest key of a call with many examples, whose later requests append their places to it."""
+"""Maximum length of a key of a call with many examples, whose later requests append their offsets."""
 
 
 class Requests:
-    """Base of the requests of a resource, which are exchanges without I/O; `path` is that of a single resource."""
+    """Base of the requests of a resource: exchanges without I/O. `path` is the path of a single resource."""
 
     def __init__(self, retry: Retry, path: str = "") -> None:
         self._retry = retry
@@ -55,8 +55,7 @@ class Requests:
 
 
 def new_key(given: str | None, max_length: int | None = None) -> str:
-    """Return the idempotency key of a call: the one given, or a new one; raise ValueError if it does not fit a
-    header."""
+    """Return the passed or a new idempotency key; raise ValueError if it does not fit a header."""
     if given is None:
         return uuid.uuid4().hex
     if not re.fullmatch("[!-~]+", given):

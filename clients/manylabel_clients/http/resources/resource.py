@@ -1,8 +1,8 @@
 """Resources of the synchronous and the asynchronous client, made from the same requests without I/O.
 
-A resource has its calls once, as methods of a class of requests: they are exchanges, and have the docstrings.
-`call_of`, `handle_of` and `events_of` make of them the methods that users call, with the same name, parameters and
-docstring: a `SyncResource` waits for the result, an `AsyncResource` returns a coroutine.
+A class of requests defines the calls of a resource once, as exchanges with docstrings. `call_of`, `handle_of` and
+`events_of` convert them to public methods with the same name, parameters and docstring: a `SyncResource` waits for the
+result, an `AsyncResource` returns a coroutine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Connections = SyncConnections | AsyncConnections
 
 
 class Resource(Generic[R]):
-    """Resource of a server: connections, and the requests that they carry out."""
+    """Resource of a server: its connections and its requests."""
 
     def __init__(self, connections: Connections, requests: R) -> None:
         self._connections = connections
@@ -35,15 +35,15 @@ class Resource(Generic[R]):
 
 
 class SyncResource:
-    """Marks resources whose calls wait for their results."""
+    """Marker of resources whose calls wait for their results."""
 
 
 class AsyncResource:
-    """Marks resources whose calls are awaited."""
+    """Marker of resources whose calls are awaited."""
 
 
 class Method(Generic[P, S, A]):
-    """Method of a resource in two forms: one returns S, the other, of asynchronous resources, A."""
+    """Method of a resource that returns S, or A if the resource is asynchronous."""
 
     def __init__(self, method: Callable[..., S], awaited: Callable[..., A]) -> None:
         self._method, self._awaited = method, awaited
@@ -76,7 +76,7 @@ def handle_of(
     kind: Callable[[Any, str], S],
     awaited_kind: Callable[[Any, str], A],
 ) -> Method[P, S, Coroutine[Any, Any, A]]:
-    """Return a method that returns the resource of the name, or the id, that an exchange returns."""
+    """Return a method that returns the resource whose name or id an exchange returns."""
 
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> S:
         return kind(self._connections, self._connections.run(method(self._requests, *args, **kwargs)))

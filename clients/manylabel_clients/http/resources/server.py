@@ -60,13 +60,13 @@ class ServerRequests(Requests):
             ``falt``, ``salt``, ``kernel_falt``, ``kernel_salt``, ``passive_aggressive`` or
             ``kernel_passive_aggressive``.
         features : sequence of str, or int, optional
-            Names, or the number, of the features: no others are accepted. Default: they appear as they come.
+            Names or number of the features; others are rejected. Default: features are added when they first appear.
         labels : sequence of str or mapping, optional
-            Names of the labels, or mappings with a "name" and any of "title", "description" and "uri": no other labels
-            are accepted. Default: they appear as they come.
+            Names of the labels, or mappings with a "name" and any of "title", "description" and "uri"; other labels are
+            rejected. Default: labels are added when they first appear.
         exist_ok : bool
-            Whether a model that has the name already will do, whatever its spec. If the first attempt got no response,
-            a model of the same spec that has learnt nothing counts as the one created.
+            Whether to return an existing model of this name, whatever its spec. If the first attempt got no response, a
+            model of the same spec that has learnt nothing counts as the one created.
         """
         spec = {
             "name": name,
@@ -99,10 +99,10 @@ class ServerRequests(Requests):
         return name
 
     def fork_model(self, name: str, model: str, at: str | None = None) -> Exchange[str]:
-        """Create a model from the state of another at a position or time; it continues without the idempotency keys.
+        """Create a model from the state of another at a position or time, without its idempotency keys.
 
-        If a first attempt got no response, a second may raise Conflict with `maybe_done`: the name is taken by the
-        model itself.
+        If a first attempt got no response, a second may raise Conflict with `maybe_done`, because the first created the
+        model.
         """
         source = {"model": model} if at is None else {"model": model, "at": at}
         response = yield from self._post("/v1/models", encode({"name": name, "fork": source}))
@@ -110,11 +110,10 @@ class ServerRequests(Requests):
         return name
 
     def upload_model(self, name: str, snapshot: bytes) -> Exchange[str]:
-        """Create a model from a downloaded snapshot of this or another server; it continues without the idempotency
-        keys.
+        """Create a model from a downloaded snapshot of this or another server, without its idempotency keys.
 
-        If a first attempt got no response, a second may raise Conflict with `maybe_done`: the name is taken by the
-        model itself.
+        If a first attempt got no response, a second may raise Conflict with `maybe_done`, because the first created the
+        model.
         """
         response = yield from send(Request("PUT", model_path(name), snapshot, BYTES), self._retry)
         read(response, lambda answer: answer["name"])
@@ -131,7 +130,7 @@ class ServerRequests(Requests):
     def wait_ready(self, timeout: float = 60.0) -> Exchange[None]:
         """Wait until the server is ready, for at most `timeout` seconds.
 
-        Raises Unavailable if it is not ready by then, ConnectionFailed if nothing answers, and ApiError at once for
+        Raises Unavailable if it is not ready by then, ConnectionFailed if nothing responds, and ApiError at once for
         another program.
         """
         deadline = self._clock() + timeout
@@ -149,7 +148,7 @@ class ServerRequests(Requests):
 
     def _is_new(self, spec: Mapping[str, Any]) -> Exchange[bool]:
         """Return whether the model of this name has learnt nothing and has this spec."""
-        if "follow" in spec:  # it may be catching up, and may have learnt many examples
+        if "follow" in spec:  # a follower may have learnt many examples already
             summaries = yield from self.models()
             followed = [getattr(each, "follow", None) for each in summaries if each.name == spec["name"]]
             return any(follow and follow["model"] == spec["follow"]["model"] for follow in followed)
@@ -168,7 +167,7 @@ class ServerRequests(Requests):
 def _text_settings(given: Mapping[str, Any]) -> Any:
     """Return text options with the server's defaults; unchanged if core is not installed."""
     try:
-        from manylabel_core.records import TextSettings  # loads SciPy, which other calls do not need
+        from manylabel_core.records import TextSettings  # imports SciPy, which other calls do not need
     except MissingExtra:
         return given
     return TextSettings.from_json(given).to_json()

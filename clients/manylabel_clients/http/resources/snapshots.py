@@ -29,9 +29,9 @@ class Snapshot:
     bytes: int
     """Size in bytes."""
     created: str
-    """When: RFC 3339, UTC."""
+    """Time of the snapshot (RFC 3339, UTC)."""
     pinned: bool
-    """A rollback needs it, so it stays although newer ones come."""
+    """Whether a rollback in the log needs the snapshot, so that it is retained."""
     manual: bool
     """True for a manual snapshot, which stays until it is deleted."""
     name: str | None
@@ -44,7 +44,7 @@ class RolledBack(Updated):
     """Result of a rollback; `updates` is the resulting number of learnt examples."""
 
     rolled_back_to: str = ""
-    """Position gone back to."""
+    """Position of the restored state."""
 
 
 class SnapshotRequests(Requests):
@@ -83,7 +83,7 @@ class SnapshotRequests(Requests):
         """Return entries of the log (docs/history.md), the earliest first: after `start`, up to `to` (positions or
         times).
 
-        Fewer than `limit` (at most 10,000) are not the end of the log; an empty list is.
+        A list shorter than `limit` (at most 10,000) is not the end of the log; an empty list is.
         """
         given = {"from": start, "to": to, "limit": limit}
         query = urlencode({name: value for name, value in given.items() if value is not None})

@@ -41,7 +41,7 @@ class LineResult:
     prediction: Prediction | None
     """Prediction made just before the example was learnt; None if it was refused, or learnt in an earlier attempt."""
     updates: int | None
-    """Examples the model had learnt with this one; None as above."""
+    """Total number of learnt examples after this one; None as above."""
     replayed: bool
     """True if it was learnt in an earlier attempt."""
     error: ApiError | None
@@ -53,14 +53,14 @@ class StreamSummary:
     """Counts of the examples that were sent in one request."""
 
     next: int
-    """Number of the example after them: a stream under the same key continues there."""
+    """Number of the next example, at which a stream under the same key continues."""
     learnt: int
     replayed: int
-    """Examples that were learnt in an earlier attempt."""
+    """Number of examples learnt in an earlier attempt."""
     position: str
     """Log position of the model. Opaque."""
     updates: int
-    """Examples the model has learnt in all."""
+    """Total number of learnt examples."""
 
 
 class BatchStream(ABC, Generic[T]):
@@ -87,7 +87,7 @@ class BatchStream(ABC, Generic[T]):
 
     @abstractmethod
     def _send(self, first: int, lines: Sequence[bytes]) -> Exchange[Sequence[T]]:
-        """Send lines until each is answered, or the retries are used up without progress."""
+        """Send lines until each has a response, or the retries are used up without progress."""
 
     def _post(self, number: int, lines: Sequence[bytes], options: str) -> Exchange[httpx2.Response]:
         """Send lines, numbered from this number on."""
@@ -105,7 +105,7 @@ class BatchStream(ABC, Generic[T]):
 
 
 class ExampleStream(BatchStream[LineResult]):
-    """Stream of which each example is predicted before it is learnt."""
+    """Stream in which each example is predicted, then learnt."""
 
     def __init__(
         self,

@@ -19,25 +19,25 @@ class Version:
 
     version: int
     served: bool
-    """Whether predictions come from this one."""
+    """Whether this version is served."""
     created: str
-    """When: RFC 3339, UTC."""
+    """Time of creation (RFC 3339, UTC)."""
     job: str
     """Id of the job that made it."""
     trainer: str
     params: dict[str, Any]
     measures: dict[str, float] | None
-    """On the rows that were held out, if any."""
+    """Metrics on held-out rows, if any."""
     converged: bool
-    """Whether the fit came to its end before it had used up its iterations."""
+    """Whether the fit converged within its iterations."""
     gap: float | None
-    """Relative distance from the optimum at its end, at most; None where that is not known."""
+    """Upper bound of the relative distance from the optimum; None if unknown."""
     scaling: str
     """Scaling of the features, in training and in predictions."""
     not_promoted_because: str | None
     """Reasons why the version was not served when it was created; None if it was, or if the job requested it."""
     rows: int
-    """Examples learnt from."""
+    """Number of examples learnt."""
     sampled: dict[str, Any] | None
     """Examples from a stream: how many were requested, sampled and omitted, and the same in words, ``text``."""
     bytes: int
@@ -48,22 +48,22 @@ class Version:
     data: dict[str, Any] | None = None
     """Training data, as in the job: ``dataset`` and ``split``, or ``stream`` and ``last``."""
     worse: str | None = None
-    """Says that it measured lower than the one it replaced when it was made, on the same rows."""
+    """Amount by which the version scored lower than the one it replaced, on the same rows; else None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promoted:
-    """Result of a promotion: the version of a trained model that is served now, or what a follower has become."""
+    """Result of a promotion: the served version of a trained model, or the result for a follower."""
 
     model: str
-    """The model: for a follower, its leader, which has the algorithm and state of the follower now."""
+    """Name of the model; for a follower, its leader, which now has the algorithm and state of the follower."""
     position: str
     """Position for `predict(at_least=...)`. Opaque."""
     version: int | None = None
     previous: int | None = None
-    """The version served before: promoting it switches back."""
+    """Version served before; promoting it switches back."""
     follower: str | None = None
-    """The follower, which has the algorithm and state that the leader had: promoting it again switches back."""
+    """Name of the follower, which now has the algorithm and state of the leader; promoting it again switches back."""
     algorithm: str | None = None
     """Algorithm of the model now, if a follower was promoted."""
     updates: int | None = None
@@ -74,16 +74,16 @@ class Promoted:
 
 @dataclass(frozen=True, slots=True)
 class ModelDetail:
-    """Details of a version: its scores, its contents and the course of its fit."""
+    """Details of a version: scores, label relations and convergence."""
 
     version: int
     trainer: str
     params: dict[str, Any]
     measures: dict[str, float] | None
     label_scores: dict[str, Any] | None
-    """F1, precision, recall and support of each label, on the rows that were held out."""
+    """F1, precision, recall and support of each label, on held-out rows."""
     label_correlation: dict[str, Any] | None
-    """``labels`` and ``values``, a matrix: how their weights go together (MLRL and SSMLRL)."""
+    """``labels`` and ``values``, a matrix: correlations of label weights (MLRL and SSMLRL)."""
     view_weights: dict[str, float] | None
     """Weight of each view (LSA-MML)."""
     convergence: dict[str, list[float]]
@@ -91,18 +91,20 @@ class ModelDetail:
     baseline: dict[str, float] | None = None
     """On the same rows, of predicting for each the labels that were frequent in training."""
     label_decisions: dict[str, Any] | None = None
-    """By label: the ``threshold`` of its scores, and the ``calibration`` of its probability, None if it has none."""
+    """By label, the ``threshold`` of its scores, and the ``calibration`` of its probability (None without
+    probabilities).
+    """
 
 
 class VersionRequests(Requests):
     """Requests about the versions of one trained model."""
 
     def versions(self) -> Exchange[list[Version]]:
-        """Return the versions of a model that jobs have trained, the newest first."""
+        """Return the versions of the model, newest first."""
         return (yield from self._get(f"{self._path}/versions", list_reader("versions", partial(from_json, Version))))
 
     def promote(self, version: int | None = None, *, force: bool = False, key: str | None = None) -> Exchange[Promoted]:
-        """Serve a version of a trained model, also an earlier one than the one served now, or promote this follower.
+        """Serve a version of a trained model, which may be an earlier one, or promote this follower.
 
         A follower and its leader exchange algorithm and state at one position of the log.
 
@@ -111,25 +113,25 @@ class VersionRequests(Requests):
         version : int, optional
             Number of a version of a trained model; omitted for a follower.
         force : bool, default=False
-            Also if the features of the version, or how they are scaled, are others than those of the one served.
+            Whether to serve a version whose features or scaling differ from those of the served one.
         key : str, optional
-            Idempotency key of the request, if this is a follower: it is promoted once.
+            Idempotency key, for a follower: it is promoted once.
 
         Raises
         ------
         Conflict
-            The version differs, without `force`; or the follower cannot be promoted. The message says why.
+            The version differs, without `force`, or the follower cannot be promoted. The message has the reason.
         """
         wanted = {"version": version, **({"force": True} if force else {})}
         body = None if version is None else encode(wanted)
-        # A version that is promoted twice is served once; a follower would go back.
+        # Promoting a version twice has no further effect; promoting a follower twice switches back.
         response = yield from self._post(f"{self._path}/promote", body, new_key(key) if version is None else None)
         return read(response, partial(from_json, Promoted))
 
     def download_version(self, version: int, *, names: bool = False) -> Exchange[bytes]:
         """Return the bytes of a version's estimator, for `from_bytes` of `manylabel_core.batch`.
 
-        With `names` it is a safetensors file that holds this, and the names of features and labels.
+        With `names` it is a safetensors file with the estimator and the names of features and labels.
         """
         query = "?names=true" if names else ""
         return (yield from self._download(f"{self._path}/versions/{version}{query}"))
@@ -141,7 +143,7 @@ class VersionRequests(Requests):
     def detail(self, version: int | None = None) -> Exchange[ModelDetail]:
         """Return scores and relations of labels, weights of views, and convergence of the fit.
 
-        They are those of the version served, or of another; `manylabel_clients.plots` draws them.
+        The default is the served version; `manylabel_clients.plots` draws the details.
         """
         return (yield from self._get(f"{self._path}/detail{_query(version)}", partial(from_json, ModelDetail)))
 

@@ -15,20 +15,20 @@ from manylabel_clients.http.transport.exchange import Exchange, Request, read, s
 from manylabel_clients.http.transport.json_body import JSON, encode
 
 EVENTS = ("label", "drift", "job", "promoted", "review")
-"""Types of events that a webhook can ask for."""
+"""Types of events that a webhook can select."""
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """An attempt to deliver an event."""
+    """Attempt to deliver an event."""
 
     event: str
     """Id of the event, as in the header ``webhook-id``."""
     type: str
     time: str
-    """RFC 3339, UTC, as the other times."""
+    """Time of the attempt (RFC 3339, UTC)."""
     attempt: int
-    """1 for the first attempt."""
+    """Number of the attempt, from 1."""
     milliseconds: int
     status: int | None
     """Status of the response; None without a response."""
@@ -45,22 +45,22 @@ class Webhook:
     """Address of the receiver, which may contain a secret."""
     events: list[str]
     models: list[str]
-    """Names of models, or how they begin, with ``*`` at the end."""
+    """Names of models, or prefixes of names followed by ``*``."""
     created_at: str
     state: str
     """``active`` or ``disabled``."""
     reason: str | None
-    """Code of the error for which it was disabled."""
+    """Error code because of which the webhook was disabled."""
     waiting: int
     """Number of events that wait for delivery."""
     dropped: int
-    """Number of events that found no room in the queue, and of which the receiver has not been told yet."""
+    """Number of events dropped because the queue was full, which the receiver has not been notified of yet."""
     delivered: int
     """Number of events delivered so far."""
     failures: int
-    """Number of failed attempts to deliver the first of the events that wait."""
+    """Number of failed attempts to deliver the first queued event."""
     deliveries: list[WebhookDelivery] = field(default_factory=list)
-    """The latest attempts, the newest first; only of a webhook that was requested alone."""
+    """Latest attempts, newest first; only in the response for a single webhook."""
 
 
 @dataclass(frozen=True, slots=True)

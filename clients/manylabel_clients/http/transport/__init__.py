@@ -1,1 +1,1 @@
-"""HTTP without any notion of a model: requests, retries, connections, uploads, server-sent events."""
+"""HTTP independent of models: requests, retries, connections, uploads, server-sent events."""

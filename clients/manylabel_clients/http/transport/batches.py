@@ -14,13 +14,13 @@ Items: TypeAlias = Iterable[T] | AsyncIterable[T]
 """Items of a call; asynchronous ones for the asynchronous client only."""
 
 BATCH_SIZE = 500
-"""Examples in one request of a call with many, by default."""
+"""Default number of examples per request of a call with many examples."""
 BATCH_BYTES = 2**20
-"""A request is closed before its body grows past this: a quarter of what a server takes by default."""
+"""Maximum bytes of the body of such a request: a quarter of the default limit of a server."""
 
 
 class Batch(NamedTuple):
-    """Items that are sent together."""
+    """Items of one request."""
 
     start: int
     """Number of earlier items of the call."""
@@ -34,8 +34,7 @@ class Batch(NamedTuple):
 class Batches(Generic[T]):
     """Batches of items in order, limited in number of items and in bytes (a larger item is a batch alone).
 
-    Items are drawn as late as possible. An error in an item has its number. Raises ValueError if `batch_size` is not
-    positive.
+    Items are read lazily. An error in an item has its number. Raises ValueError if `batch_size` is not positive.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 URL_VARIABLE = "MANYLABEL_URL"
-"""Environment variable that names the server where no address is given, for the command as for the clients."""
+"""Environment variable with the default address of the server, for the clients and the command."""
 DEFAULT_TIMEOUT_SECONDS = 30.0
 
 # Idle connections are closed before the server closes them (after 5 s by default): a request on a connection
@@ -236,7 +236,7 @@ def _headers(given: Mapping[str, str] | None, api_key: str | Secret | None) -> h
     """Return the headers of every request; those of the caller take precedence."""
     own = {
         "User-Agent": f"manylabel/{version('manylabel')}",
-        "Accept-Encoding": "identity",  # near the server, compressing a response takes longer than sending it
+        "Accept-Encoding": "identity",  # on a fast network, compressing a response takes longer than sending it
     }
     headers = httpx2.Headers({**own, **authorization(api_key)})
     if api_key is not None and "authorization" in httpx2.Headers(given):
@@ -260,7 +260,7 @@ async def _draw_async(draw: Draw) -> None:
     return None
 
 
-# Imported here: without asyncio, synchronous clients and the command start in four fifths of the time.
+# Imported here, because synchronous clients and the command start a fifth faster without asyncio.
 
 
 async def _read_in_thread(pieces: Iterator[bytes]) -> AsyncGenerator[bytes]:

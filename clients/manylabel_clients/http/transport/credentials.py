@@ -11,10 +11,10 @@ import time
 from typing import NoReturn, Self
 
 KEY_VARIABLE = "MANYLABEL_API_KEY"
-"""Environment variable that has the key where none is given, for the command as for the clients."""
+"""Environment variable with the default key, for the clients and the command."""
 
 MAX_TOKEN_SECONDS = 3600
-"""A server takes no token that counts for longer."""
+"""Maximum validity of a token in seconds."""
 
 _KEY = re.compile(r"ml_([a-z0-9]{12})_([A-Za-z0-9]{43})")
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?")
@@ -50,7 +50,7 @@ class Secret:
 def authorization(api_key: str | Secret | None) -> dict[str, str]:
     """Return the header with a key or token, by default of ``MANYLABEL_API_KEY``; no header if there is neither.
 
-    Raises ValueError, which does not have the key, if it cannot be sent.
+    Raises ValueError, without the key in its message, if it cannot be sent.
     """
     name, text = "api_key", api_key.text if isinstance(api_key, Secret) else api_key
     if text is None:
@@ -75,13 +75,13 @@ def derive_token(key: str, model: str, seconds: int = 300) -> str:
     model : str
         The name of the model.
     seconds : int, default=300
-        How long it counts from now on, by this machine's clock: 1 to 3600.
+        Validity from now on, by the clock of this machine: 1 to 3600.
 
     Returns
     -------
     str
-        The token, ``mlt_<id of the key>_<Unix time of its end>_<model as base64url>_<HMAC-SHA256>``, which is sent as a
-        key is.
+        The token, ``mlt_<id of the key>_<Unix time of its end>_<model as base64url>_<HMAC-SHA256>``, which is sent like
+        a key.
 
     Raises
     ------

@@ -1,8 +1,8 @@
-"""One call to a server as a generator without I/O: what to send, how long to pause, when to stop.
+"""Calls to a server as generators without I/O: requests to send, pauses, and results.
 
-An exchange yields a `Request` and is sent the response, or the error that came instead. It yields a `Pause` or a
-`Draw` and is resumed when that is done. It returns the result. The sync and the async connections only carry these
-steps out, so that retries, batches and errors are written, and tested, once.
+An exchange yields a `Request` and receives the response or the error. It yields a `Pause` or a `Draw` and is resumed
+after that step. It returns the result. The sync and the async connections only execute these steps, so retries, batches
+and errors are implemented and tested once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 Result = TypeVar("Result", covariant=True)
 
 Pieces: TypeAlias = Callable[[], Iterator[bytes]]
-"""A body too large to hold: gives it piece by piece, from its start each time it is called."""
+"""Function that returns a large body in chunks, from its start at each call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Request:
     body: bytes | Pieces | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
-    """None for the client's own."""
+    """Timeout in seconds; None: that of the client."""
     left_seconds: float | None = field(default=None, compare=False)
-    """Rest of the patience of a call, for a retry: an upper bound of its timeouts. It is not part of what is asked."""
+    """Remaining seconds of a call, an upper bound of the timeouts of a retry; not sent."""
 
 
 class Pause(NamedTuple):
@@ -61,14 +61,14 @@ class Draw(NamedTuple):
 Reply: TypeAlias = httpx2.Response | httpx2.RequestError | None
 Exchange: TypeAlias = Generator[Request | Pause | Draw, Reply, T]
 
-# Nothing was sent when these are raised; after any other the request may have been carried out,
-# as it may behind a gateway that gave up or a server that failed in the middle.
+# Nothing was sent if one of these is raised. After any other error, the request may have been carried out: behind a
+# gateway that timed out, or by a server that failed during it.
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _AMBIGUOUS_STATUS = (500, 502, 504)
 _TRANSIENT_STATUS = (429, 502, 503, 504)
 
 LAST_ATTEMPT_SECONDS = 1.0
-"""Timeout of an attempt that begins at the end of the patience."""
+"""Timeout in seconds of an attempt that begins at the end of the patience."""
 
 
 class Batched(Protocol[Result]):
@@ -81,9 +81,9 @@ class Batched(Protocol[Result]):
 def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[httpx2.Response]:
     """Send a request until it succeeds or the retries are used up.
 
-    Nearly every request here may be sent twice: reading and deleting are idempotent, learning carries a key, and
-    `create_model` looks at what it finds. One that may not is sent `once`: not again, when an attempt may have been
-    carried out unseen. The error raised in the end says so by `maybe_done`.
+    Nearly all requests can be sent twice: reading and deleting are idempotent, learning has a key, and `create_model`
+    checks an existing model. Others are sent `once`: not again if an attempt may have been carried out; `maybe_done` of
+    the raised error says so.
     """
     failures, maybe_done, started = 0, False, retry.clock()
     while True:
@@ -181,7 +181,10 @@ def _field_errors(problem: Mapping[str, Any]) -> list[FieldError]:
 
 
 def _seconds(header: str | None) -> float | None:
-    """Return Retry-After in seconds. Its other form, a date, needs two clocks to agree; ours never sends it."""
+    """Return Retry-After in seconds.
+
+    The form with a date, which needs synchronised clocks, is ignored; the server never sends it.
+    """
     return float(header) if header is not None and re.fullmatch(r"\d{1,9}", header) else None
 
 

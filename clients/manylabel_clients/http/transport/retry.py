@@ -14,13 +14,10 @@ from manylabel_clients.http.errors import ManyLabelError
 class Retry:
     """Retry rule: exponential backoff with jitter.
 
-    Tried again are calls that got no response (refused, reset, timed out), 429, 502, 503, 504, and 409 while
-    the first request with the same idempotency key is still in progress. Nothing else: a wrong request stays
-    wrong.
-
-    Before the second attempt a client waits `base_seconds`, then twice as long each time, at most
-    `cap_seconds`; a random share of up to `jitter` is taken off, so that many clients do not come back
-    together. The delay that the server requests by Retry-After is added.
+    Calls are retried after no response (refused, reset, timed out), 429, 502, 503, 504, and 409 while the first request
+    with the same idempotency key is in progress. A client waits `base_seconds` before the second attempt, then twice as
+    long each time, at most `cap_seconds`. A random share of up to `jitter` is subtracted, so that many clients do not
+    retry at the same time. The delay in Retry-After is added.
 
     Raises
     ------
@@ -31,20 +28,21 @@ class Retry:
     attempts: int = 7
     """Maximum attempts of one call, including the first; 1 never retries."""
     base_seconds: float = 0.1
-    """Wait before the second attempt."""
+    """Seconds before the second attempt."""
     cap_seconds: float = 5.0
-    """Longest wait of the client's own choosing."""
+    """Maximum seconds of a wait, without Retry-After."""
     jitter: float = 0.5
-    """Share of a wait, 0 to 1, that is up to chance."""
+    """Random share of a wait, 0 to 1."""
     patience_seconds: float = 60.0
-    """Longest time of a call in all, its attempts and waits together, if the first attempt does not take longer by
-    itself. A Retry-After that ends later is not waited for: the error is raised at once."""
+    """Maximum seconds of a call with all attempts and waits; only the first attempt may take longer. If Retry-After
+    ends later, the error is raised at once.
+    """
     on_retry: Callable[[ManyLabelError, float], object] | None = field(default=None, repr=False, compare=False)
-    """Called before each wait, with the error of the last attempt and the seconds until the next one."""
+    """Callback before each wait, with the error of the last attempt and the seconds until the next one."""
     chance: Callable[[], float] = field(default=random.random, repr=False, compare=False)
-    """Source of randomness: a number in [0, 1) at each call."""
+    """Source of random numbers in [0, 1)."""
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
-    """The time in seconds, by which patience is measured; a client sets its own."""
+    """Clock in seconds for `patience_seconds`; set by the client."""
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
@@ -57,7 +55,7 @@ class Retry:
     def wait_seconds(
         self, failures: int, retry_after_seconds: float | None = None, spent_seconds: float = 0.0
     ) -> float | None:
-        """Return how long to wait after a number of failed attempts and the seconds that they took; None to give up."""
+        """Return the seconds to wait after a number of failed attempts and their duration; None to give up."""
         asked, left_seconds = retry_after_seconds or 0.0, self.patience_seconds - spent_seconds
         if failures >= self.attempts or asked > left_seconds or left_seconds <= 0:
             return None

@@ -44,7 +44,7 @@ class EventStream(Generic[E]):
 
     @property
     def request(self) -> Request:
-        """The request that opens the next connection."""
+        """Request that opens the next connection."""
         headers = {"Accept": "text/event-stream"}
         if self._after is not None:
             headers["Last-Event-ID"] = self._after
@@ -69,9 +69,9 @@ class EventStream(Generic[E]):
         return event
 
     def pause_seconds(self, reply: Reply) -> float:
-        """Return how long to wait before connecting again after an error, a refusal, or None (the response ended).
+        """Return the seconds to wait before reconnecting after an error, a rejection, or None (the response ended).
 
-        Raises ManyLabelError if connecting again makes no sense, or the retries were used up with no event in between.
+        Raises ManyLabelError if reconnecting is useless, or the retries are used up without an event in between.
         """
         self._fields = {}
         now = self._retry.clock()

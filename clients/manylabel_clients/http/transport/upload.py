@@ -13,10 +13,10 @@ from typing import IO, NamedTuple, TypeAlias
 from manylabel_clients.http.transport.exchange import Pieces
 
 Source: TypeAlias = str | Path | bytes | IO[bytes]
-"""A file by its name, its bytes, or a binary file that can be read again from where it stands."""
+"""Path of a file, bytes, or a binary file that can be reread from its current position."""
 
 ReportBytes: TypeAlias = Callable[[int], object]
-"""Called with how many bytes of a body have been handed over so far."""
+"""Callback with the number of bytes of a body sent so far."""
 
 PIECE_BYTES = 2**18
 
@@ -39,13 +39,13 @@ class Body(NamedTuple):
 
     pieces: Pieces
     size_bytes: int | None
-    """None if it is unknown before the body has been sent."""
+    """Size in bytes; None if unknown before the body is sent."""
     is_repeatable: bool
-    """Whether it can be had more than once; else a retry is impossible."""
+    """Whether the body can be sent again; otherwise a retry is impossible."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """The header with its length, if that is known."""
+        """Header with the length, if known."""
         return {} if self.size_bytes is None else {"Content-Length": str(self.size_bytes)}
 
     def checksum(self) -> str:
@@ -110,7 +110,7 @@ def multipart(parts: Mapping[str, Body]) -> tuple[Body, str]:
 
 
 def reported(body: Body, report: ReportBytes | None) -> Body:
-    """Return a body that reports how many of its bytes have been handed over."""
+    """Return a body that reports the number of bytes sent."""
     if report is None:
         return body
 

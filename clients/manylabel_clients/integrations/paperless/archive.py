@@ -10,9 +10,9 @@ from typing import Any
 import httpx2
 
 MATCH_AUTO = 6
-"""The matching algorithm of what paperless assigns by its classifier; no other is learnt or applied."""
+"""Matching algorithm *Auto* of paperless; only labels with it are learnt and assigned."""
 PAGE_DOCUMENTS = 25
-"""Documents read at a time, each with its text."""
+"""Number of documents per page, each with its text."""
 PAGE_NAMES = 100
 MAX_PAGES = 1_000
 """Maximum number of pages of tags, correspondents and document types, 100 in each."""
@@ -21,7 +21,7 @@ MAX_BYTES = 2**26
 TIMEOUT_SECONDS = 60.0
 
 KINDS = {"tag": "tags", "correspondent": "correspondents", "type": "document_types"}
-"""Kinds of labels, and the paths of what they stand for."""
+"""Kinds of labels, and their paths in paperless."""
 
 
 class PaperlessError(Exception):
@@ -30,7 +30,7 @@ class PaperlessError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document: its text, and the labels that paperless has for it, as ``tag:3``."""
+    """Document: its text, and its labels in paperless, such as ``tag:3``."""
 
     id: int
     modified: str
@@ -42,12 +42,12 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The tags, correspondents and document types that documents can have.
+    """Tags, correspondents and document types of paperless.
 
     Attributes
     ----------
-    titles : names by label, of what is matched automatically.
-    parents : label of the tag that a tag is below, by label.
+    titles : names by label, of labels that are matched automatically.
+    parents : label of the parent tag, by label.
     inbox : ids of inbox tags.
     tags : ids of tags by name.
     """
@@ -63,12 +63,12 @@ class Catalogue:
 
 
 class Archive:
-    """A paperless-ngx. Redirects are not followed, and no address in a response is requested.
+    """Client of a paperless-ngx. Redirects are not followed, and no address in a response is requested.
 
     Parameters
     ----------
-    url : of paperless, with the path below which it is served.
-    token : of one of its users.
+    url : address of paperless, with its base path.
+    token : token of one of its users.
     transport : replaces the network, for tests.
     """
 
@@ -102,7 +102,7 @@ class Archive:
     def documents(self, by: str, after: str) -> Iterator[Document]:
         """Yield the documents that were ``modified``, or ``added``, at a time or later, in that order.
 
-        A document that is modified meanwhile moves to the end, and is there once more.
+        A document that is modified meanwhile moves to the end, and is returned again.
         """
         seen: set[tuple[int, str]] = set()
         while True:
@@ -125,7 +125,7 @@ class Archive:
         return id
 
     def change(self, document: int, add: list[int], remove: list[int], one_of: Mapping[str, int]) -> None:
-        """Add and remove tags of a document, and set its correspondent and type (by kind) if they are there."""
+        """Add and remove tags of a document, and set its correspondent and type, if passed."""
         if add or remove:
             self._edit(document, "modify_tags", {"add_tags": add, "remove_tags": remove})
         if "correspondent" in one_of:
@@ -179,5 +179,5 @@ def _document(found: Mapping[str, Any]) -> Document:
 
 
 def _before(time: str) -> str:
-    """Return a time just before another: a filter omits the time itself."""
+    """Return a time just before another, because filters exclude the time itself."""
     return (datetime.fromisoformat(time) - timedelta(microseconds=1)).isoformat()

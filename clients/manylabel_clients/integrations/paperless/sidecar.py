@@ -1,8 +1,9 @@
-"""Learning from the documents of paperless-ngx, and labelling of new ones.
+"""Learning from documents of paperless-ngx, and labelling of new ones.
 
-A document is true labels when it has neither an inbox tag nor the review tag: a person has seen it, as paperless' own
-classifier assumes. A document is predicted once, when it is added. So what the sidecar has assigned is learnt only
-after a person has taken the inbox tag or the review tag away, and a tag that a person removes does not come back.
+The labels of a document count as true if it has neither an inbox tag nor the review tag, because a person has then seen
+it; paperless' classifier assumes the same. A document is predicted once, when it is added. So labels that the sidecar
+assigned are learnt only after a person has removed the inbox tag or the review tag, and a tag that a person removes is
+not added again.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ REVIEW_TAG = "manylabel-review"
 MIN_LEARNT = 20
 """Number of documents learnt before the first is predicted."""
 MAX_CHARACTERS = 90_000
-"""Maximum number of characters of a document's text that are sent; a server takes 100,000 by default."""
+"""Maximum characters of a document's text that are sent; the default limit of a server is 100,000."""
 TEXT = {"fields": ["title", "content"]}
 LIMITS = {"features": {"most": 100_000, "policy": "ignore"}}
-"""Settings of a new model; scanned texts never run out of new words, most of them misread."""
+"""Limits of a new model, because scanned texts have ever more misread words."""
 MIN_GROUP = 2
 """Minimum number of labels in a group."""
 BEGINNING = "1970-01-01T00:00:00+00:00"
@@ -39,7 +40,7 @@ class Cursors:
     modified: str = BEGINNING
     added: str = BEGINNING
     predicted: list[int] = field(default_factory=list)
-    """Documents added at the time `added`."""
+    """Ids of the documents added at the time `added`."""
 
     @classmethod
     def read(cls, path: Path) -> Cursors | None:
@@ -61,13 +62,13 @@ class Sidecar:
 
     Parameters
     ----------
-    archive : the paperless-ngx.
-    client : of a server, with a key that has the scope admin for the model.
+    archive : client of the paperless-ngx.
+    client : client of a server, with a key that has the scope admin for the model.
     model : name of the model, which is created if it does not exist.
     state : path of the file with the cursors.
     sure : probability from which a label is applied, if the model promises no precision.
     dry_run : whether nothing is changed in paperless.
-    report : called with each line for the operator.
+    report : callback for lines of output.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Sidecar:
         self._cursors = Cursors.read(state)
 
     def sync(self) -> None:
-        """Predict the documents that were added, then learn those that were changed.
+        """Predict added documents, then learn changed ones.
 
         Raises
         ------
@@ -112,7 +113,7 @@ class Sidecar:
             self._cursors.write(self._path)
 
     def _describe(self, catalogue: Catalogue) -> None:
-        """Describe the labels to the model if they have changed since this process last did."""
+        """Send titles of labels and groups to the model, if they have changed since the last time."""
         if self._known == catalogue:
             return
         self._client.create_model(self._model.name, text=TEXT, limits=LIMITS, exist_ok=True)
@@ -129,7 +130,7 @@ class Sidecar:
     # -- learning ---------------------------------------------------------------------------------
 
     def _learn_all(self, catalogue: Catalogue, waiting: frozenset[int], through: str | None) -> None:
-        """Learn the modified documents that do not wait for a person, up to the given time of addition."""
+        """Learn the modified documents that do not wait for review, up to a time of addition."""
         assert self._cursors is not None
         learnt = 0
         for document in self._archive.documents("modified", self._cursors.modified):
@@ -180,7 +181,9 @@ class Sidecar:
         self._archive.change(document.id, add, [], one_of)
 
     def _sure_labels(self, prediction: Prediction) -> list[str]:
-        """Return the labels of the promise of the model; without one, predicted labels of sufficient probability."""
+        """Return the labels of the model's promise, or without a promise the predicted labels of sufficient
+        probability.
+        """
         auto: list[str] | None = getattr(prediction, "auto", None)
         if auto is not None:
             return auto

@@ -1,7 +1,7 @@
 """Multi-label files as river streams: libsvm, ARFF (Mulan, MEKA), NPZ, CSV, TSV and JSON lines.
 
-Each is an object to iterate over, as often as wanted, for ``(x, y)``: features by name and a bool for every
-label. The rows are read as the iteration continues, one in memory at a time. All but NPZ may be gzip.
+Each can be iterated repeatedly over ``(x, y)``: features by name and a bool for every label. Rows are read lazily, one
+at a time. All but NPZ may be gzip.
 """
 
 from os import PathLike
@@ -34,7 +34,7 @@ FORMATS: dict[str, type[FileStream]] = {
     "ndjson": NdjsonFile,
     "tsv": TsvFile,
 }
-"""The class that reads each format of `manylabel_core.datasets.reading`."""
+"""Classes by format of `manylabel_core.datasets.reading`."""
 
 
 def open_stream(path: str | PathLike[str], **options: Any) -> FileStream:
@@ -52,9 +52,9 @@ def open_stream(path: str | PathLike[str], **options: Any) -> FileStream:
     Raises
     ------
     ValueError
-        Another extension.
+        Unknown extension.
     FileFormatError
-        The file is not what its format promises.
+        The file is invalid.
     OSError
         The file cannot be read.
     """

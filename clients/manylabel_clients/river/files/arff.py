@@ -14,11 +14,10 @@ from manylabel_core.datasets.formats.text import numbered_lines, opened_text
 class ArffFile(FileStream):
     """Multi-label ARFF file as a river stream, dense or sparse.
 
-    Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
-    ``attribute=value`` of 1. A missing value (``?``) leaves the feature out; a label whose value is missing
-    is omitted from ``y``: it is unknown. A sparse row omits what is 0 and, as in Weka, the first value
-    of a nominal attribute. Labels are attributes of 0 and 1 (or false and true). A weight may stand behind a
-    row in braces, ``120, wild, 1, {2.5}``: `examples` has it, iterating over the stream leaves it out.
+    Numeric attributes and nominal ones of 0 and 1 become numbers, other nominal ones a feature ``attribute=value`` of
+    1. A missing value (``?``) omits the feature from ``x`` or the label, which is then unknown, from ``y``. A sparse
+    row omits zeros and, as in Weka, the first value of a nominal attribute. Labels are attributes of 0 and 1 (or false
+    and true). A weight can follow a row in braces, ``120, wild, 1, {2.5}``: `examples` returns it, iteration does not.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The attributes of an ARFF file that are labels: by Mulan's XML, MEKA's option or the user's choice."""
+"""Label attributes of an ARFF file: by Mulan's XML, MEKA's option or the user's choice."""
 
 from collections.abc import Sequence
 from os import PathLike

@@ -14,7 +14,7 @@ from manylabel_core.datasets.formats.npz import WEIGHT, checked_weights
 from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
 
 MAX_NAMES_BYTES = 2**30
-"""The names are read as a whole, so their array has a limit."""
+"""Maximum bytes of the array of names, which is read as a whole."""
 MAX_WEIGHTS_BYTES = 2**30
 """Maximum bytes of the weights, which are read as a whole, too."""
 

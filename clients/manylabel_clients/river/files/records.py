@@ -19,16 +19,16 @@ from manylabel_core.records.forms import input_kind
 class RecordFile(FileStream):
     """File of examples as a river stream; rows without known labels are omitted.
 
-    Features are numbers by name, and where a row has anything else, a record: strings, lists of strings, bools and
-    dicts beside numbers, which river estimators and models of the service read by their own settings of `text`.
+    Features are numbers by name, or a record if a row has anything else: strings, lists of strings, bools and dicts,
+    which river estimators and models of a server read by their `text` settings.
 
     Parameters
     ----------
     path : str or path
         The file may be gzip.
     labels, label_columns : str, int or sequence of str, optional
-        Which columns are labels, one or the other; with a separator, the column that lists them; of JSON lines, the
-        field that has them.
+        Label columns, by either parameter; with a separator, the column that lists labels; in JSON lines, the field
+        that has them.
     tags, separator, ignore, text, weight, ref
         As `manylabel_core.datasets.read_csv` and `read_ndjson` have them. Of `text`, only the names of the fields
         matter here: cells of these columns are no numbers.
@@ -76,8 +76,8 @@ class RecordFile(FileStream):
     def examples(self) -> Iterator[Example]:
         """Iterate over (x, y) as stored in the file: y is a list if a row lists its labels.
 
-        A row that has a weight is (x, y, weight), one that has a reference (x, y, weight, None, ref); iterating over
-        the stream itself leaves both out.
+        A row with a weight is (x, y, weight), with a reference (x, y, weight, None, ref); iteration over the stream
+        omits both.
         """
         for row in self._rows():
             assert row.y is not None

@@ -13,20 +13,20 @@ from numpy.typing import NDArray
 from manylabel_core.datasets import BadDataset, ReaderLimits
 
 Row: TypeAlias = tuple[dict[str, Any], dict[str, bool]]
-"""An example: features by name (numbers, or a record), and whether each label is relevant (a missing label is
-unknown)."""
+"""Example: features by name (numbers, or a record), and whether each label is relevant (a missing label is unknown)."""
 
 LabelledRow: TypeAlias = Row | tuple[dict[str, Any], dict[str, bool], float]
-"""A row, with its weight behind it if the file has one."""
+"""Row, optionally followed by its weight."""
 
 _Truth: TypeAlias = dict[str, bool] | list[str]
 
 Example: TypeAlias = tuple[Any, _Truth] | tuple[Any, _Truth, float] | tuple[Any, _Truth, float | None, None, str]
-"""One example as the service takes it: a record or a text may be its features, a list its relevant labels; behind them
-its weight, the source of its labels, and its reference, if the file has these."""
+"""Example in the form of the service: its features can be a record or a text, its relevant labels a list; optionally
+followed by its weight, the source of its labels, and its reference.
+"""
 
 NO_LIMITS = ReaderLimits(rows=2**62, features=2**31 - 1, labels=2**31 - 1, nonzeros=2**62, bytes=2**62)
-"""Rows come one by one here; only their columns must be in memory."""
+"""Limits of the reader: none, because rows are read one at a time."""
 
 
 class FileFormatError(ValueError):
@@ -44,18 +44,18 @@ class FileFormatError(ValueError):
 class FileStream(ABC):
     """Multi-label file as a river stream of ``(x, y)``, which can be iterated repeatedly.
 
-    ``x`` maps feature names to numbers, ``y`` maps every label of the file to a bool. The file is read as
-    the iteration continues, one row in memory at a time, from its beginning at each iteration.
+    ``x`` maps feature names to numbers, ``y`` maps every label of the file to a bool. The file is read lazily, one row
+    at a time, from its beginning at each iteration.
 
     Attributes
     ----------
     path : Path
     labels : tuple of str
-        All labels of the file; every ``y`` has them as its keys, except where the file says unknown.
+        All labels of the file: the keys of every ``y``, except unknown labels.
     n_samples : int or None
-        Rows in the file; None when only a full reading would tell.
+        Number of rows; None if it would need a full reading.
     n_features : int or None
-        The number of different features; None when only a full reading would tell.
+        Number of different features; None if it would need a full reading.
     sparse : bool
         Whether ``x`` has the features that the file stores for a row, rather than all but missing ones.
     """

@@ -65,7 +65,7 @@ async def watch_model(
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:
         replica = await context.registry.get(name)
-        if _ahead(after, replica):  # of an earlier model of this name, or of a lost log
+        if _ahead(after, replica):  # the position is of an earlier model of this name, or of a lost log
             after = START
     return EventStream(
         replica.events.subscribe(after, query.kind),

@@ -21,7 +21,7 @@ MAX_ENTRIES = 10_000
 """Maximum entries of one response."""
 
 MAX_BYTES = 4 << 20
-"""Bytes of entries after which a response ends, as they are stored."""
+"""Approximate maximum bytes of stored entries per response."""
 
 MEDIA_TYPE = "application/x-ndjson"
 
@@ -35,7 +35,7 @@ _Moment = Annotated[str, AfterValidator(_checked)]
 
 
 class WhichEntries(Parameters):
-    """Which entries of the log are sent."""
+    """Range of the entries of the log."""
 
     after: _Moment | None = Field(default=None, alias="from")
     """Entries after this position, or from this time on; without it, from the beginning of the history."""

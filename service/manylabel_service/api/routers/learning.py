@@ -92,7 +92,7 @@ async def predict(request: Request, name: str) -> Response:
     if wanted.keep == "record" and not isinstance(hosted, Replica):
         raise wrong("keep", "must be true or false for a trained model, which stores no records")
     if wanted.keep != "false" and isinstance(hosted, Replica):
-        hosted.check_leads()  # its predictions could not be labelled
+        hosted.check_leads()  # predictions of a follower cannot be labelled
     records_of = hosted.records
     if (number := wanted.version) is not None:
         signature = await context.registry.ask(trained(hosted), lambda model: model.signature_of(number))

@@ -193,7 +193,7 @@ class _Gauges:
         """Return the gauges of these models."""
         gauges = cls()
         async for replica in in_slices(replicas):
-            if replica.serving:  # it may have ended in the meantime
+            if replica.serving:  # the model may have been stopped in the meantime
                 gauges._add_model(replica)
         return gauges
 

@@ -98,8 +98,8 @@ async def stream(request: Request, name: str) -> Response:
 class _StreamAnswer(Response):
     """Response that reads lines, learns them, and writes a line for each.
 
-    A line is read while those before it are being learnt, but no more than a few blocks are ever held: while the
-    client does not read its responses, nothing is learnt, and then nothing is read.
+    Lines are read while earlier ones are being learnt, a few blocks ahead. While the client does not read the response,
+    nothing is learnt, and then nothing is read (backpressure).
     """
 
     def __init__(

@@ -34,8 +34,9 @@ _EXAMPLE = {"url": "https://hooks.example.org/manylabel", "events": ["drift", "l
     status=201,
 )
 async def create_webhook(request: Request, context: ContextOf, access: AccessOf) -> Response:
-    """The server posts the events from now on to the address, signed with the secret, which only this response shows.
-    The caller's key must be for all the models. The webhook continues to work when that key is revoked."""
+    """Creates a webhook: the server posts events from now on to the address, signed with the secret, which only this
+    response contains. The caller's key must include all the models. The webhook stays active when that key is revoked.
+    """
     wanted, _ = await read_model(request, context.settings.max_body_bytes, schemas.WebhookDefinition)
     access.require_cover(["admin"], wanted.models)
     _check_allowed(context, wanted.url)
@@ -67,8 +68,10 @@ async def show_webhook(context: ContextOf, access: AccessOf, id: str) -> Respons
 
 @router.endpoint("DELETE /v1/webhooks/{id}", "Delete a webhook", "admin", status=204)
 async def delete_webhook(context: ContextOf, access: AccessOf, id: str) -> Response:
-    """Events that wait are not sent any more; one that is being sent may still arrive. A damaged webhook can be deleted
-    with a key for all models."""
+    """Deletes a webhook with its queued events; an event that is being sent may still arrive.
+
+    A damaged webhook can be deleted with a key for all models.
+    """
     context.registry.require_ready()
     if not (access.sees_all and await context.webhooks.delete_damaged(id)):
         await _found(context, access, id)
@@ -86,7 +89,7 @@ async def test_webhook(context: ContextOf, access: AccessOf, id: str) -> Respons
 
 @router.endpoint("POST /v1/webhooks/{id}/enable", "Enable a disabled webhook", "admin", schemas.WebhookStatus)
 async def enable_webhook(context: ContextOf, access: AccessOf, id: str) -> Response:
-    """Queued events are sent, oldest first. An active webhook does not change."""
+    """Enables a disabled webhook and sends its queued events, oldest first. An active webhook does not change."""
     await _found(context, access, id)
     webhook = await context.webhooks.enable(id)
     return json_answer(_to_dict(webhook, await context.webhooks.state(webhook)))

@@ -1,7 +1,6 @@
 """JSON of requests and responses, by resource; this package exports all models.
 
-Requests are validated by these models; answers are written without them, for speed, and the tests hold the
-answers against the models.
+These models validate requests. Responses are written without them, for speed; tests validate responses by the models.
 """
 
 # ruff: noqa: F403  (the modules have nothing but models, and naming each again would be two lists more)

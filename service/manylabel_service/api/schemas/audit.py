@@ -4,7 +4,7 @@ from manylabel_service.api.schemas.base import ResponseModel
 
 
 class AuditedCall(ResponseModel):
-    """A call that changed or exported something, or was rejected because it had no valid key or lacked a scope."""
+    """Call that changed or exported something, or was rejected because it had no valid key or lacked a scope."""
 
     time: str
     """End of the call (RFC 3339)."""
@@ -31,10 +31,10 @@ class AuditedCall(ResponseModel):
 
 
 class AuditPage(ResponseModel):
-    """A page of the audit log."""
+    """Page of the audit log."""
 
     calls: list[AuditedCall]
     before: str | None
-    """Value of the parameter `before` for older calls; null if missing."""
+    """Value of the parameter `before` for older calls; null after the oldest call."""
     after: str
     """Value of the parameter `after` for later calls."""

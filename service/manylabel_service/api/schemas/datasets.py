@@ -7,7 +7,7 @@ from manylabel_service.datasets.records import DatasetMeta
 
 
 class Dataset(DatasetMeta):
-    """A dataset. The last five fields are present only with `details=true`."""
+    """Dataset. The last five fields are present only with `details=true`."""
 
     label_names: list[str] = Field(default_factory=list)
     """Names of the labels, in the order of their columns."""

@@ -37,9 +37,9 @@ class ForgetReceipt(ResponseModel):
     status: Literal["running", "done", "failed"]
     """Whether it is in progress, done, or failed; then nothing has changed."""
     created: str
-    """When it was requested: RFC 3339, UTC."""
+    """Time of the request (RFC 3339, UTC)."""
     ended: str | None
-    """When it was done, or failed; null while it is running."""
+    """Time of the end; null while it is running."""
     key_id: str | None
     """Id of the API key that requested it; null without a key."""
     entries: int
@@ -49,14 +49,15 @@ class ForgetReceipt(ResponseModel):
     predictions: int
     """Number of stored predictions that were deleted, because these examples labelled them."""
     since: str | None
-    """Position at which the history of the model begins. Examples that it was taught before are not in the history, and
-    cannot be found: what they taught stays in the weights."""
+    """Position at which the history of the model begins. Earlier examples are not in the history and cannot be
+    forgotten: they stay in the weights.
+    """
     first: str | None
     """Position of the first entry that had such an example."""
     position: str | None
     """Position of the log at which the new state took the place of the old one."""
     checksum_before: str | None
-    """Checksum of the old state at this position, recomputed from the history, and equal to that of the model."""
+    """Checksum of the old state at this position, recomputed from the history and equal to that of the model."""
     checksum_after: str | None
     """Checksum of the new state at this position."""
     metrics_before: dict[str, float | None] | None
@@ -64,16 +65,16 @@ class ForgetReceipt(ResponseModel):
     metrics_after: dict[str, float | None] | None
     """Cumulative metrics of the new state at this position."""
     build: str | None
-    """Build of the server that computed both."""
+    """Build of the server that computed both states."""
     replay_version: int | None
-    """Replay version by which both were computed."""
+    """Replay version of both states."""
     kept: list[str]
-    """Copies that are not deleted, and must be looked at: forks, datasets, versions, downloads."""
+    """Copies that are not deleted and need a check: forks, datasets, versions, downloads."""
     beyond_reach: list[str]
     """Copies that the server cannot delete."""
     archive: Literal["pending", "purged"] | None
-    """Whether the archive still has the examples, until the next pass, or what it had of the old model was deleted;
-    null without an archive."""
+    """`pending` until the next pass of the archive has deleted the old model, then `purged`; null without an archive.
+    """
     error: str | None
     """Reason why it failed."""
 

@@ -28,14 +28,14 @@ class HistoryEntry(At):
     """Entry of the log of a model; its kind determines the fields."""
 
     time: str
-    """When it was appended, by the clock of the store: RFC 3339, UTC."""
+    """Time of the append, by the clock of the store (RFC 3339, UTC)."""
     kind: Literal["update", "rollback", "label", "describe", "groups", "promise"]
     examples: list[LoggedExample] | None = None
     """Examples of an update."""
     prediction_ids: list[str] | None = None
     """Ids of the stored predictions whose labels an update has."""
     stream: LoggedStream | None = None
-    """Place of an update in its stream."""
+    """Position of an update in its stream."""
     to: str | None = None
     """Position that a rollback goes back to, or new name of a label that was renamed or merged."""
     label: str | None = None

@@ -17,7 +17,7 @@ class FeaturePart(ResponseModel):
     value: float | None
     """Value of the feature in the request; null for a vector, which is one line."""
     contribution: float
-    """Amount that the feature adds to the score."""
+    """Contribution of the feature to the score."""
 
 
 class Explanation(ResponseModel):

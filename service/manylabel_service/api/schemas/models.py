@@ -84,7 +84,7 @@ class BothMeasures(ResponseModel):
 
 
 class PromiseOfModel(ResponseModel):
-    """A promise of precision."""
+    """Promise of precision."""
 
     precision: float
     """Share of right labels among those applied unseen."""
@@ -319,7 +319,7 @@ class Curve(ResponseModel):
 
 
 class ListedLabel(ResponseModel):
-    """A label of a model."""
+    """Label of a model."""
 
     label: str
     old_names: list[str]
@@ -355,7 +355,7 @@ class ListedLabel(ResponseModel):
 
 
 class LabelList(_Counted):
-    """Some labels of a model."""
+    """Labels of a model."""
 
     labels: list[ListedLabel]
     total: int
@@ -375,7 +375,7 @@ class SourcesOfModel(ResponseModel):
     machine: float
     """Factor for labels that a model has predicted and no person has checked; 0: nothing is learnt from them."""
     rule: float
-    """Factor for labels that a rule has given."""
+    """Factor for labels of a rule."""
 
 
 class _Spec(ResponseModel):
@@ -406,18 +406,18 @@ class FollowOfModel(ResponseModel):
     """The log that a model learns from."""
 
     model: str
-    """The followed model has this name."""
+    """Name of the followed model."""
     begin: str
     """Entries after this position are learnt."""
     until: str | None
-    """The last position or time that is learnt; null: no end."""
+    """Last position or time to learn; null: no end."""
 
 
 class ModelStatus(At, _Spec):
     """Status of an online model."""
 
     follow: FollowOfModel | None = None
-    """The log of another model that this one learns from; absent for a model with a separate log."""
+    """Followed model and range of its log; absent for a model with a separate log."""
 
     updates: int
     """Number of examples that the model has learnt."""
@@ -448,7 +448,7 @@ class StoredModel(_Spec):
     while it catches up."""
 
     follow: FollowOfModel | None = None
-    """The log of another model that this one learns from; absent for a model with a separate log."""
+    """Followed model and range of its log; absent for a model with a separate log."""
     loaded: Literal[False]
 
 

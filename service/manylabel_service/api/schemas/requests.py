@@ -34,7 +34,7 @@ from manylabel_service.storage import POSITION
 
 Number = Annotated[float, Field(strict=True, ge=-MAX_MAGNITUDE, le=MAX_MAGNITUDE, allow_inf_nan=False)]
 Value = Number | None
-"""A number, or null for a missing value."""
+"""Number, or null for a missing value."""
 Index = Annotated[int, Field(strict=True, ge=0, le=2**31 - 2)]
 # A name has at most 256 bytes; `convert` counts the bytes if it is not plain ASCII.
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES)]
@@ -50,7 +50,7 @@ def _check_ref(ref: str) -> str:
 
 
 Ref = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_REF_BYTES), AfterValidator(_check_ref)] | None
-"""Reference of an example, a name that the client has for it."""
+"""Reference of an example, chosen by the client."""
 
 _UNIQUE: dict[str, JsonValue] = {"uniqueItems": True}
 """Schema only: `translation` checks the value and names its field path."""
@@ -283,7 +283,7 @@ class UpdateItem(_Request):
     """Source of the labels: a person; a model (`machine`), if no person has checked them; or a rule. Only the labels of
     people count in metrics and for a promise of precision; `sources` of the model sets what it learns from others."""
     ref: Ref = None
-    """Your name for the example, such as the number of a customer: 1 to 128 bytes. Only the log has it."""
+    """Your reference for the example, such as a customer number: 1 to 128 bytes. It is stored in the log only."""
 
 
 class LabelItem(_Request):
@@ -298,7 +298,7 @@ class LabelItem(_Request):
     source: Source = "human"
     """Source of the labels, as in an example to learn."""
     ref: Ref = None
-    """Your name for the example, as in an example to learn."""
+    """Your reference for the example, as in an example to learn."""
 
 
 def _check_bytes(name: str) -> str:
@@ -411,7 +411,7 @@ _Share = Annotated[float, Field(strict=True, gt=0, lt=1, allow_inf_nan=False)]
 
 
 class PromiseRequest(_Request):
-    """A promise of precision: which share of labels applied unseen is right in the long run."""
+    """Promise of precision: share of right labels among those applied unseen, in the long run."""
 
     precision: _Share
     """Share of right labels among those applied unseen (`auto`)."""
@@ -457,7 +457,7 @@ class SnapshotRequest(_Request):
 
 
 class Batch(_Request):
-    """Batch of examples in order, all of them or none."""
+    """Ordered batch of examples, learnt completely or not at all."""
 
     # Not generic: pydantic needs 0.1 s to parametrise a model whose fields have docstrings.
     examples: Annotated[list[Any], Field(min_length=1)]
@@ -497,20 +497,20 @@ class ForkSource(_Request):
     """Initial state of a fork: another model at a position or a time."""
 
     model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
-    """The other model has this name, and learns online."""
+    """Name of the other online model."""
     at: Annotated[str, Field(strict=True)] | None = None
     """A position of its log, or a time with an offset; null: now."""
 
 
 class FollowSource(_Request):
-    """The log of another model, from which the new model learns."""
+    """Log of another model, from which the new model learns."""
 
     model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
-    """The model to follow has this name, learns online, and follows no other."""
+    """Name of the online model to follow, which must not follow another one."""
     from_: Annotated[Literal["start", "now"], Field(alias="from")]
-    """`start`: from where the history of the other model begins. `now`: what that model learns from here on."""
+    """`start`: from the beginning of the history of the other model. `now`: from the current position."""
     until: Annotated[str, Field(strict=True)] | None = None
-    """The last position, or a time with an offset, that is learnt; null: no end."""
+    """Last position, or time with an offset, to learn; null: no end."""
 
 
 def _form_of_label(label: Any) -> str:
@@ -547,18 +547,19 @@ class ModelRequest(ModelSpec):
     """Null: the model starts empty. Otherwise it starts with the state of another model, with its algorithm,
     parameters, features and labels; only a name may be set as well."""
     follow: FollowSource | None = None
-    """Null: the model has its own log. Otherwise it learns what another model learns, with its own spec, and
-    takes no updates."""
+    """Null: the model has a separate log. Otherwise it learns from the log of another model, with its own spec, and
+    rejects updates.
+    """
     groups: _Groups = Field(default_factory=list)
     """Groups of labels that exclude each other."""
     parents: _Parents = Field(default_factory=dict)
     """Parent of each child: a true label implies its parent."""
     promise: PromiseRequest | None = None
-    """Null: no label is applied unseen."""
+    """Promise of precision; null for none."""
 
     @property
     def spec(self) -> ModelSpec:
-        """The spec of the model."""
+        """Spec of the model."""
         names = None if self.labels is None else [x if isinstance(x, str) else x.name for x in self.labels]
         return ModelSpec.model_validate(
             {
@@ -569,7 +570,7 @@ class ModelRequest(ModelSpec):
 
     @property
     def details(self) -> dict[str, Edit]:
-        """The details of labels that have some."""
+        """Details of the labels that have any."""
         described = (label for label in self.labels or () if isinstance(label, DescribedLabel))
         return {label.name: label.model_dump(exclude={"name"}) for label in described}
 
@@ -599,7 +600,7 @@ class ModelRequest(ModelSpec):
 
 
 class UpdateBatch(Batch):
-    """Examples to learn in order, all of them or none."""
+    """Examples to learn in order, completely or not at all."""
 
     examples: Annotated[list[UpdateItem], Field(min_length=1)]
 
@@ -609,10 +610,10 @@ class PredictUpdateRequest(_Predicting, UpdateItem):
 
 
 class PredictUpdateBatch(_Predicting, UpdateBatch):
-    """Examples to predict, with options, and then to learn, in order, all of them or none."""
+    """Examples to predict, with options, and then to learn in order, completely or not at all."""
 
 
 class LabelBatch(Batch):
-    """True labels of stored predictions, learnt in order, all of them or none."""
+    """True labels of stored predictions, learnt in order, completely or not at all."""
 
     examples: Annotated[list[LabelItem], Field(min_length=1)]

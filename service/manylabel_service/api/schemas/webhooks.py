@@ -1,4 +1,4 @@
-"""Bodies of requests and answers about webhooks."""
+"""Bodies of requests and responses about webhooks."""
 
 import base64
 import binascii
@@ -50,13 +50,13 @@ class WebhookDefinition(Documented):
     events: Annotated[list[Kind], Field(min_length=1, max_length=len(KINDS)), AfterValidator(_check_once)]
     """Types of the events that are sent."""
     models: list[Pattern] = Field([patterns.ANY], min_length=1, max_length=MAX_PATTERNS)
-    """Events of these models are sent: names, or how names begin and `*` at the end."""
+    """Models whose events are sent: names, or prefixes of names that end in `*`."""
     secret: Annotated[str, Field(strict=True), AfterValidator(_check_secret)] | None = Field(None, repr=False)
     """Secret that signs each event (Standard Webhooks): `whsec_` and the base64 of 24 to 64 bytes. Default: random."""
 
 
 class WebhookDelivery(ResponseModel):
-    """An attempt to deliver an event."""
+    """Attempt to deliver an event."""
 
     event: str
     """Id of the event, as in the header `webhook-id`."""
@@ -64,7 +64,7 @@ class WebhookDelivery(ResponseModel):
     """Type of the event."""
     time: str
     attempt: int
-    """1 for the first attempt."""
+    """Number of the attempt, from 1."""
     milliseconds: int
     status: int | None
     """Status of the response; null without a response."""
@@ -80,38 +80,39 @@ class WebhookStatus(ResponseModel):
     events: list[Kind]
     models: list[str]
     created_at: str
-    """RFC 3339, UTC, as the other times."""
+    """Creation time (RFC 3339, UTC, like all times)."""
     state: Literal["active", "disabled"]
-    """Nothing is sent to a disabled webhook, until it is enabled."""
+    """State of the webhook; a disabled one gets no events until it is enabled."""
     reason: str | None
-    """Code of the error for which it was disabled; null while it is active."""
+    """Error code because of which the webhook was disabled; null while it is active."""
     waiting: int
-    """Events that wait for delivery."""
+    """Number of queued events."""
     dropped: int
-    """Events that found no room in the queue, and of which the receiver has not been told yet."""
+    """Number of events dropped because the queue was full, which the receiver has not been notified of yet."""
     delivered: int
-    """Events delivered so far."""
+    """Number of delivered events."""
     failures: int
-    """Failed attempts to deliver the first of the events that wait."""
+    """Number of failed attempts to deliver the first queued event."""
 
 
 class WebhookDetail(WebhookStatus):
     """Webhook with its latest deliveries."""
 
     deliveries: list[WebhookDelivery]
-    """The latest attempts, the newest first."""
+    """Latest attempts, newest first."""
 
 
 class NewWebhook(WebhookStatus):
     """New webhook with its secret."""
 
     secret: str
-    """Secret that signs the events; it is shown this once."""
+    """Secret that signs the events; it is not shown again."""
 
 
 class WebhookList(ResponseModel):
-    """The webhooks for models that the caller's key allows, the oldest first."""
+    """Webhooks for models that the caller's key allows, oldest first."""
 
     webhooks: list[WebhookStatus]
     damaged: list[str] = Field(default_factory=list)
-    """Ids of webhooks that cannot be read; only there if there are any, for a caller whose key is for all models."""
+    """Ids of webhooks that cannot be read; present only if there are any, for a caller whose key includes all models.
+    """

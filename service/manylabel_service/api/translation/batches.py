@@ -1,4 +1,4 @@
-"""The body of predict, update and predict-update: one item, or a batch of them."""
+"""Bodies of predict, update and predict-update: one item, or a batch."""
 
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar

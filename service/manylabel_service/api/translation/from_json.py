@@ -69,8 +69,8 @@ def to_features(
     ----------
     max_features : int
         Maximum number of columns.
-    max_fields : int
-        Maximum number of numbers of the item, of its labels, and of its views together; None if they cannot be more.
+    max_fields : int Maximum number of numbers of the item, of its labels, and of its views together; None if the body
+    is too small to exceed it.
     """
     check_fields(item, at, max_fields)
     kind = PredictItem if at else PredictRequest

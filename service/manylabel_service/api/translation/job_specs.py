@@ -14,7 +14,7 @@ _BRANCHES = {
     "holdout": {"share", "rows"},
     "search": {"grid", "random"},
 }
-"""Names of the forms that a part of a job may have: pydantic puts the one recognised after the part itself."""
+"""Names of union branches, which pydantic inserts into locations."""
 
 
 def to_spec(document: Any) -> JobSpec:

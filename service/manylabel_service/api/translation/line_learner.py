@@ -27,11 +27,13 @@ from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.slices import in_slices
 
 MAX_REFUSED = 1_000
-"""Lines in a row of which none was good: a stream with more ends, since each is answered at length."""
+"""Maximum number of consecutive invalid lines, because each gets a long response; a stream with more ends."""
 MAX_ANSWER_BYTES = 2**16
 """Size in bytes from which buffered answers are sent."""
 MAX_LISTED = 1_000
-"""Refused lines that `answers=errors` lists: the buffers of a socket hold them until the client reads."""
+"""Maximum number of rejected lines listed with `answers=errors`, because socket buffers hold them until the client
+reads.
+"""
 
 
 class StreamFailed(Exception):
@@ -71,17 +73,17 @@ class LineLearner:
 
     Parameters
     ----------
-    context : of the application.
+    context : components of the application.
     replica : the model.
-    key : names the stream, so that a line that comes again is not learnt again.
-    scope : of the request.
-    probabilities : whether the responses have them.
-    errors_only : whether only refused lines are answered, and the rest counted.
-    stop : whether the first refused line ends the stream.
+    key : key of the stream, so that repeated lines are not learnt again.
+    scope : ASGI scope of the request.
+    probabilities : whether responses have probabilities.
+    errors_only : whether only rejected lines get a response, and others are counted.
+    stop : whether the first rejected line ends the stream.
 
     Attributes
     ----------
-    summary : of the lines so far.
+    summary : counts of the lines so far.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class LineLearner:
         """Lines up to the last response, after the last good one."""
 
     async def answers(self, lines: list[Line]) -> AsyncIterator[bytes]:
-        """Learn a block, and answer its lines in order, in portions. Raises StreamFailed."""
+        """Learn a block, and yield responses to its lines in order. Raises StreamFailed."""
         if self._n_refused >= MAX_REFUSED:
             detail = f"{self._n_refused:,} consecutive lines were rejected: correct them, then continue from this line"
             raise StreamFailed(lines[0].number, Problem("too_many_refused", detail))
@@ -135,7 +137,7 @@ class LineLearner:
             numbers = self._record.incarnation, replica.record.incarnation
             if not await self._context.registry.successions.is_same(self._record.name, *numbers):
                 raise ModelGone(self._record.name, self._record.incarnation)
-            self._record = replica.record  # it was replaced by its successor meanwhile
+            self._record = replica.record  # the model was replaced by its successor meanwhile
         return online(replica)
 
     def refusal(self, number: int, problem: Problem, last: bool = False) -> dict[str, Any]:
@@ -254,7 +256,7 @@ def _first_refused(lines: list[Line]) -> StreamFailed | None:
 def _good(
     lines: list[Line], updated: UpdateResult, selection: Selection, learns: Callable[[Example], bool]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the responses to the good lines: the first may have been learnt before, under the key of the stream."""
+    """Yield the responses to the valid lines; the first ones may have been learnt before under its key."""
     good = [(line.number, line.content) for line in lines if isinstance(line.content, Example)]
     for number, _ in good[: updated.skipped]:
         yield {"line": number, "replayed": True, "position": updated.position}

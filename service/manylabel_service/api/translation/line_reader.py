@@ -13,7 +13,7 @@ from manylabel_service.slices import in_slices
 
 MAX_LINES = 1_000
 MAX_BYTES = 2**20
-"""Maximum of the lines that wait to be learnt, and of one line; a stream holds at most twice that."""
+"""Maximum bytes of the lines that wait to be learnt, and of one line; a stream buffers at most twice as many."""
 
 Parse = Callable[[bytes], Awaitable[Example]]
 
@@ -30,7 +30,7 @@ class Splitter:
 
     Parameters
     ----------
-    max_line_bytes : longest line that is put together; what would be longer is given up.
+    max_line_bytes : maximum bytes of a line.
     """
 
     def __init__(self, max_line_bytes: int) -> None:
@@ -39,7 +39,7 @@ class Splitter:
         self.too_long = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Return the lines that end in the next chunk; up to the first that is too long, which sets `too_long`."""
+        """Return the lines that end in the next chunk, up to the first one that is too long, which sets `too_long`."""
         begin, *ends = chunk.split(b"\n")
         self._rest += begin
         if not ends:
@@ -68,16 +68,16 @@ class ReadAhead:
 
     Parameters
     ----------
-    receive : where they come from.
-    parse : makes an example of a line, or raises a Problem; one with headers ends the reading.
-    number : of the first line.
-    max_line_bytes : the request ends where a line is longer.
-    idle_seconds : the request also ends if the client sends nothing for this time.
+    receive : ASGI function that receives the body.
+    parse : converts a line to an example, or raises a Problem; a Problem with headers ends the reading.
+    number : number of the first line.
+    max_line_bytes : maximum bytes of a line; a longer line ends the request.
+    idle_seconds : timeout in seconds, after which an idle client ends the request.
 
     Attributes
     ----------
-    next_number : of the line that would be read next.
-    problem : why the end came early; None as long as it has not.
+    next_number : number of the next line.
+    problem : reason of an early end; None without one.
     """
 
     def __init__(self, receive: Receive, parse: Parse, number: int, max_line_bytes: int, idle_seconds: float) -> None:

@@ -42,7 +42,7 @@ class WhichVersion(Parameters):
     """Parameter for the version of a trained model."""
 
     version: Number | None = None
-    """The number of the version; without it the one served is shown."""
+    """Number of the version; default: the served one."""
 
 
 class Measured(NamedTuple):
@@ -55,13 +55,13 @@ class Measured(NamedTuple):
 
 
 HISTORY = ("position_not_found", "before_history", "history_damaged")
-"""Codes of calls about the history of a model."""
+"""Error codes of calls about the history of a model."""
 
 MEASURED = (
     *("model_not_found", "model_is_online", "version_not_found", "no_version_served", "version_damaged"),
     *("invalid_request", "not_ready", "storage_unavailable"),
 )
-"""Codes of the errors of `measured`."""
+"""Error codes of `measured`."""
 
 
 async def measured(context: Context, name: str, number: int | None) -> Measured:

@@ -30,9 +30,9 @@ async def answer(
     selection: Selection,
     ids: Sequence[str] | None = None,
 ) -> bytes:
-    """Return the JSON of a response with facts, and with predictions if there are any: as one, or as a batch.
+    """Return the JSON of a response with facts, and with predictions, if any, of one example or a batch.
 
-    `ids`, where predictions are kept, has one for each.
+    `ids` are those of stored predictions.
     """
     if predictions is None:
         return pydantic_core.to_json(facts)

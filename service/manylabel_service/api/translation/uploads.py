@@ -35,13 +35,13 @@ class Multipart:
 
     Parameters
     ----------
-    boundary : between its parts.
-    names : that parts may have.
+    boundary : boundary of the parts.
+    names : allowed names of parts.
 
     Attributes
     ----------
-    seen : the names of the parts that have begun.
-    ended : whether the end of the last part has come.
+    seen : names of the parts that have begun.
+    ended : whether the last part has ended.
     """
 
     def __init__(self, boundary: bytes, names: Collection[str]) -> None:
@@ -106,10 +106,10 @@ def _wrong(detail: str) -> Problem:
 
 
 UPLOAD_SECONDS = 3_600.0
-"""Longest upload."""
+"""Maximum seconds of an upload."""
 
 PORTION_BYTES = 2**20
-"""Written to the disk at a time, in a thread."""
+"""Bytes written to the disk at a time, in a thread."""
 
 PLAIN = (
     "application/octet-stream",
@@ -158,7 +158,7 @@ async def receive(
     """Return the file of an upload, with the labels and label details if present, as files that `stack` closes.
     Raises NotReady, a Problem, StorageFull or ClientDisconnect.
 
-    Until then they count against the space for uploads in progress. An unfinished upload gives way to other uses.
+    Until then they count against the quota of uploads. An idle upload can be displaced by others.
     """
     content_type = request.headers.get("content-type", "")
     essence = content_type.partition(";")[0].strip().lower()
@@ -184,7 +184,7 @@ async def receive_file(
 ) -> tuple[IO[bytes], int]:
     """Return a body of the given type as a file, which `stack` closes, and its size in bytes.
 
-    Until then it has its room among the uploads in progress; what is still coming gives way when others need it.
+    Until then it counts against the quota of uploads; an idle upload can be displaced by others.
     """
     check_headers(request, media_type, max_bytes)
     upload = stack.enter_context(datasets.uploads.upload())

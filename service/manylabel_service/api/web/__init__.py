@@ -1,1 +1,1 @@
-"""HTTP plumbing without any notion of a model: bodies, responses, errors, streams."""
+"""HTTP layer independent of models: bodies, responses, errors, streams."""

@@ -76,8 +76,8 @@ class AccessMiddleware:
 
     Parameters
     ----------
-    app : is asked in any case: its routes are guarded, and some are for everybody.
-    access : returns what a caller may do, by the key shown (None for none) and the address.
+    app : the application, whose routes are guarded.
+    access : returns the permissions of a caller by the key (None for none) and the address.
     """
 
     def __init__(self, app: ASGIApp, access: Callable[[str | None, str], Access]) -> None:

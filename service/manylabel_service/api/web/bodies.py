@@ -1,4 +1,4 @@
-"""Request bodies: bytes in, JSON values out, within limits; and the header Idempotency-Key."""
+"""Parsing of request bodies within limits, and the header Idempotency-Key."""
 
 import asyncio
 import re
@@ -24,12 +24,12 @@ class BodyBuffer:
 
     Parameters
     ----------
-    max_bytes : of all together.
-    on_refused : called when one needs more than there is room for.
+    max_bytes : maximum bytes of all bodies together.
+    on_refused : callback when a body exceeds the free capacity.
 
     Attributes
     ----------
-    n_bytes : of all together, now.
+    n_bytes : current bytes of all bodies together.
     """
 
     def __init__(self, max_bytes: int, on_refused: Callable[[], None]) -> None:
@@ -51,7 +51,7 @@ NDJSON = b"application/x-ndjson"
 BYTES = b"application/octet-stream"
 
 _ENDINGS = {JSON: (b"/json", b"+json"), NDJSON: (b"/x-ndjson", b"/ndjson"), BYTES: (b"/octet-stream",)}
-"""Endings of media types that count as another type."""
+"""Suffixes of media types that count as another type."""
 
 MAX_LENGTH_DIGITS = 20
 """Maximum length of a Content-Length in digits; Python refuses to parse numbers with thousands of digits."""
@@ -77,9 +77,9 @@ def json_value(raw: bytes, what: str) -> Any:
 
 
 async def read_body(request: Request, media_type: bytes | None, max_bytes: int) -> bytes:
-    """Return the body of a request, which must declare this type, if one is given.
+    """Return the body of a request, which must declare this type, if one is passed.
 
-    Never holds more than its limit and one chunk.
+    Buffers at most its limit and one chunk.
     """
     check_headers(request, media_type, max_bytes)
     message = await request.receive()

@@ -9,16 +9,17 @@ from manylabel_service.api.web.problems import Problem
 from manylabel_service.zstd import zstd
 
 PORTION_BYTES = 2**16
-"""Unpacked, or packed, at a time: some tenths of a millisecond."""
+"""Bytes decompressed or compressed at a time, in some tenths of a millisecond."""
 
 MAX_WINDOW_BYTES = 2**23
 """Maximum zstd window, the memory of a decoder. All encoders for HTTP respect it (RFC 9659)."""
 
 LEVEL = 1
-"""Answers are packed quickly rather than small: the next levels take twice as long for a tenth less."""
+"""Compression level; the next levels take twice as long for a tenth fewer bytes."""
 
 FREE_FRAMES, BYTES_PER_FRAME = 16, 2**10
-"""Frames that a body may have, and how much each further one must bring: what is all beginnings costs only time."""
+"""Number of frames that a body may have, and minimum decompressed bytes per further frame, because headers cost time.
+"""
 
 _GZIP_BITS = 16 + zlib.MAX_WBITS
 
@@ -76,15 +77,15 @@ class _ZstdPacker:
 
 
 class Coding(NamedTuple):
-    """A content coding.
+    """Content coding.
 
     Attributes
     ----------
-    name : as headers have it.
-    frame : makes a decoder of one frame.
-    packer : makes a packer of one body.
-    errors : raised where bytes are not of this coding.
-    window_bytes : memory that a decoder may take.
+    name : name in headers.
+    frame : creates a decoder of one frame.
+    packer : creates a compressor of one body.
+    errors : errors raised for other bytes.
+    window_bytes : maximum memory of a decoder.
     """
 
     name: bytes
@@ -107,7 +108,7 @@ def _codings() -> dict[bytes, Coding]:
 
 
 CODINGS = _codings()
-"""By name; the one preferred stands first."""
+"""Codings by name, the preferred one first."""
 
 SUPPORTED = ", ".join(name.decode() for name in sorted(CODINGS))
 """Value of the header Accept-Encoding in responses to an unsupported coding."""

@@ -10,7 +10,7 @@ from manylabel_service.api.web.problems import Problem
 from manylabel_service.slices import Pace, in_slices
 
 MIN_BYTES = 2**12
-"""A response of fewer is not packed: sending it takes less time than packing it."""
+"""Minimum bytes of a compressed response; smaller ones are sent faster uncompressed."""
 
 PACKED_TYPES = frozenset(
     {
@@ -18,7 +18,7 @@ PACKED_TYPES = frozenset(
         *(b"text/plain", b"text/html", b"text/css", b"text/javascript"),
     }
 )
-"""Media types that are worth it. Events are not among them: each is short, and must be read when it happens."""
+"""Compressed media types. Events are not among them, because each is short and must arrive immediately."""
 
 
 class CompressedResponse:
@@ -28,8 +28,8 @@ class CompressedResponse:
 
     Parameters
     ----------
-    wanted : the header Accept-Encoding of the request.
-    send : takes its messages.
+    wanted : header Accept-Encoding of the request.
+    send : ASGI function that sends messages.
     """
 
     __slots__ = ("_coding", "_packer", "_send", "_start", "_wanted")
@@ -101,9 +101,9 @@ class DecompressedBody:
 
     Parameters
     ----------
-    coding : of the body.
-    receive : where it comes from.
-    held : where the memory of its decoder is counted.
+    coding : coding of the body.
+    receive : ASGI function that receives the body.
+    held : counter of the memory of its decoder.
     """
 
     def __init__(self, coding: Coding, receive: Receive, held: BodyBuffer) -> None:
@@ -148,19 +148,19 @@ class DecompressedBody:
             self._n_counted += window
 
     def release(self) -> None:
-        """Count the memory of the decoder no more."""
+        """Stop counting the memory of the decoder."""
         self._held.n_bytes -= self._n_counted
 
 
 class CompressionMiddleware:
     """Middleware that decompresses request bodies and compresses responses.
 
-    A request whose coding is not known is left to the endpoint, which refuses it.
+    The endpoint rejects a request with an unknown coding.
 
     Parameters
     ----------
-    app : what is surrounded.
-    held : where the memory of decoders is counted.
+    app : wrapped application.
+    held : counter of the memory of decoders.
     """
 
     def __init__(self, app: ASGIApp, held: BodyBuffer) -> None:
@@ -198,4 +198,4 @@ def _without_coding(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, byt
 
 
 _OF_PACKED = frozenset({b"content-encoding", b"content-length", b"transfer-encoding"})
-"""Names of headers about the packed body."""
+"""Names of headers about the compressed body."""

@@ -28,12 +28,12 @@ _AT_ONCE: AbstractAsyncContextManager[None] = nullcontext()
 class ParseQueue:
     """FIFO queue of the large bodies of all requests of an application.
 
-    Parsed concurrently, in time slices, all of them would finish last.
+    Parsed concurrently, in time slices, all would finish late.
 
     Parameters
     ----------
-    held : where those that wait are counted.
-    max_seconds : longest that one may have to wait, by how fast others were converted lately.
+    held : counter of waiting bodies.
+    max_seconds : maximum expected wait in seconds, estimated from recent bodies.
     clock : seconds.
     """
 
@@ -51,7 +51,7 @@ class ParseQueue:
         Parameters
         ----------
         raw : the body.
-        deadline : seconds of the clock (time.monotonic) by which it must be its turn.
+        deadline : time of the clock (time.monotonic) by which parsing must start.
         """
         return self._turn(len(raw), deadline) if len(raw) >= LARGE_BYTES else _AT_ONCE
 
@@ -91,7 +91,9 @@ PIECE_BYTES = 2**15
 MAX_CONTAINERS = 2**15
 """Maximum number of lists and objects of a large body, or one per `BYTES_PER_CONTAINER` if those are more."""
 BYTES_PER_CONTAINER = 16
-"""An empty list takes 3 bytes of JSON and 64 of memory, an object with one field 8 and 200."""
+"""Minimum bytes of JSON per list or object: an empty list takes 3 bytes of JSON and 64 of memory, an object with one
+field 8 and 200.
+"""
 
 _MAX_DEPTH = 256
 """Maximum nesting depth; jiter parses less."""

@@ -32,7 +32,7 @@ _POLICY_OF_DOCS = (
     b"connect-src 'self'; frame-ancestors 'none'"
 )
 _HEADERS_OF_DOCS = (*HEADERS[:-1], (b"content-security-policy", _POLICY_OF_DOCS))
-"""FastAPI's page has its script and styles inline; it loads nothing from elsewhere."""
+"""Headers of FastAPI's page, whose scripts and styles are inline and which loads nothing else."""
 PAGE = (
     *HEADERS[:3],
     (
@@ -52,16 +52,16 @@ _CREATED = frozenset({201, 202})
 class RequestMiddleware:
     """Outermost middleware of the application.
 
-    It gives every response its id and the headers that keep browsers from guessing, framing and storing it, and answers
-    HEAD as GET without a body. The id of a request is the X-Request-ID it came with, if that is sane, or a new one.
-    It stands in ``scope["request_id"]``, in the response's header and in every problem document and log line.
+    It adds the request id and security headers to every response, and handles HEAD as GET without a body. The id of a
+    request is its X-Request-ID, if valid, or a new one; it is in ``scope["request_id"]``, the response header, problem
+    documents and log lines.
 
     Parameters
     ----------
     app : what is surrounded.
-    telemetry : counts the responses.
+    telemetry : counter of responses.
     log_requests : whether every request gets a log line.
-    audit : gets those that change or export something, and those that are refused; None for no audit.
+    audit : audit log of calls that change or export something and of rejected calls; None for no audit.
     """
 
     def __init__(self, app: ASGIApp, telemetry: Telemetry, log_requests: bool, audit: AuditLog | None = None) -> None:
@@ -155,9 +155,9 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class TracingMiddleware:
-    """Traces requests; continues the trace that a request names (W3C `traceparent`).
+    """Middleware that traces requests, and continues the trace in `traceparent` (W3C).
 
-    OpenTelemetry's ASGI instrumentation takes 90 us for a request, this takes 24, and it puts the query into the span.
+    OpenTelemetry's ASGI instrumentation takes 90 us per request instead of 24, and adds the query to the span.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,8 +1,8 @@
 """Host and origin checks: a page of another site in a user's browser must not reach this server.
 
-A browser names the host that it believes to talk to (Host), and the page that asks (Origin, Sec-Fetch-Site). A host
-that is not this server's means that a foreign name was made to resolve to its address (DNS rebinding); an origin that
-is not this server's, that the page belongs to another site. Programs other than browsers send no Origin.
+A browser sends the host name of the server (Host) and the origin of the page (Origin, Sec-Fetch-Site). An unknown host
+indicates that a foreign name resolves to the server's address (DNS rebinding), an unknown origin that the page belongs
+to another site. Programs other than browsers send no Origin.
 """
 
 import socket
@@ -17,7 +17,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS = frozenset({"0.0.0.0", "::"})
 """Addresses of a server that listens on every interface."""
 MAX_REMEMBERED = 1_000
-"""Values of Host that were checked and allowed."""
+"""Maximum number of cached values of Host that are allowed."""
 
 
 class OriginMiddleware:
@@ -25,10 +25,10 @@ class OriginMiddleware:
 
     Parameters
     ----------
-    app : gets the others.
-    listens_on : the address that the server listens on; on every interface, any IP address is one of its hosts.
-    hosts : further names of this server, `*.example.org` for all below one, `*` for any.
-    origins : of pages that may use it, as `https://tags.example.org`; `*` for any.
+    app : wrapped application.
+    listens_on : listening address of the server; if it listens on every interface, any IP address is allowed as host.
+    hosts : further host names, `*.example.org` for all names below one, `*` for any.
+    origins : allowed origins of pages, such as `https://tags.example.org`; `*` for any.
     """
 
     def __init__(self, app: ASGIApp, listens_on: str, hosts: Iterable[str], origins: Iterable[str]) -> None:
@@ -80,7 +80,7 @@ def _is_followed_link(method: str, headers: Mapping[bytes, bytes]) -> bool:
 
 
 def _without_port(host: str) -> str:
-    if host.startswith("["):  # an IPv6 address
+    if host.startswith("["):  # IPv6 address
         return host[1:].partition("]")[0]
     return host.partition(":")[0]
 

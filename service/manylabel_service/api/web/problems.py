@@ -52,7 +52,7 @@ _OF_HTTP = {
     431: ("headers_too_large",),
     503: ("server_busy",),
 }
-"""Codes of errors that only HTTP has, by status."""
+"""Codes of errors that occur in HTTP only, by status."""
 _TITLES = {
     "malformed_request": "Malformed HTTP request",
     "malformed_json": "Malformed JSON",
@@ -129,7 +129,7 @@ class InferenceError(Documented):
     model_config = ConfigDict(extra="forbid")
 
     error: str
-    """The message says what happened to this request, and what to do about it."""
+    """Message with the cause and the remedy."""
 
 
 class Problem(Exception):
@@ -138,9 +138,9 @@ class Problem(Exception):
     Parameters
     ----------
     code : one of `STATUS_AND_TITLE`.
-    detail : what happened to this request, and what to do about it.
-    errors : the places that are wrong, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or
-        with ``"header"`` or ``"parameter"`` instead of ``"pointer"``.
+    detail : cause and remedy of the error.
+    errors : invalid fields, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or with ``"header"`` or
+    ``"parameter"`` instead of ``"pointer"``.
     headers : further headers of the response.
     """
 
@@ -168,7 +168,7 @@ def problem_of(error: ServiceError) -> Problem:
     """Return the response to an error of the service."""
     if isinstance(error, InvalidField):
         return invalid(error.path, error.detail)
-    # Damage is permanent, and so is an error that an operator must fix before restarting the server.
+    # Damage is permanent, like an error that an operator must fix before restarting the server.
     heals = isinstance(error, StorageError) and STATUS_AND_TITLE[error.code][0] != 500 and getattr(error, "heals", True)
     seconds = getattr(error, "retry_after", STORAGE_RETRY_AFTER_SECONDS if heals else None)
     headers = None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}

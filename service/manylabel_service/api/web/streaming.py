@@ -31,7 +31,7 @@ class Writer:
     Parameters
     ----------
     scope, send : of the request.
-    seconds : a client that receives nothing for this time is disconnected.
+    seconds : timeout in seconds for a client that receives nothing.
     """
 
     def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
@@ -73,7 +73,7 @@ class DownloadSlots:
 
     Attributes
     ----------
-    taken : how many there are.
+    taken : number of running downloads.
     """
 
     def __init__(self) -> None:
@@ -96,9 +96,9 @@ class Download(Response):
 
     Parameters
     ----------
-    file : from its beginning.
-    idle_seconds : a client that receives nothing for this time is disconnected.
-    held : closed at the end, with the file.
+    file : file, read from its beginning.
+    idle_seconds : timeout in seconds for a client that receives nothing.
+    held : closed together with the file.
     """
 
     background = None
@@ -149,17 +149,17 @@ E = TypeVar("E")
 class EventStream(Response, Generic[E]):
     """Response that sends events as they occur, until they end, the client disconnects, or the server stops.
 
-    The next event is requested when the client has taken the one before: a slow one makes nothing pile up here.
-    sse-starlette takes twice the time for an event (16 us), and ends streams by a flag of the whole process, which it
-    sets by replacing a method of uvicorn's.
+    The next event is requested when the client has received the previous one, so nothing accumulates for a slow client.
+    sse-starlette needs twice the time per event (16 us), and ends streams by a process-wide flag, for which it replaces
+    a method of uvicorn.
 
     Parameters
     ----------
-    events : closed at the end, if they can be.
-    to_bytes : writes an event as `format_sse_event` does.
-    greeting : a comment that is sent at once, so that the client knows that it is connected.
-    draining : ends the response when it is set.
-    idle_seconds : a client that receives nothing for this time is disconnected.
+    events : iterator of events, closed at the end if possible.
+    to_bytes : encodes an event like `format_sse_event`.
+    greeting : comment sent immediately, so that the client knows that it is connected.
+    draining : event that ends the response.
+    idle_seconds : timeout in seconds for a client that receives nothing.
     """
 
     background = None
@@ -235,7 +235,7 @@ def last_event_id(request: Request, read: Callable[[str], E], allowed: str) -> E
 
     Parameters
     ----------
-    request : that may have it.
+    request : the request.
     read : raises ValueError for an invalid id.
     allowed : description of a valid id, for errors.
     """

@@ -1,4 +1,4 @@
-"""Validation errors of pydantic, in the wording and the pointers of this API."""
+"""Conversion of pydantic's validation errors to messages and pointers of this API."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
@@ -84,11 +84,11 @@ def invalid_body(
 
     Parameters
     ----------
-    error : raised by the model.
-    at : where in the body the validated value stands.
-    path_of : from pydantic's location, which also names the branches of unions, to the path of the place.
-    described : by the path of an object, what it may have: an unknown field is answered with those known. Objects in
-        the fields of these are found by themselves.
+    error : error of the model.
+    at : path of the validated value in the body.
+    path_of : converts pydantic's location, which has the branches of unions too, to a path.
+    described : models by the path of an object, for the list of known fields in errors; nested models are found
+    automatically.
     """
     if error.error_count() > MAX_ERRORS_LOOKED_AT:
         detail = f"has {error.error_count():,} errors"
