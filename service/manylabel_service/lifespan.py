@@ -1,4 +1,4 @@
-"""How an application starts, from the store to restored models, and how it stops."""
+"""Startup of an application, from the store to restored models, and shutdown."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +16,7 @@ from manylabel_service.telemetry.loop_delay import measure
 BACKOFF_SECONDS = (0.1, 5.0)
 """Minimum and maximum seconds between two attempts to reach a store that is not available yet.
 
-tenacity would replace the four lines that use this, and as many in `models.follower`, and takes 34 ms to import.
+tenacity would replace few lines here and in `models.follower`, and takes 34 ms to import.
 """
 
 log = structlog.get_logger()
@@ -30,11 +30,11 @@ async def lifespan(
 
     Parameters
     ----------
-    context : the parts of the application; its registry, then its jobs are started when the store is open, and stopped
-        the other way round.
-    store : opened at the start, closed at the end.
-    on_ready : called when every model is restored and caught up.
-    on_failure : called when that is impossible, after the reason was logged.
+    context : components of the application; its registry and then its jobs are started when the store is open, and
+    stopped in reverse order.
+    store : store, opened at startup and closed at shutdown.
+    on_ready : callback when every model is restored and caught up.
+    on_failure : callback when that is impossible, after the reason was logged.
     """
     workers = context.telemetry.workers
     if workers is not None:

@@ -1,4 +1,4 @@
-"""Limits of a server that no setting changes: they bound its memory, its disk and the time of one client."""
+"""Limits of a server without a setting, which bound its memory, its disk and the time of one client."""
 
 from dataclasses import dataclass
 

@@ -1,11 +1,11 @@
 """Job document: a job with all its tasks, and its state changes.
 
-A job is done in tasks: `gather` (only for data from a stream: the examples are taken once, so that every attempt
-sees the same), then the `trial` tasks of a search, at the same time where there are workers, then the `fit` whose
-result is published. All stand in one document, so that any change of a job is one compare-and-set.
+A job consists of tasks: `gather` (only for data from a stream: the examples are sampled once, so that every attempt
+gets the same), then the `trial` tasks of a search, in parallel if there are workers, then the `fit` whose result is
+published. All are in one document, so that any change of a job is one compare-and-set.
 
 The worker of a task holds its lease, identified by a token. The lease is lost when the job is cancelled, or when its
-holder seems dead. Then that holder may do nothing more for the task.
+holder seems dead. The holder must then stop working on the task.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,11 +32,11 @@ from manylabel_service.jobs.spec.schemas import (
 from manylabel_service.storage import StoredModel
 
 MAX_LINE = 300
-"""Characters of a line of the log."""
+"""Maximum characters of a line of the log."""
 MAX_LINES = 200
 """Number of log lines stored per job."""
 MAX_DETAIL = 2000
-"""Characters of the reason of a failure."""
+"""Maximum characters of the reason of a failure."""
 
 Stage = Literal["gather", "trial", "fit"]
 
@@ -69,15 +69,15 @@ class Task(_Part):
 
     Attributes
     ----------
-    params : complete, of a trial or a fit; `values` are those that a search varies.
+    params : all parameters of a trial or a fit; `values` are those that a search varies.
     state : waiting (for other tasks), queued, running, done.
-    lease : token of its holder, while it is running.
-    heartbeats : how many there were; grows while its holder lives.
-    times_queued : at first, after a death, when it was given back, and when its job was retried.
-    attempt : counts from 1; one more after each death of its worker or process, and only then: a task that a worker
-        gave back at a graceful shutdown is queued again in the same attempt.
-    publishing : its result is about to be published: no way back.
-    outcome : what it gave, when it is done.
+    lease : token of the holder while it is running.
+    heartbeats : number of heartbeats; grows while its holder is alive.
+    times_queued : number of times queued: at first, after a crash, after a release, and after a retry of its job.
+    attempt : number of the attempt, from 1; incremented only after a crash of its worker or process, not after a
+    release at a graceful shutdown.
+    publishing : whether its result is about to be published, which cannot be undone.
+    outcome : result of a completed task.
     """
 
     stage: Stage
@@ -108,9 +108,9 @@ class JobDocument(StoredModel):
 
     Attributes
     ----------
-    digest : of the request that came with an idempotency key, in hexadecimal.
-    checksums : of the datasets, by name, as they were when the job was submitted.
-    threads, segment_work : of every fit.
+    digest : digest of the request with an idempotency key, in hexadecimal.
+    checksums : checksums of the datasets by name, at the submission of the job.
+    threads, segment_work : settings of every fit.
     """
 
     id: str
@@ -133,7 +133,7 @@ class JobDocument(StoredModel):
         """True if the job has succeeded, failed or been cancelled."""
         return self.state in ENDED
 
-    # Changes; `now` is an RFC 3339 time.
+    # State changes; `now` is an RFC 3339 time.
 
     def add_log_lines(self, now: str, texts: Iterable[str]) -> None:
         """Add lines to the log, which stores the latest `MAX_LINES`."""
@@ -244,7 +244,7 @@ class JobDocument(StoredModel):
         if not any(task.state == "running" for task in self.tasks):
             self.state = "queued"
 
-    # Answers to clients.
+    # Responses to clients.
 
     def trials(self) -> list[Trial]:
         """Return the trials that are done, in their order."""

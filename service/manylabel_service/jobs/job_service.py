@@ -153,7 +153,7 @@ class JobService:
             job = record.to_job()
             if job.progress is not None and job.progress != reported and job.state == state:
                 yield record.revision, "progress", job.progress.model_dump()
-            if state == "queued" and record.has_ended and job.started is not None:  # it ran between two polls
+            if state == "queued" and record.has_ended and job.started is not None:  # the task ran between two polls
                 running = job.model_copy(update={"state": "running", "ended": None, "result": None, "error": None})
                 yield record.revision, "state", running.model_dump()
             if job.state != state:
@@ -204,7 +204,7 @@ class JobService:
         Parameters
         ----------
         state : of those listed; None for any.
-        limit : most that are listed.
+        limit : maximum number of listed jobs.
         of_interest : returns whether jobs for a model of this name are listed.
         """
         await self._job_store.refresh()
@@ -218,17 +218,17 @@ class JobService:
 
 
 def open_jobs(store: Store, settings: Settings, datasets: DatasetStore, published: Callable[[str], None]) -> JobService:
-    """Return the jobs of a store, still to be started.
+    """Return the jobs of a store, not started yet.
 
     Parameters
     ----------
     store, settings, datasets : of the server.
-    published : called with the name of a model when a version was made in this process.
+    published : callback with the name of a model that got a version from this process.
     """
     context = JobContext(store, settings, datasets, JobStore(store), published)
     if settings.job_runner == "local":
         return JobService(context, LocalRunner(context, settings.job_slots))
-    from manylabel_service.jobs.runners.rq import RQRunner  # imported here because RQ takes long to import
+    from manylabel_service.jobs.runners.rq import RQRunner  # imported here, because importing RQ takes long
 
     return JobService(context, RQRunner(context))
 

@@ -1,4 +1,4 @@
-"""The jobs of a store: each a document, changed by compare-and-set, and the blobs that belong to it."""
+"""Jobs in the store: a document each, changed by compare-and-set, and its blobs."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ BLOBS = "jobs/"
 log = structlog.get_logger()
 
 JobChange = Callable[[JobDocument, str], None]
-"""Changes a job, at a time in RFC 3339. Raises `Unchanged`, or an error that the caller gets."""
+"""Function that changes a job at a time in RFC 3339. Raises `Unchanged`, or an error that is passed on."""
 
 
 def now() -> str:
@@ -42,7 +42,7 @@ class JobStore:
 
     Attributes
     ----------
-    jobs : by id. Only `refresh` changes it.
+    jobs : jobs by id; only `refresh` changes them.
     damaged : ids of jobs that cannot be read.
     """
 
@@ -112,7 +112,7 @@ class JobStore:
                 self.jobs = {id: record for id, record in self.jobs.items() if id in ids}
             for id, record in found.items():
                 if record is None:
-                    log.error("job_unreadable", job=id)  # it is damaged, or of a newer release
+                    log.error("job_unreadable", job=id)  # the job is damaged, or of a newer release
                     self.damaged.add(id)
                 else:
                     self.jobs[id] = record

@@ -27,7 +27,7 @@ CLAIM_SECONDS = 120.0
 
 
 class Claims(StoredModel):
-    """Claims by job id: when the job was claimed (Unix time), and its revision then; 0 for a new one."""
+    """Claims by job id: Unix time of the claim, and revision of the job at that time; 0 for a new job."""
 
     jobs: dict[str, tuple[float, int]] = Field(default_factory=dict)
 
@@ -64,7 +64,7 @@ class QueueLimit:
         try:
             yield
         except ServiceError as error:
-            if not isinstance(error, StorageUnavailable) or isinstance(error, StorageFull):  # it may still be made
+            if not isinstance(error, StorageUnavailable) or isinstance(error, StorageFull):  # it may be stored
                 with suppress(StorageError):
                     await self._documents.change(NAME, lambda claims: claims and claims.without(id))
             raise

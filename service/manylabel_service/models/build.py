@@ -1,11 +1,11 @@
 """Identifier of the build of this process: processes of one build compute identical states.
 
-The parts of the host that learning can depend on are in the digest:
+The digest contains the parts of the host on which learning can depend:
 
-- our code: learners, records, and the replay of a log;
+- the code of learners, records, and the replay of a log;
 - NumPy, which sums and sorts; scikit-learn, whose hash places features; numba and llvmlite, which compile;
-- Python's version, which decides how its own functions add up, and its tables of Unicode, which decide what a word is;
-- the kind of processor, and whether numba compiles at all.
+- Python's version, on which built-in sums depend, and its Unicode version, which defines words;
+- the architecture, and whether numba compiles.
 
 Nothing else is reached. Learning calls no rounding function of the C library, no BLAS, and no sum whose order depends
 on the processor (`tests/core/test_host_arithmetic.py`). So two processors of one kind learn the same bits, with any C
@@ -44,7 +44,7 @@ def host_parts() -> list[str]:
 
 @cache
 def build_id() -> str:
-    """Return a digest of all that the bits of a model may follow from: our code, and parts of the host."""
+    """Return a digest of the code and the parts of the host on which the bits of a model can depend."""
     digest = hashlib.sha256("\n".join(host_parts()).encode())
     for package in (manylabel_core, hosting, online):
         root = Path(str(package.__file__)).parent

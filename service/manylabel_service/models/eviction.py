@@ -13,21 +13,23 @@ from manylabel_service.slices import Pace
 
 SWEEP_SECONDS = 1.0
 PATIENCE_SECONDS = 2.0
-"""Longest wait for the last snapshot of one model. A slower snapshot ends in the background; the model leaves then."""
+"""Maximum seconds to wait for the last snapshot of one model. A slower snapshot is completed in the background, and the
+model is evicted afterwards.
+"""
 
 log = structlog.get_logger()
 
 
 class Eviction:
-    """Selects the replicas to evict.
+    """Evictor of idle and least recently used models.
 
-    Nothing is lost by it: the state is in the log, and a last snapshot makes the way back short.
+    Eviction loses nothing: the state is in the log, and a last snapshot keeps the replay short.
 
     Parameters
     ----------
-    settings : how much memory, and for how long.
-    replicas : gives those in memory.
-    evict : takes one out; it has been made sure that nothing waits for it.
+    settings : limits of memory and idle time.
+    replicas : returns the models in memory.
+    evict : evicts a model for which nothing waits.
     """
 
     def __init__(
@@ -41,12 +43,12 @@ class Eviction:
         self._leaving: dict[HostedModel, asyncio.Task[bool]] = {}
 
     async def run(self) -> None:
-        """Sweep now and then, until cancelled."""
+        """Sweep periodically until cancelled."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             try:
                 await self.sweep()
-            except Exception:  # the next sweep may succeed, and without sweeps the memory would fill up
+            except Exception:  # the next sweep may succeed; without sweeps, memory would grow
                 log.exception("eviction_failed")
 
     async def sweep(self, room_for: int = 0, spare: HostedModel | None = None) -> None:
@@ -54,8 +56,8 @@ class Eviction:
 
         Parameters
         ----------
-        room_for : bytes that are about to be needed.
-        spare : a replica that stays.
+        room_for : bytes that will be needed.
+        spare : model that must not be evicted.
         """
         await self.resident_bytes()
         excess = self._staying_bytes() + room_for - self._most_bytes
@@ -84,7 +86,7 @@ class Eviction:
         try:
             covered = await replica.cover()
         except (ModelNotFound, NotReady, LimitExceeded):
-            return False  # it is already being evicted
+            return False  # the model is already being evicted
         except StorageError as error:
             log.warning("model_eviction_failed", model=replica.record.name, error=str(error))
             return False
@@ -92,7 +94,7 @@ class Eviction:
             log.exception("model_eviction_failed", model=replica.record.name)
             return False
         if not covered or not replica.evictable or replica.used_at != used_at:
-            return False  # a request has used it in the meantime
+            return False  # a request has used the model in the meantime
         self._evict(replica)
         log.info("model_evicted", model=replica.record.name, position=replica.position, reason=reason)
         return True

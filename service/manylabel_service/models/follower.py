@@ -102,7 +102,7 @@ class Follower:
         for replica in replicas:
             if replica.leads:
                 continue
-            positions[replica.record] = SEED  # its own log stays empty: only that it is deleted is of interest
+            positions[replica.record] = SEED  # the log of a follower stays empty, so only its deletion is watched
             log = replica.log_record
             if log.incarnation not in leading and not replica.log_ended:
                 positions[log] = max(positions.get(log, START), replica.log_position, key=position_key)

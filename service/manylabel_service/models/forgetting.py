@@ -1,4 +1,4 @@
-"""Forgetting of examples: a successor of the model that never saw them takes its place; receipts say what was done."""
+"""Forgetting of examples: a successor that never saw them replaces the model; receipts record the result."""
 
 import asyncio
 
@@ -21,7 +21,7 @@ KEPT = (
     "downloads of the log, of snapshots and of datasets are where they were sent",
     "stored predictions that were never labelled stay until their time is over",
 )
-"""Copies that are not deleted, in the words of a receipt."""
+"""Copies that are not deleted, as listed in a receipt."""
 
 BEYOND_REACH = {
     False: ("copies of the data directory", "blocks that the file system or the disk has given up but not overwritten"),
@@ -68,11 +68,11 @@ async def ended_receipt(
 
 
 class Forgetter:
-    """Forgets examples of the models of one store, and stores the receipts.
+    """Forgets examples of the models of a store, and stores receipts.
 
     Parameters
     ----------
-    store, settings, in_use, successions : of the registry.
+    store, settings, in_use, successions : components of the registry.
     """
 
     def __init__(self, store: Store, settings: Settings, in_use: ClusterVersion, successions: Successions) -> None:
@@ -82,14 +82,14 @@ class Forgetter:
         self._successions = successions
 
     async def begin(self, replica: Replica, selection: Selection, key_id: str | None) -> Receipt:
-        """Begin to forget examples of a model; return the receipt, which is running.
+        """Start to forget examples of a model; return the running receipt.
 
         Raises
         ------
         ForgetRunning
-            It is being replaced already.
+            The model is already being replaced.
         ModelHasFollowers
-            Others learn from its log, which would be gone.
+            Others learn from its log, which would be deleted.
         StorageUnavailable, DocumentDamaged
         """
         name, record = replica.name, replica.record

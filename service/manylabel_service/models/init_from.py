@@ -29,14 +29,14 @@ def warm_start(
     """Return the state of a new model with the weights and the names of a version. Raises CannotInitialise or
     VersionDamaged.
 
-    Only FALT begins so: SALT and kernel FALT keep more than weights, which nothing but their own stream tells.
+    Only FALT can be initialised: SALT and kernel FALT have further state that depends on their stream.
 
     Parameters
     ----------
-    spec : of the new model. Features and labels that it declares must be those of the version, in their order.
+    spec : spec of the new model. Declared features and labels must be those of the version, in their order.
     source, version, data : name of the trained model, the version, and its contents as stored.
-    leaves_scaling, leaves_text : whether the model scales, or reads texts, as the version does, whatever the spec says;
-        the state has its new spec.
+    leaves_scaling, leaves_text : whether the scaling, or the text options, of the version replace those of the spec;
+    the state has the resulting spec.
     """
     try:
         contents = ModelArtifact.from_bytes(data)

@@ -23,7 +23,7 @@ class Listing:
 
     Parameters
     ----------
-    resident : those in memory, by name; another class changes it.
+    resident : models in memory by name; another class changes the mapping.
     """
 
     def __init__(self, store: Store, settings: Settings, resident: Mapping[str, HostedModel]) -> None:

@@ -7,7 +7,7 @@ from manylabel_service.errors import NotReady
 from manylabel_service.hosting.hosted_model import HostedModel
 
 LOADS_AT_A_TIME = 2
-"""Restoring is work for the event loop: more at a time would only make each of them later."""
+"""Maximum number of concurrent loads, because restoring occupies the event loop."""
 
 
 class ModelLoader:
@@ -15,8 +15,8 @@ class ModelLoader:
 
     Parameters
     ----------
-    load : gives the replica of a model, ready to answer.
-    wait_seconds : how long a caller waits before it is told to come back.
+    load : returns the ready replica of a model.
+    wait_seconds : seconds that a caller waits before NotReady.
     """
 
     def __init__(self, load: Callable[[str], Awaitable[HostedModel]], wait_seconds: float) -> None:

@@ -1,8 +1,8 @@
 """Processes that share a store, their releases, and the resulting cluster version.
 
-Each replica describes itself in a separate document, and writes it again every `HEARTBEAT_SECONDS`. One that was not
-written for `EXPIRY_SECONDS` is removed: its process has died, or hangs. Clocks of other machines are not asked, and the
-time does not count during which the store was gone.
+Each replica describes itself in a separate document, and writes it again every `HEARTBEAT_SECONDS`. A document that was
+not written for `EXPIRY_SECONDS` is removed: its process has died, or hangs. Clocks of other machines are not used, and
+time in which the store was unavailable does not count.
 
 Another document has the versions in use. A replica that sees that all replicas know later ones raises it; it is never
 lowered. A joining replica describes itself first, and then writes that document again unchanged. So a replica that
@@ -62,11 +62,11 @@ class Member(StoredModel):
     started_at: str = ""
     ready: bool = False
     models: dict[str, str] = Field(default_factory=dict)
-    """The models in memory, and the positions of their logs that they are at."""
+    """Models in memory with their log positions."""
     withheld: dict[str, str] = Field(default_factory=dict)
     """Models that another release must serve, with the error code."""
     asks: dict[str, int] = Field(default_factory=dict)
-    """The models, and their incarnations, of which it needs a snapshot to compare with."""
+    """Models, with incarnations, of which it needs a snapshot for comparison."""
 
 
 class VersionsInUse(StoredModel):
@@ -83,17 +83,17 @@ class Membership:
 
     Parameters
     ----------
-    store : what is shared; of one that is not, this process is the only member.
+    store : the store; if it cannot be shared, this process is the only member.
     role : ``"server"`` or ``"worker"``.
-    in_use : told of the versions in use.
-    describe : gives `ready`, `models` and `withheld` of a `Member`.
-    on_asked : is called with the name and the incarnation of each model of which another needs a snapshot, until it
-        returns that one is on its way.
-    known : the first and the last versions that this process knows.
+    in_use : receives the versions in use.
+    describe : returns `ready`, `models` and `withheld` of a `Member`.
+    on_asked : called with the name and the incarnation of each model of which another process needs a snapshot, until
+    it returns True.
+    known : first and last versions that this process supports.
 
     Attributes
     ----------
-    refusal : why this process can take part no longer; None while it can.
+    refusal : reason why this process must not participate; None if it may.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Membership:
         """True if a server with another build is a member."""
         return bool(self._of_other_builds())
 
-    # -- coming and going -------------------------------------------------------------------------
+    # -- joining and leaving --------------------------------------------------------------------------
 
     async def join(self) -> None:
         """Join the cluster; a second call joins again. Raises ReleaseTooOld, StoreUnusable or StorageError."""
@@ -167,7 +167,7 @@ class Membership:
             raise
 
     async def leave(self) -> None:
-        """Leave the group."""
+        """Leave the cluster."""
         if self._own.revision:
             self._own.at(0)
             with suppress(StorageError):  # it is removed when it expires
@@ -218,7 +218,7 @@ class Membership:
         )
 
     def ask_no_more(self, record: ModelMeta) -> None:
-        """Withdraw the request."""
+        """Withdraw the request for a snapshot."""
         self._own.asks.pop(record.name, None)
         self._told_before.pop(record.name, None)
 
@@ -235,7 +235,7 @@ class Membership:
         while True:
             try:
                 self._own.at((await self._members.put(self.id, description)).revision)
-            except RevisionConflict as error:  # it was removed, or a response was lost
+            except RevisionConflict as error:  # the document was removed, or a response was lost
                 description.at(error.found or 0)
                 entering = True
             else:
@@ -295,7 +295,7 @@ class Membership:
         for id, member in members.items():
             if id == self.id:
                 continue
-            # A damaged one may be of the oldest release, until it is written again.
+            # A damaged description may be of the oldest release, until it is written again.
             member = (member or Member(id=id)).model_copy(update={"id": id})
             before = self._others.get(id)
             if before is None or before.member.revision != member.revision:

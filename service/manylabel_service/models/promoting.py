@@ -1,4 +1,4 @@
-"""Promotion of followers: the follower takes the place of its leader, which follows it from then on."""
+"""Promotion of followers: the follower replaces its leader, which then follows it."""
 
 import asyncio
 import secrets
@@ -18,11 +18,11 @@ from manylabel_service.storage import Store
 
 
 class Promoter:
-    """Promotes followers of the models of one store.
+    """Promotes followers of the models of a store.
 
     Parameters
     ----------
-    store, settings, in_use, successions : of the registry.
+    store, settings, in_use, successions : components of the registry.
     """
 
     def __init__(self, store: Store, settings: Settings, in_use: ClusterVersion, successions: Successions) -> None:
@@ -32,7 +32,7 @@ class Promoter:
         self._successions = successions
 
     async def earlier(self, leader: str, follower: str, key: IdempotencyKey | None) -> Promotion | None:
-        """Return the promotion that an earlier request with a key was for.
+        """Return the promotion of an earlier request with a key.
 
         Raises
         ------
@@ -52,9 +52,9 @@ class Promoter:
     async def promote(
         self, leader: Replica, follower: Replica, key: IdempotencyKey | None, key_id: str | None
     ) -> Promotion:
-        """Have a follower that has caught up take the place of its leader; return once it has.
+        """Replace a leader by a follower that has caught up, and wait for it.
 
-        The work goes on if the caller is cancelled.
+        The work continues if the caller is cancelled.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Promoter:
     async def _promote(self, leader: Replica, follower: Replica, promotion: Promotion) -> None:
         name, record, versions = leader.name, leader.record, self._in_use.versions
         ttl_seconds = self._settings.prediction_ttl_seconds
-        for replica in (leader, follower):  # so that little is to be replayed while the log is sealed
+        for replica in (leader, follower):  # to replay little while the log is sealed
             await replica.take_snapshot()
         writer = PromotionWriter(record, follower.record, self._store, versions.format, ttl_seconds)
         staged = await writer.stage((*leader.model.rollbacks, *follower.model.rollbacks))
@@ -99,7 +99,7 @@ class Promoter:
         copied: set[str] = set()
         await writer.copy_predictions(copied)
         for replica in (leader, follower):
-            with suppress(NotReady):  # it has left the memory
+            with suppress(NotReady):  # the model was evicted
                 await replica.take_snapshot()
         await writer.carry()
         await writer.catch_up()

@@ -69,16 +69,16 @@ SMALL_SPEC_BYTES = 2**16
 class Registry:
     """Registry of models: it creates, finds, lists and deletes them, loads them on demand, and evicts idle ones.
 
-    Models that learn online and trained ones live here side by side, and are told apart where they are made only.
+    It holds online and trained models, which it distinguishes only at their creation.
 
     Attributes
     ----------
-    snapshot_room : what the models share for their snapshots.
-    in_use : the versions in which this process writes.
-    membership : of this process among those that share the store.
+    snapshot_room : shared quota of snapshots in memory.
+    in_use : versions in which this process writes.
+    membership : membership of this process in the cluster.
     successions : replaces models by successors.
     forgetter : forgets examples of models.
-    ready : True once the kernels are compiled and the models that are to be preloaded are restored, until `stop`.
+    ready : True once the kernels are compiled and the preloaded models are restored, until `stop`.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
@@ -114,7 +114,7 @@ class Registry:
         ReleaseTooOld
             A newer release has written to the store.
         """
-        await asyncio.to_thread(warm_up)  # where nothing is compiled yet, a minute: the store is heard of afterwards
+        await asyncio.to_thread(warm_up)  # compiling can take a minute; the store is polled afterwards
         if not self._tasks:
             await self.membership.join()
         await self.successions.look()
@@ -139,7 +139,7 @@ class Registry:
         except (ModelGone, ModelDamaged, IncompatibleRelease):
             pass
         except StorageUnavailable as error:
-            await self._store.models.find(record.name)  # if that fails too, it is not for this model
+            await self._store.models.find(record.name)  # if that fails too, this model is not the cause
             log.warning(
                 "model_restore_failed", model=record.name, error=str(error), action="retried on the next request"
             )
@@ -158,7 +158,7 @@ class Registry:
             damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(name, str(error))
             log.error("model_damaged", model=name, error=str(error), action=_ACTION)
             replica.fail(lambda: ModelDamaged(name, damaged.detail))
-        except Exception as error:  # whatever it is, it must not keep the other models from serving
+        except Exception as error:  # an unexpected error must not prevent other models from serving
             unexpected = not isinstance(error, HOPELESS)
             log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
             detail = f"model {name!r} could not be restored: the operator of the server has to act, see its log"
@@ -189,7 +189,7 @@ class Registry:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for replica in self.resident():
-            replica.stop_changes()  # also those that were loaded meanwhile
+            replica.stop_changes()  # including models that were loaded meanwhile
         for replica in self.resident():
             try:
                 await replica.stop()
@@ -197,13 +197,13 @@ class Registry:
                 log.exception("model_stop_failed", model=replica.record.name)
         await self.membership.leave()
 
-    # -- what there is ----------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------
 
     @property
     def failed(self) -> list[str]:
         """Names of models that could not be restored, failed, or are damaged; the others are not affected.
 
-        A trained model is among them too while the version that it should serve cannot be loaded.
+        They include trained models whose served version cannot be loaded.
         """
         return sorted(self._damaged.union(replica.record.name for replica in self.resident() if replica.impaired))
 
@@ -277,7 +277,7 @@ class Registry:
         Raises
         ------
         NotReady
-            There is a model of another kind under its name now; or as `get`, which raises what else there is.
+            The name belongs to a model of another kind now; or as in `get`, whose other errors are raised too.
         """
         deleted = False
         while True:
@@ -289,7 +289,7 @@ class Registry:
                 if deleted:
                     raise
                 deleted = True
-                await model.sync()  # it may not have heard of it yet
+                await model.sync()  # this process may not have noticed the deletion yet
             other = await self.get(model.name)
             if type(other) is not type(model):
                 raise NotReady(f"model {model.name!r} has been replaced by one of another kind")
@@ -317,7 +317,7 @@ class Registry:
         Parameters
         ----------
         of_interest : returns whether a model of this name is listed.
-        leader : the model of this name and its followers are listed only; None: all models.
+        leader : name of a model that is listed with its followers; None: all models.
         """
         self.require_ready()
         return await self._listing.statuses(of_interest, leader)
@@ -333,12 +333,12 @@ class Registry:
         """
         return await self._listing.log_lags()
 
-    # -- coming and going -------------------------------------------------------------------------
+    # -- creation and deletion ---------------------------------------------------------------------
 
     async def create(
         self, spec: ModelSpec, state: OnlineModel | None = None, follow: Follow | None = None
     ) -> HostedModel:
-        """Create a model that is ready to learn, continuing a given state.
+        """Create a model that is ready to learn, optionally with an initial state.
 
         A model that follows another may still be catching up when it is returned. Raises NotReady, ModelExists,
         LimitExceeded, DurabilityUnavailable or StorageError.
@@ -351,7 +351,7 @@ class Registry:
         self._creating.add(spec.name)
         try:
             created = self._created(spec, state, follow)
-            del state  # its memory is needed by the model that is restored from it
+            del state  # the restored model needs the memory
             return await created
         finally:
             self._creating.discard(spec.name)
@@ -463,7 +463,7 @@ class Registry:
         Raises
         ------
         ModelHasFollowers
-            There are some, which are not to be deleted.
+            The model has followers, which are not to be deleted.
         NotReady, ModelNotFound, StorageError
         """
         self.require_ready()

@@ -1,11 +1,10 @@
-"""Replacement of models by their successors, and what is left to do where a process dies in between.
+"""Replacement of models by their successors, and recovery after a crash.
 
-The steps: the document of the lineage names the change and its owner; the successors are staged, and named there; they
-are written, up to about the end of the log; the log is sealed; the rest is written; the successors take their names, in
-one step of the store; what the old models had is purged.
-The process that finds the change of an owner that is gone looks whether the successor has the name. If so, only the
-purge is left. If not, the successors are discarded, so that a process which was only paused cannot put them there any
-more; then the log is opened again.
+The steps: the change and its owner are stored in the lineage document; the successors are staged and added there; they
+are written up to about the end of the log; the log is sealed; the rest is written; the successors take the names, in
+one step of the store; the old models are purged. A process that finds a change of a dead owner checks whether the
+successor has the name. If so, it purges the old models. If not, it discards the successors, so that an owner which was
+only paused cannot complete the change, and unseals the log.
 """
 
 import asyncio
@@ -36,7 +35,7 @@ POLL_SECONDS = 2.0
 
 Change = Receipt | Promotion
 Pairs = Sequence[tuple[ModelMeta, ModelMeta]]
-"""Models, and their successors; the first is the model that a change is about."""
+"""Models and their successors; the first pair is that of the changed model."""
 
 _Work = asyncio.Task[Exception | None]
 
@@ -44,20 +43,20 @@ log = structlog.get_logger()
 
 
 class ReplayDiffers(Exception):
-    """The history does not give the state that the model has, or what was written is not what it should be."""
+    """The replay of the history, or of the successor, gives another state than expected."""
 
 
 class Successions:
-    """Replaces the models of one store by successors, one change of a model at a time.
+    """Replaces models of a store by successors, one change per model at a time.
 
     Parameters
     ----------
     store, membership : of the registry.
-    on_replaced : is told the record of a model that another has taken the place of.
+    on_replaced : called with the metadata of a replaced model.
 
     Attributes
     ----------
-    lineages : of the models.
+    lineages : lineages of the models.
     """
 
     def __init__(self, store: Store, membership: Membership, on_replaced: Callable[[ModelMeta], None]) -> None:
@@ -78,11 +77,11 @@ class Successions:
     # -- the work ---------------------------------------------------------------------------------
 
     async def begin(self, record: ModelMeta, change: Change, busy: Callable[[str], ServiceError]) -> None:
-        """Note that this process begins a change.
+        """Record that this process begins a change.
 
         Parameters
         ----------
-        busy : makes the error that is raised if another change, with an id, is running.
+        busy : creates the error for another running change with an id.
         """
         while True:
             found = await self.lineages.find(record.name)
@@ -99,7 +98,7 @@ class Successions:
                 return
 
     def work(self, name: str, change: Change, working: Coroutine[Any, Any, None]) -> _Work:
-        """Begin the work on a change of a model; what fails is undone, or ended if it had succeeded.
+        """Start the work on a change of a model; a failure is undone, or completed if the replacement had succeeded.
 
         The task returns the error that ended it.
         """
@@ -144,13 +143,13 @@ class Successions:
         """Raise ReplayDiffers unless a model that serves has the state that its history gives."""
         await replica.sync()
         if not replica.serving:
-            return  # it is not in memory any more
+            return  # the model is no longer in memory
         found = await asyncio.to_thread(replica.model.checksum, format_version)
         if (replica.position, found) != (position, checksum):
             raise ReplayDiffers(f"the history does not give the state that {replica.name} has at position {position}")
 
     async def replace(self, name: str, change: Change, successions: Pairs) -> None:
-        """Give names to successors that are complete, and end the change."""
+        """Give the names to complete successors, and end the change."""
         await self.note(name, change, successions)
         await self._store.models.replace(successions)
         await self._purge(
@@ -169,16 +168,16 @@ class Successions:
         await self.finish(name, change)
 
     async def _move_followers(self, leader: Succession) -> None:
-        """Have the other followers of a model follow its successor."""
+        """Make the other followers of a model follow its successor."""
         followers = followers_of(ModelMeta(leader.name, leader.incarnation, b""), await self._store.models.all())
         for old in followers:
             new = ModelMeta(old.name, old.incarnation, moved(old.spec, leader.successor))
-            with suppress(ModelGone):  # it was deleted meanwhile
+            with suppress(ModelGone):  # the follower was deleted meanwhile
                 await self._store.models.replace([(old, new)])
             self._on_replaced(old)
 
     async def finish(self, name: str, change: Change, error: str | None = None) -> None:
-        """Note that a change has ended."""
+        """Record that a change has ended."""
         status = "done" if error is None else "failed"
         ended = change.model_copy(update={"status": status, "ended": rfc3339(now_ms()), "error": error})
 
@@ -192,7 +191,7 @@ class Successions:
         await self.lineages.update(name, ending)
         log.info("replacement_ended", model=name, change=change.id, status=status)
 
-    # -- when something is wrong ------------------------------------------------------------------
+    # -- recovery ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Complete the requests of dead owners, until cancelled."""

@@ -1,9 +1,9 @@
 """Selection of the stored predictions whose labels would teach the model most.
 
-Uncertain is an example with a label whose log-odds are close to its cut: `uncertainty` is 1 where the model may as well
-say the opposite of that label, and falls to 0 the surer it is of each. Labels that it has hardly seen do not count:
-they are close to their cuts in every example. The rule was chosen by `python -m benchmarks label-next`: sums over all
-labels prefer examples of which nothing is known, and taught less than random ones.
+Uncertainty sampling: an example is uncertain if the log-odds of a label are close to its decision threshold.
+`uncertainty` is 1 at the threshold, and decreases to 0. Rare labels do not count, because they are close to their
+thresholds in every example. The rule was chosen by `python -m benchmarks label-next`: sums over all labels prefer
+unusual examples, and teach less than random ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,22 +17,22 @@ from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
 
 ALIKE = 0.9
-"""The cosine of the features of two examples from which the truth of one is taken to tell that of the other."""
+"""Cosine similarity from which two examples count as near-duplicates."""
 
 
 UnitRow = tuple[NDArray[np.int64], NDArray[np.float64]]
-"""The columns and values of an example, of length 1."""
+"""Columns and values of an example with unit norm."""
 
 SEEN_ENOUGH = 3
-"""Examples that a label must have been true of to count."""
+"""Minimum number of positive examples of a label that counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unlabelled:
     """Stored prediction without labels, predicted again by the current model.
 
-    `record` is what the example was posted as, in JSON, if that was kept. `auto` and `review` are those that were
-    served, if precision was promised then.
+    `record` is the example as posted, in JSON, if stored. `auto` and `review` are those that were served, if precision
+    was promised.
     """
 
     id: str
@@ -58,8 +58,8 @@ def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Parameters
     ----------
-    margins : ndarray of shape (n_samples, n_labels), float64
-        Half of the log-odds above the cut.
+    margins : ndarray of shape (n_samples, n_labels), float64 Half of the difference between log-odds and those of the
+    threshold.
     """
     if not margins.shape[1]:
         return np.ones(len(margins))
@@ -68,23 +68,23 @@ def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def counting(examples: NDArray[np.int64], retired: Sequence[int]) -> NDArray[np.int64]:
-    """Return the columns of the labels to consider: those seen often enough, or all if none is; never retired ones.
+    """Return the columns of the labels that count: those with enough examples, or all if no label has enough, without
+    retired ones.
 
     Parameters
     ----------
-    examples : ndarray of shape (n_labels,), int64
-        How many examples each label was true of.
+    examples : ndarray of shape (n_labels,), int64 Number of positive examples per label.
     """
     enough = np.setdiff1d(np.flatnonzero(examples >= SEEN_ENOUGH), retired)
     return enough if len(enough) else np.setdiff1d(np.arange(len(examples)), retired)
 
 
 def unit_row(x: Features, columns_of: dict[Any, int]) -> UnitRow:
-    """Return columns and values of an example, brought to length 1, for `spread`.
+    """Return columns and values of an example with unit norm, for `spread`.
 
     Parameters
     ----------
-    columns_of : has the columns of the features of the rows before, by name or index, and gets those that are new.
+    columns_of : columns of the features of earlier rows, by name or index, to which new ones are added.
     """
     names: Sequence[Any] = range(len(x.values)) if x.names is None else x.names
     if x.indices is not None:

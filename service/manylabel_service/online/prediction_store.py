@@ -38,10 +38,9 @@ log = structlog.get_logger()
 class StoredPrediction(NamedTuple):
     """Features of a prediction, and the scores that were returned.
 
-    `scores` (float64) has one for each label that the model knew, in column order: its score minus the threshold. A
-    trained model learns nothing from it: then there are no features, and `answered` says which version the scores are
-    of. `record` is what `x` was made of, as JSON, if it was to be kept too. `decision` is the one that was served, if
-    precision was promised.
+    `scores` (float64) has the score minus threshold of each known label, in column order. For a trained model, there
+    are no features, and `answered` is the version that predicted. `record` is the example as posted, as JSON, if
+    requested. `decision` is the served one, if precision was promised.
     """
 
     x: Features
@@ -56,7 +55,7 @@ SEALED_POLL_SECONDS = 0.05
 """Seconds for which a log that is being replaced is waited for, and between two looks."""
 
 PAGE = 500
-"""Stored predictions that are read at a time, where many are looked through."""
+"""Number of stored predictions read at a time."""
 
 NO_FEATURES = Features(None, np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32))
 
@@ -66,7 +65,7 @@ class PredictionStore:
 
     Attributes
     ----------
-    kept_bytes : of all of them in the store, as of when some were kept here last.
+    kept_bytes : bytes of all predictions in the store, at the latest `put` of this process.
     """
 
     def __init__(self, record: ModelMeta, store: Store, settings: Settings) -> None:
@@ -87,8 +86,8 @@ class PredictionStore:
     ) -> None:
         """Store features and returned scores under each id until they expire.
 
-        The scores of a prediction are those of the first labels, in their order, unless `columns_of` gives their
-        columns, -1 for none. `records`, if they are to be kept too, are of the examples, in JSON.
+        The scores of a prediction are those of the first labels, in order, unless `columns_of` has their columns, -1
+        for none. `records` are the examples as posted, in JSON, if they are to be stored.
         """
         parts = zip(xs, predictions, repeat(None) if records is None else records, strict=False)
         kept = (
@@ -114,7 +113,7 @@ class PredictionStore:
             try:
                 self.kept_bytes = await put(self._record, kept, self._ttl_seconds, self._most, self._most_bytes)
                 return
-            except LogSealed:  # soon the model has another log, and this one is gone
+            except LogSealed:  # the model is about to be replaced by its successor
                 if time.monotonic() > give_up:
                     raise
                 await asyncio.sleep(SEALED_POLL_SECONDS)
@@ -131,7 +130,7 @@ class PredictionStore:
         """Yield the requested stored predictions, at most `most`, newest first, in batches. Raises
         StorageUnavailable or ModelGone.
 
-        Those alone that were made after `since_ms` and not after `until_ms`, in milliseconds of Unix time.
+        Only those after `since_ms` and up to `until_ms`, in milliseconds of Unix time.
         """
         before: str | None = None
         while most > 0 and (ids := await self._store.predictions.ids(self._record, PAGE, before)):

@@ -1,8 +1,7 @@
 """Hosted online model: the requests to it, and the application of its log.
 
-All access to the model is on the event loop, in slices, but for one reader: the thread that turns
-it into a snapshot while the fold rests. Updates go through the log; a prediction waits for nothing,
-unless it asks for a position that is not reached yet.
+All access to the model is on the event loop, in time slices, except for the thread that serialises a snapshot while the
+applier pauses. Updates go through the log; a prediction waits only if it requests a position that is not reached yet.
 """
 
 import asyncio
@@ -95,7 +94,7 @@ from manylabel_service.storage import (
 T = TypeVar("T")
 
 ALIKE_AMONG = 20
-"""Times as many candidates as are wanted are examined for what is alike."""
+"""Number of candidates checked for near-duplicates, as a multiple of the limit."""
 
 
 class Replica(HostedModel):
@@ -104,14 +103,14 @@ class Replica(HostedModel):
     Parameters
     ----------
     store : where its log and its snapshots are.
-    record, settings, store_health, on_deleted : as of every hosted model.
-    snapshot_room : shared with the other models; None: its own.
-    in_use : the versions in which it writes, of the whole process.
-    pace : shared with the other followers of this process; None: its own.
+    record, settings, store_health, on_deleted : as in every hosted model.
+    snapshot_room : quota shared with other models; None: a separate quota.
+    in_use : versions in which this process writes.
+    pace : pace shared with the other followers of this process; None: a separate pace.
 
     Attributes
     ----------
-    follow : the log of another model that it learns from; None: it has a separate log.
+    follow : followed log of another model; None: it has a separate log.
     """
 
     _answered = (DurabilityUnavailable, LogTrimmed, LogLost)
@@ -194,7 +193,7 @@ class Replica(HostedModel):
         Raises
         ------
         NotReady
-            There is no state to speak of: it is being restored, or could not be.
+            The model is being restored, or could not be restored.
         """
         self.check_serving()
         model = self.model
@@ -249,19 +248,19 @@ class Replica(HostedModel):
             "kept_prediction_bytes": self._prediction_store.kept_bytes,
         }
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- lifecycle --------------------------------------------------------------------------------
 
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
         """Load the newest intact snapshot and replay the log after it; then start to serve.
 
-        With `ask`, which has others asked for a snapshot, it learns the same bits as they before.
+        With `ask`, which requests a snapshot from other processes, it first verifies that it computes the same state.
 
         Raises
         ------
         ReplayMismatch
-            It does not.
+            It computes another state.
         LogTrimmed, LogLost, TargetLost, UnreadableEntry
-            There is no way to the present state.
+            The current state cannot be computed.
         StorageUnavailable, ModelGone
         """
         await self._applier.restore(ask)
@@ -366,9 +365,9 @@ class Replica(HostedModel):
         Parameters
         ----------
         xs : examples.
-        at_least : a position that the response must not be older than; waited for, within limits.
-        probabilities : whether to answer them too.
-        explainer : says why the labels were predicted.
+        at_least : position that the response must include; waits for it up to a timeout.
+        probabilities : whether to return probabilities.
+        explainer : explains the predicted labels.
         """
         self.check_serving()
         if probabilities:
@@ -398,7 +397,7 @@ class Replica(HostedModel):
     ) -> list[T]:
         """Return the results of `work` for slices of examples, each called with the index of its first example.
 
-        `slices` learns how many it gets; None: as many as are predicted at a time.
+        `slices` adapts the size of slices; None: that of predictions.
         """
         slices = slices or self._predict_slice
         made: list[T] = []
@@ -455,10 +454,8 @@ class Replica(HostedModel):
         Parameters
         ----------
         limit : maximum number returned.
-        order : "newest" first; "uncertainty": the most uncertain first, and those like them last; "review": those that
-            need review by the decision that was served, the most uncertain first.
-
-        Compared are the newest, `max_ranked_predictions` at most.
+        order : "newest" first; "uncertainty": most uncertain first, near-duplicates last; "review": those that need
+        review by the served decision, most uncertain first. At most the newest `max_ranked_predictions` are compared.
         """
         self.check_serving()
         by_uncertainty = order != "newest"
@@ -479,13 +476,12 @@ class Replica(HostedModel):
     async def needing_review(self, since_ms: int, until_ms: int, least: float) -> list[tuple[float, str]]:
         """Return unlabelled stored predictions that need review, most uncertain first, with ids.
 
-        If the model promises a precision, a prediction needs review by the decision that was served, as in the order
-        "review" of `label_next`. Compared are the newest of a time, `max_ranked_predictions` at most. Raises NotReady,
-        StorageUnavailable or ModelGone.
+        If the model promises a precision, the served decision counts, as in the order "review" of `label_next`. At most
+        the newest `max_ranked_predictions` of a time are compared. Raises NotReady, StorageUnavailable or ModelGone.
 
         Parameters
         ----------
-        since_ms, until_ms : of their time, in milliseconds of Unix time; without the first, with the second.
+        since_ms, until_ms : bounds of their time in milliseconds of Unix time; the first is excluded.
         least : uncertainty, 0 to 1, from which a prediction needs review if the model promises no precision.
         """
         self.check_serving()
@@ -544,17 +540,17 @@ class Replica(HostedModel):
         refuse_each: bool = False,
         deadline: float = math.inf,
     ) -> UpdateResult:
-        """Learn the examples, all or none, in order; return when they are in the log and in the model.
+        """Learn the examples in order, all or none; return when they are in the log and learnt.
 
         Parameters
         ----------
         examples : at least one.
-        key : of the request; a retry is answered as the first was.
-        want_predictions : whether to answer what was predicted for each example just before it was learnt.
-        want_probabilities : whether to answer, with them, the probabilities just before.
-        prediction_ids : of the stored predictions that the examples are the truth of; none is told a label twice.
-        served : the scores that were answered then, of each, as `StoredPrediction` has them.
-        answered : by which version of a trained model, of each.
+        key : idempotency key of the request; a retry gets the first response.
+        want_predictions : whether to return the prediction of each example just before it was learnt.
+        want_probabilities : whether to return their probabilities too.
+        prediction_ids : ids of the stored predictions whose labels the examples have; each label once.
+        served : served scores of each, as in `StoredPrediction`.
+        answered : version of a trained model that served each.
         decisions : that were served then, of each, where precision was promised.
         stream : where the examples stand in a stream; lines learnt before are skipped.
         refuse_each : whether examples are refused one by one, and the others learnt; the response has the errors then.
@@ -598,13 +594,13 @@ class Replica(HostedModel):
 
         Parameters
         ----------
-        to : a position of the history, the position or the name of a snapshot, or a time (milliseconds of Unix time).
-        key : of the request.
+        to : position in the history, position or name of a snapshot, or time (milliseconds of Unix time).
+        key : idempotency key of the request.
 
         Raises
         ------
         SnapshotNotFound
-            No snapshot has the name, or the one that has it is damaged.
+            No intact snapshot has the name.
         PositionNotFound, BeforeHistory, HistoryDamaged
         NotReady, KeyInFlight, KeyReused, QueueFull, LimitExceeded, StorageUnavailable, ModelGone
         """
@@ -720,7 +716,7 @@ class Replica(HostedModel):
     async def _stored_answer(self, key: IdempotencyKey | None) -> UpdateOutcome | None:
         """Return the response stored for the key; None for the first request with it.
 
-        Only once it is certain that the model which knows the key is still there: another may stand under its name.
+        Only after checking that the model still exists, because the name may belong to another model now.
         """
         try:
             if self._keys.stored_answer(key, self.model.keys) is None:
@@ -746,11 +742,11 @@ class Replica(HostedModel):
             update = admitted.update
             if each and not update.examples:
                 break
-            self.check_changeable()  # it may have ended meanwhile
+            self.check_changeable()  # the first request may have ended meanwhile
             result = await self.queue.put(update, admitted.payload, admitted.checked, deadline)
             if not (each and isinstance(result.answer, InvalidExample)):
                 return result, refused
-            # It does not fit what others have made of the model since it was admitted.
+            # The update no longer fits the model, which has changed since the admission.
             refused[indices.pop(result.answer.index)] = result.answer
             update = update.without([result.answer.index])
         return None, refused
@@ -764,7 +760,7 @@ class Replica(HostedModel):
                 return admitted
         except (InvalidExample, LimitExceeded) as error:
             refusal = error
-        await self.sync()  # it may fit what others have made of the model, or of its name
+        await self.sync()  # the update may fit the changed model, or its successor
         self.check_changeable()
         if self.model.position != position:
             return await self._admission.admit(update, self.model, self.queue, each=each)
@@ -798,7 +794,7 @@ class Replica(HostedModel):
 
         Parameters
         ----------
-        at : a position, or milliseconds of Unix time.
+        at : position, or time in milliseconds of Unix time.
         """
         self.check_serving()
         try:
@@ -810,14 +806,18 @@ class Replica(HostedModel):
             raise NotReady(f"the history of model {self.record.name!r} is being cut: {error}") from error
 
     async def find_entry(self, position: str) -> str:
-        """Return a position of the history as the log has it. Raises PositionNotFound, BeforeHistory, HistoryDamaged,
-        NotReady, StorageError or ModelGone."""
+        """Return a position of the history in the syntax of the log.
+
+        Raises PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError or ModelGone.
+        """
         self.check_serving()
         return await HistoryReader(self.record, self._store).find(position)
 
     async def verify(self) -> Verified:
-        """Compare the stored states, the present one last, with the replayed history. Raises BeforeHistory,
-        HistoryDamaged, NotReady, LimitExceeded, StorageError or ModelGone."""
+        """Compare the stored states and the current state with the replayed history.
+
+        Raises BeforeHistory, HistoryDamaged, NotReady, LimitExceeded, StorageError or ModelGone.
+        """
         await self.take_snapshot()
         return await PastStates(self.record, self._store).verify(self._in_use.versions.format)
 
@@ -828,13 +828,14 @@ class Replica(HostedModel):
 
         Parameters
         ----------
-        after : a position, the entries after which are wanted; a time, from which on they are; None: the first.
-        to : the position, or the time, of the last; None: all.
+        after : position or time of the first entry: entries after the position, or from the time on; None: the
+        beginning.
+        to : position or time of the last entry; None: the end.
 
         Raises
         ------
         ModelFollows
-            It follows another model.
+            The model follows another one.
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
         """
         self.check_serving()
@@ -868,9 +869,9 @@ class Replica(HostedModel):
 
         Parameters
         ----------
-        spec : of the follower; what it leaves open of texts, features and labels is that of this model.
-        from_start : whether it begins where the history does; otherwise it begins now.
-        until : the last position or time (milliseconds of Unix time) that it learns; None: no end.
+        spec : spec of the follower; unset texts, features and labels are those of this model.
+        from_start : whether it begins at the start of the history, otherwise now.
+        until : last position or time (milliseconds of Unix time) to learn; None: no end.
 
         Raises
         ------
@@ -889,7 +890,7 @@ class Replica(HostedModel):
         if isinstance(until, int):
             try:
                 end = await reader.find(until)
-            except BeforeHistory:  # or there is no entry yet
+            except BeforeHistory:  # or the log has no entry yet
                 end = None if self.position == START else START
         elif until is not None:
             end = until = await reader.find(until)

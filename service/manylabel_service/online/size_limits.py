@@ -12,7 +12,7 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 
 _MANY_EXAMPLES = 2**53
-"""More examples than any stream has."""
+"""Upper bound of the number of examples."""
 
 
 def max_learner_bytes(spec: ModelSpec) -> int:
@@ -42,7 +42,7 @@ def _most(declared: Sequence[str] | int | None, limit: FeatureLimit | LabelLimit
 
 
 NAME_BYTES = 200
-"""Memory of a name in a vocabulary beside its own bytes: its string, its column, and their places in a table."""
+"""Estimated bytes of a name in a vocabulary, without its characters: string object, column and table entries."""
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None:
@@ -66,7 +66,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None
 def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -> None:
     """Check the initial columns and bytes of a model, from its spec or its initial state.
 
-    A model that is given limits must be able to reach them: it counts as if it had.
+    A model with limits counts as if it had reached them.
     """
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     nbytes = spec.learner().pipeline.nbytes_after(n_features, n_labels, 0, 0)

@@ -45,7 +45,7 @@ def read_form(raw: bytes, limits: schemas.AnnifLimits) -> tuple[schemas.AnnifTex
 class DocumentReader:
     """Translator of documents to features, as the model reads records.
 
-    The text becomes the only text field of the model, or else the field `text`; metadata become fields beside it.
+    The text becomes the only text field of the model, or otherwise the field `text`; metadata become further fields.
     """
 
     def __init__(self, records: RecordEncoder, max_features: int) -> None:

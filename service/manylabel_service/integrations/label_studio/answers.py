@@ -24,8 +24,8 @@ class AnnotationRefused(ValueError):
 def truth(config: LabelConfig, result: Sequence[Any]) -> Labels | None:
     """Return the true labels of an annotation; None if it has none.
 
-    It is complete if all questions may be answered with any number of labels: those not chosen are irrelevant, and so
-    is any other label. Else it is partial: what was chosen, and what could have been chosen instead.
+    The labels are complete if all questions allow any number of labels: all labels that were not chosen are irrelevant.
+    Otherwise they are partial: the chosen labels, and the alternatives of the same question.
     """
     chosen = _chosen(result)
     signs: dict[str, bool] = {}
@@ -45,7 +45,7 @@ def _signs(question: Question, chosen: Sequence[str]) -> dict[str, bool]:
     ticked = set(chosen)
     signs = {choice.label: choice.value in ticked for choice in question.choices}
     known = {choice.value for choice in question.choices}
-    return signs | {value: True for value in chosen if value not in known}  # choices that are defined by the task
+    return signs | {value: True for value in chosen if value not in known}  # the choices are defined by the task
 
 
 def _chosen(result: Sequence[Any]) -> dict[str, list[str]]:
@@ -64,8 +64,8 @@ def _chosen(result: Sequence[Any]) -> dict[str, list[str]]:
 def shown(config: LabelConfig, prediction: Prediction | None, version: str) -> dict[str, Any]:
     """Return a prediction in Label Studio's format; None for a task that is not a record.
 
-    `score` is the certainty, 1 less the uncertainty of the labels asked for that the model knows; 0 if it knows none.
-    If the model promises a precision, the certainty is scaled: below 0.5 if the task needs review, 0.5 or more if not.
+    `score` is the certainty, 1 minus the uncertainty over the known labels of the project; 0 if none is known. If the
+    model promises a precision, the certainty is scaled: below 0.5 if the task needs review, 0.5 or more if not.
     """
     scores = {} if prediction is None else prediction.scores
     known = [abs(scores[label]) for label in config.labels if label in scores]

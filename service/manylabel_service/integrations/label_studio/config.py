@@ -1,7 +1,7 @@
 """Labelling configuration of Label Studio: its questions, and which fields of a task are text.
 
-The XML comes from clients, so it is read with expat, and no tree is built: document types, and with them entities, are
-refused, and so are texts that are too long, nested too deeply or contain too many elements.
+The XML comes from clients, so expat parses it without building a tree: document types, and with them entities, are
+rejected, and so are texts that are too long, too deeply nested or have too many elements.
 """
 
 import re
@@ -18,7 +18,7 @@ MAX_CONFIG_DEPTH = 100
 """Maximum depth of nested tags."""
 
 MAX_CONFIG_TAGS = 20_000
-"""Maximum number of tags. Objects for more of them cost a whole garbage collection, for which all requests wait."""
+"""Maximum number of tags. More objects would cause a full garbage collection, for which all requests wait."""
 
 _TEXTS = {"text", "hypertext", "paragraphs"}
 _MEDIA = {"image", "audio", "audioplus", "video", "pdf", "timeseries"}
@@ -41,8 +41,8 @@ class Choice(NamedTuple):
 class Question(NamedTuple):
     """Tag `<Choices>`.
 
-    With `multiple`, each choice is a label; else one of the choices is, and `yes` is that which says that the label
-    `name` is true, if it is a question to be answered with yes or no.
+    With `multiple`, each choice is a label; otherwise exactly one choice holds. In a question of yes and no, `yes` is
+    the choice that makes the label `name` true.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Question(NamedTuple):
 
     @property
     def labels(self) -> list[str]:
-        """The labels that it is about."""
+        """Labels of the question or configuration."""
         return [self.name] if self.yes is not None else [choice.label for choice in self.choices]
 
 
@@ -66,7 +66,7 @@ class LabelConfig(NamedTuple):
 
     @property
     def labels(self) -> list[str]:
-        """The labels that it is about."""
+        """Labels of the question or configuration."""
         return [label for question in self.questions for label in question.labels]
 
     def among(self, labels: Container[str]) -> "LabelConfig":

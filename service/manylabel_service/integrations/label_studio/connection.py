@@ -1,4 +1,4 @@
-"""Label Studio of each project, as named by setup, and the annotations of a project read from it.
+"""Connections to Label Studio by project, and reading of the annotations of a project.
 
 Label Studio sends each webhook once. When it requests training, the server reads the annotations made while the
 server was down.
@@ -21,9 +21,9 @@ from manylabel_service.slices import Pace
 from manylabel_service.storage import ModelMeta
 
 MAX_MODELS = 100
-"""Models whose configuration and connections are stored, the latest that were set up."""
+"""Maximum number of models with stored configuration and connections, the latest."""
 MAX_PROJECTS = 100
-"""Connections stored per model, the latest that were set up."""
+"""Maximum number of connections per model, the latest."""
 
 PAGE_TASKS = 100
 MAX_PAGES = 100
@@ -58,8 +58,8 @@ class FetchFailed(Exception):
 class Connections:
     """Connections and labelling configurations of models, in the memory of this process.
 
-    Access tokens are not written to the store: everybody who can read the store could use them. Label Studio sends its
-    token again with each call of setup.
+    Access tokens are not written to the store, whose readers could use them. Label Studio sends its token again with
+    each call of setup.
 
     Parameters
     ----------
@@ -109,8 +109,8 @@ async def annotated_tasks(connection: Connection, deadline: float) -> AsyncGener
 
     Parameters
     ----------
-    connection : of the project.
-    deadline : time.monotonic() after which no page is requested.
+    connection : connection of the project.
+    deadline : time of time.monotonic() after which no page is requested.
     """
     url = httpx2.URL(connection.url).copy_with(path="/api/tasks")
     headers = {"Authorization": f"Token {connection.token}", "Accept-Encoding": "identity"}

@@ -1,1 +1,1 @@
-"""The Open Inference Protocol, which KServe and Triton speak: a model predicts tensors."""
+"""Open Inference Protocol, used by KServe and Triton: a model predicts tensors."""

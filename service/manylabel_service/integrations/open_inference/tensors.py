@@ -16,10 +16,10 @@ from manylabel_service.integrations.open_inference.schemas import InferInput
 from manylabel_service.slices import Pace, in_slices
 
 PIECE_ELEMENTS = 2**12
-"""Looked at before others may be served."""
+"""Number of elements processed between yields to other requests."""
 
 BINARY_SIZE = "binary_data_size"
-"""The parameter of a tensor whose elements stand behind the JSON."""
+"""Parameter of a tensor whose elements follow the JSON."""
 
 _FLOATS = {"FP16": "<f2", "FP32": "<f4", "FP64": "<f8"}
 _INTEGERS = {
@@ -28,7 +28,7 @@ _INTEGERS = {
 _DTYPES: dict[str, np.dtype[Any]] = {
     name: np.dtype(code) for name, code in {**_FLOATS, **_INTEGERS, "BOOL": "?"}.items()
 }
-"""The elements of each datatype of numbers, as binary data."""
+"""NumPy types of the binary elements, by numeric datatype."""
 
 
 def _list_of(element: Any) -> TypeAdapter[list[Any]]:
@@ -50,7 +50,7 @@ _ELEMENTS = {
 
 
 class Tensor(NamedTuple):
-    """An input: its description, its index in the body, and its elements if they are binary data."""
+    """Input: its description, its index in the body, and its elements if they are binary data."""
 
     asked: InferInput
     at: Path

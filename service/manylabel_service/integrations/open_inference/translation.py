@@ -1,4 +1,4 @@
-"""Requests and answers of the Open Inference Protocol as examples and predictions."""
+"""Translation of requests and responses of the Open Inference Protocol to examples and predictions."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ from manylabel_service.slices import in_slices
 from manylabel_service.trained.inputs import Views
 
 HEADER_LENGTH = "inference-header-content-length"
-"""The header that says how much of a body is JSON; the rest is binary data."""
+"""Header with the length of the JSON in a body; the rest is binary data."""
 MAX_ROWS = 100_000
 """Maximum number of rows in all inputs of a request together: a row of one view takes some 300 bytes of memory."""
 
@@ -42,7 +42,7 @@ TEXT, JSON = "str", "json"
 """Values of the parameter `content_type` of a BYTES input: all elements are texts, or JSON."""
 
 _DATATYPES = {"labels": "BYTES", "predictions": "BOOL", "scores": "FP32", "probabilities": "FP32"}
-"""The outputs, in their order."""
+"""Datatypes of the outputs, in their order."""
 
 Convert = Callable[[Any, Path], Any]
 
@@ -85,8 +85,8 @@ async def to_examples(
     Parameters
     ----------
     signature : of the model.
-    convert : makes an example of an item like those of predict, given its place in the body.
-    max_examples, max_features : of a request, and of an example.
+    convert : converts an item like those of predict at a path of the body to an example.
+    max_examples, max_features : limits of a request, and of an example.
     """
     n = n_examples(tensors[0])
     if n > max_examples:
@@ -216,8 +216,8 @@ async def to_answer(
 
     Parameters
     ----------
-    outputs : what it has of each prediction.
-    facts : what else it has.
+    outputs : requested outputs.
+    facts : further fields of the response.
     """
     # A model that learns in the meantime may know more labels at the end of a long batch than at its start.
     names = [name for name in predictions[0].scores if name in predictions[-1].scores]

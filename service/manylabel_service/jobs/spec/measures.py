@@ -1,4 +1,4 @@
-"""The measures of a result, over all labels and of each."""
+"""Metrics of a result, over all labels and per label."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def is_better(measure: Measure, one: float, other: float) -> bool:
 
 
 def measure(name: Measure, Y: Any, scores: NDArray[Any], weights: Weights = None) -> float:
-    """Compute one measure.
+    """Compute one metric.
 
     Parameters
     ----------
-    name : one of `REPORTED`.
+    name : name in `REPORTED`.
     Y : ndarray or CSR array of shape (n_samples, n_labels), the true labels, 0 and 1.
     scores : ndarray of shape (n_samples, n_labels); a label is predicted where it is above 0.
-    weights : ndarray of shape (n_samples,), float64, how often each row counts; None is once.
+    weights : ndarray of shape (n_samples,), float64, weights of the rows; None: 1.
     """
     return MEASURES[name](Y, scores, weights)
 
@@ -45,7 +45,7 @@ def baseline_measures(learnt: Any, Y: Any, learnt_weights: Weights = None, weigh
     """Compute every metric of the baseline that predicts, for each row of `Y`, the labels frequent in the training
     rows.
 
-    Both are ndarrays or CSR arrays of 0 and 1, of shape (n_samples, n_labels), each with its weights as of `measure`.
+    Both are ndarrays or CSR arrays of 0 and 1, shape (n_samples, n_labels), with weights as in `measure`.
     """
     import numpy as np
 
@@ -59,7 +59,7 @@ def label_measures(
 ) -> dict[str, dict[str, float | int]]:
     """Compute F1, precision, recall (0/0 is 0) and support of each label; parameters as in `measure`.
 
-    The support is a number of rows, whatever they weigh.
+    The support is a number of rows, regardless of weights.
     """
     import numpy as np
     import scipy.sparse as sp

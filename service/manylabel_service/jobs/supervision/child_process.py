@@ -14,7 +14,7 @@ from manylabel_service import forking
 LAST_LINES = 20
 """Number of printed lines stored to explain why the process ended."""
 LINE_BYTES = 2**20
-"""Longest line that the process may write: the measures of a result have one entry for each label."""
+"""Maximum bytes of a line of the process: the metrics of a result have an entry per label."""
 
 
 class ChildProcess:
@@ -22,7 +22,7 @@ class ChildProcess:
 
     Attributes
     ----------
-    last_lines : of what it printed.
+    last_lines : last lines of its output.
     """
 
     def __init__(self, process: forking.Child) -> None:

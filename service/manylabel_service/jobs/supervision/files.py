@@ -133,7 +133,7 @@ class CheckpointUploads:
 
     Attributes
     ----------
-    kept : the last checkpoint that the job's document names.
+    kept : last checkpoint in the job's document.
     """
 
     def __init__(self, context: JobContext, lease: TaskLease, kept: Checkpoint | None) -> None:
@@ -173,7 +173,7 @@ class CheckpointUploads:
         await self._lease.commit(set_checkpoint)
         self.kept = new
         if old is not None:
-            with suppress(StorageUnavailable):  # otherwise it is deleted with the job
+            with suppress(StorageUnavailable):  # otherwise the blob is deleted with the job
                 await self._context.store.blobs.delete(old.key)
 
 
@@ -193,11 +193,11 @@ def _measured_on(record: JobDocument) -> str | None:
 
 
 async def publish_result(context: JobContext, record: JobDocument, directory: Path, made: dict[str, Any]) -> Result:
-    """Make the result of a fit a version of the job's model; it is the same version however often this is called.
+    """Publish the result of a fit as a version of the job's model; repeated calls publish it once.
 
     Parameters
     ----------
-    made : the result that it reported: `rows`, `held_out`, `converged`, `gap`, `seconds`.
+    made : reported result: `rows`, `held_out`, `converged`, `gap`, `seconds`.
     """
     spec, task = record.spec, record.tasks[-1]
     held_out = None if made["held_out"] is None else HeldOut.model_validate(made["held_out"])

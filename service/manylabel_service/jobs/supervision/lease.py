@@ -30,14 +30,14 @@ class TaskLease:
 
     Parameters
     ----------
-    token : of the lease, in the document.
-    taken_at : when it was about to be taken, on the monotonic clock.
+    token : token of the lease in the document.
+    taken_at : monotonic time just before the lease was acquired.
 
     Attributes
     ----------
-    process : the training process; it computes only while the lease is valid.
-    progress : sent with the next heartbeat.
-    valid_until : no monitor takes the lease away before (monotonic seconds).
+    process : training process, which computes only while the lease is valid.
+    progress : progress to send with the next heartbeat.
+    valid_until : monotonic time before which no monitor revokes the lease.
     """
 
     def __init__(self, context: JobContext, id: str, number: int, token: str, taken_at: float) -> None:
@@ -148,4 +148,4 @@ class TaskLease:
 
 
 def _unchanged(record: JobDocument, task: Task, now: str) -> None:
-    """Change nothing: the heartbeat alone is sent."""
+    """Change nothing, so that only the heartbeat is sent."""

@@ -1,7 +1,7 @@
 """Supervision of one task from its lease to its end, the same for every runner.
 
-The lease decides. Its holder may work, and writes the result to the job's document; a holder that loses it stops at
-once and leaves no trace. Training runs in a separate process, which can be killed at any time.
+Only the holder of the lease may work and write the result to the job's document; a holder that loses the lease stops at
+once and writes nothing. Training runs in a separate process, which can be killed at any time.
 """
 
 import asyncio
@@ -63,9 +63,9 @@ class ProcessOrphaned(Exception):
 
 
 async def supervise(context: JobContext, id: str, number: int) -> None:
-    """Do a task if it is still queued.
+    """Run a task if it is still queued.
 
-    Returns when the task is done, has failed, was revoked, or another worker does it. When cancelled, it first releases
+    Returns when the task is done, has failed, was revoked, or another worker runs it. If cancelled, it first releases
     the task with its last checkpoint.
     """
     token = secrets.token_hex(8)
@@ -177,7 +177,7 @@ class Supervision:
             self._lease.add_log_line(f"version {made.version} is served, although {made.worse}")
         number, token = self._lease.number, self._lease.token
         await self._lease.commit(lambda job, _, now: job.succeed(number, token, made, now))
-        with suppress(StorageUnavailable):  # otherwise the monitor does so
+        with suppress(StorageUnavailable):  # otherwise the monitor revokes it
             await self._context.job_store.remove_blobs(record.id)
 
     async def _trained(self, directory: Path) -> dict[str, Any]:
@@ -230,7 +230,7 @@ class Supervision:
 
 
 async def _while_leased(renewing: Coroutine[Any, Any, None], working: Coroutine[Any, Any, None]) -> None:
-    """Work while the lease is renewed: when that ends, with an error, so does the work."""
+    """Work while the lease is renewed; an error of the renewal ends the work."""
     renewal, worker = asyncio.create_task(renewing), asyncio.create_task(working)
     try:
         await asyncio.wait((renewal, worker), return_when=asyncio.FIRST_COMPLETED)

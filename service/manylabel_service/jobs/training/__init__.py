@@ -1,1 +1,1 @@
-"""The child process that trains."""
+"""Training process of a task."""

@@ -1,9 +1,8 @@
-"""The child process that trains, for the request in a directory.
+"""Training process for the request in a directory.
 
-It is alone with the files of its request. It reports on its standard output, a JSON object a line.
-On its standard input it receives deadlines until which it may compute; after the last deadline, or when its supervisor
-has gone, it exits at once. So two processes never work at the same task: a supervisor counts as dead only after a
-longer time than that.
+It uses only the files of its request, and reports JSON lines on its standard output. On its standard input it receives
+deadlines until which it may compute; after the last deadline, or when its supervisor has exited, it exits at once. The
+lease of its supervisor lasts longer, so two processes never work on the same task.
 """
 
 import errno
@@ -22,7 +21,7 @@ from typing import Any
 from manylabel_service import processes
 
 FAILED = 3
-"""Exit status after a failure that was reported."""
+"""Exit status after a reported failure."""
 ORPHANED = 4
 """Exit status if the supervisor has exited, or the deadline has passed."""
 OOM_SCORE = 800
@@ -34,9 +33,8 @@ def main(arguments: Sequence[str], files: Sequence[int]) -> int:
 
     Parameters
     ----------
-    arguments : sequence of str
-        The directory; and when to end unless told otherwise, on the monotonic clock, which all processes of a machine
-        share.
+    arguments : sequence of str The directory, and the first deadline on the monotonic clock, which all processes of a
+    machine share.
     files : sequence of int
         None.
     """
@@ -53,7 +51,7 @@ def main(arguments: Sequence[str], files: Sequence[int]) -> int:
     try:
         _work(directory, report)
     except MemoryError:
-        _limit_memory(sys.maxsize)  # reporting the error needs some memory
+        _limit_memory(sys.maxsize)  # the report of the error needs memory
         report("failed", {"code": "out_of_memory", "detail": "the training process reached its memory limit"})
         return FAILED
     except BrokenPipeError:

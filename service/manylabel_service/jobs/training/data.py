@@ -21,9 +21,9 @@ class TrainingData(NamedTuple):
 
     Attributes
     ----------
-    learnt : labelled rows to learn from.
-    unlabelled : rows to learn from without their labels, should they have some, and without weights; may have none.
-    held : labelled rows to measure on, or None.
+    learnt : labelled training rows.
+    unlabelled : unlabelled training rows, without weights; may be empty.
+    held : labelled evaluation rows, or None.
     """
 
     learnt: Dataset

@@ -1,9 +1,8 @@
 """Execution of the fits of one request, with checkpoints between and within fits.
 
-A model is a fit for each fold that its thresholds and probabilities are chosen with, and then one of all rows. A trial
-of a search is a fit for each fold, whose scores it is measured by, and which choose the thresholds of other folds.
-Everything that follows depends on the request and its files alone; where it was interrupted leaves no trace in the
-result.
+A model needs a fit per fold, for thresholds and probabilities, and then one on all rows. A trial of a search needs a
+fit per fold: the scores of a fold are evaluated with thresholds chosen on the other folds. The result depends on the
+request and its files only, not on interruptions.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ TRACE_POINTS = 512
 MAX_LABELS_REPORTED = 200
 """Maximum number of labels whose metrics are reported with a result: the most frequent ones."""
 REPORT_SECONDS = 0.25
-"""Least time between two reports of progress."""
+"""Minimum seconds between two reports of progress."""
 
 Report = Callable[[str, dict[str, Any]], None]
 """Callback for events such as ``progress``, with JSON data."""
@@ -76,9 +75,9 @@ class FitCheckpoint:
 
     Attributes
     ----------
-    scores, seconds : of the folds that are done, scores of the rows held out, of shape (n_rows, n_labels).
-    undecided : True if a fold cannot be learnt, so that the model has neither thresholds nor probabilities.
-    reached, trace, estimator : of the fit in progress.
+    scores, seconds : of completed folds; the scores of held-out rows have shape (n_rows, n_labels).
+    undecided : whether a fold cannot be learnt, so that the model has neither thresholds nor probabilities.
+    reached, trace, estimator : state of the current fit.
     """
 
     scores: list[NDArray[np.float64]] = field(default_factory=list)
@@ -124,9 +123,9 @@ class FitRun:
 
     Parameters
     ----------
-    request : what to do.
-    directory : where its files are, and where checkpoints and the result are put.
-    report : is given events: ``progress``, ``checkpoint`` (with the name of the file), ``log``, ``result``.
+    request : the request.
+    directory : directory of its files, checkpoints and result.
+    report : callback with events: ``progress``, ``checkpoint`` (with the name of the file), ``log``, ``result``.
     """
 
     def __init__(self, request: FitRequest, directory: Path, report: Report) -> None:

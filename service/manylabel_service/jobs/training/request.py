@@ -34,13 +34,13 @@ class FitRequest(BaseModel):
     Attributes
     ----------
     kind : ``fit``, whose result is a model; or ``trial``, whose result is a score for each fold.
-    rows : to learn from; less those that are held out.
-    held : rows to measure on, or which share of `rows`.
-    unlabelled : rows to learn from without labels.
+    rows : training rows, including those that are held out.
+    held : evaluation rows, or the share of `rows` to hold out.
+    unlabelled : unlabelled training rows.
     folds, measure : of a trial.
-    threads, segment_work : the result is the same, bit by bit, with the same of these only.
+    threads, segment_work : settings on which the bits of the result depend.
     memory_bytes : maximum private memory of the process.
-    niceness : how much it gives way to other processes, 0 to 19.
+    niceness : niceness of the process, 0 to 19.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -17,13 +17,13 @@ N_ROWS = 40
 
 
 def warm_up() -> None:
-    """Do small fits as jobs would: of each trainer, with kernels, from dense and from sparse rows."""
+    """Run small fits like those of jobs: of each trainer, with kernels, on dense and sparse rows."""
     from manylabel_service.jobs.training.fitting import FitRun
     from manylabel_service.jobs.training.request import DATA
 
     for request, data in _fits():
         with TemporaryDirectory() as name, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # three iterations suffice only for this
+            warnings.simplefilter("ignore")  # three iterations are enough to compile
             (Path(name) / DATA).write_bytes(data)
             FitRun(request, Path(name), lambda event, facts: None).run()
 

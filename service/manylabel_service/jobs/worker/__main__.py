@@ -1,4 +1,4 @@
-"""The worker is started by ``python -m manylabel_service.jobs.worker [flags]``, with the flags of a server."""
+"""Program of a training worker: ``python -m manylabel_service.jobs.worker [flags]``, with the flags of a server."""
 
 import sys
 
@@ -13,7 +13,7 @@ log = structlog.get_logger()
 
 
 def main() -> int:
-    """Do tasks of jobs until SIGTERM or SIGINT.
+    """Run tasks of jobs until SIGTERM or SIGINT.
 
     Returns
     -------
@@ -24,7 +24,7 @@ def main() -> int:
     if not is_redis(settings.store):
         sys.stderr.write("manylabel worker: error: store: must be the redis:// address that the servers have\n")
         return 2
-    # Only now: numerical libraries take seconds to load, and --help or a wrong flag need none.
+    # Imported here: numerical libraries take seconds to import, and --help and wrong flags need none.
     from manylabel_service.jobs.worker.rq_worker import RQWorkerProcess
 
     worker = RQWorkerProcess(settings)

@@ -1,7 +1,7 @@
-"""Worker that does the tasks that RQ delivers: RQ in the main thread, an event loop in another.
+"""Worker that runs the tasks delivered by RQ: RQ in the main thread, an event loop in another.
 
-RQ takes tasks from its queue, one at a time. The event loop does them as a server would do its own. Which tasks there
-are, and whose worker has died, is looked after by the monitors of the servers.
+RQ takes tasks from its queue, one at a time. The event loop runs them like a server. The monitors of the servers queue
+tasks and detect dead workers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ log = structlog.get_logger()
 
 
 class RQWorkerProcess:
-    """Event loop in a thread, with everything that tasks need."""
+    """Event loop in a thread, with the dependencies of tasks."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -85,7 +85,7 @@ class RQWorkerProcess:
             pause = min(2 * pause, PAUSES_SECONDS[1])
 
     def work(self) -> None:
-        """Do tasks, in turn, until stopped; compile the functions of trainers in the background."""
+        """Run tasks, in turn, until stopped; compile the functions of trainers in the background."""
         self._warming = subprocess.Popen([sys.executable, "-P", "-m", warmup.__name__], stdin=subprocess.DEVNULL)
         pause = PAUSES_SECONDS[0]
         while not self.stopping:
@@ -93,8 +93,8 @@ class RQWorkerProcess:
             try:
                 worker = TaskWorker(self, connect(self._settings))
                 log.info("worker_started", queue=QUEUE, store=store_address(self._settings))
-                # What RQ must say is about its own records, which are not ours: a task that it was given twice
-                # because Redis was away, say, is an error to it.
+                # RQ's log lines are about its own records: for example, it reports an error for a task that it got
+                # twice because Redis was unavailable.
                 worker.work(logging_level="CRITICAL")
             except redis.exceptions.RedisError as error:
                 log.warning("queue_unavailable", error=str(error), action=f"trying again in {pause:g} s")
@@ -120,7 +120,7 @@ class RQWorkerProcess:
 
     async def _take_part(self) -> None:
         await self._membership.run()
-        if self._membership.refusal is not None:  # its release is too old: exit as after a signal
+        if self._membership.refusal is not None:  # the release is too old: exit as after a signal
             os.kill(os.getpid(), signal.SIGTERM)
 
     async def _supervised(self, id: str, number: int) -> None:
@@ -180,6 +180,6 @@ class TaskWorker(SimpleWorker):
 
 
 def do_task(id: str, number: int) -> None:
-    """Do a task; RQ calls this."""
+    """Run a task; called by RQ."""
     worker = TaskWorker.current
     worker.process.do(id, number, worker, worker.job)

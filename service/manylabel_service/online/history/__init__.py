@@ -1,1 +1,1 @@
-"""History of a model: segments of its log, which remain when the log is trimmed, and states to replay them from."""
+"""History of a model: segments of its log, which remain after trimming, and states from which to replay them."""

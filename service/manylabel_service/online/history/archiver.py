@@ -1,4 +1,4 @@
-"""Archiver that moves a log into segments before it is trimmed, stores states of the model, and drops the oldest.
+"""Archiver that moves a log into segments before it is trimmed, stores states of the model, and drops the oldest ones.
 
 A segment is stored, read back and compared; then the catalogue names it; only then is the log trimmed through its end.
 A server killed between two of these leaves a blob that nothing names, or entries that both the log and a segment have.
@@ -38,13 +38,13 @@ STATE_LOG_BYTES = 32 << 20
 """Minimum number of examples, or bytes of the log, between two states of a history."""
 
 STATE_SHARE = 4
-"""The log between two states has at least this many times the bytes of the state: it costs more than they do."""
+"""Minimum bytes of the log between two states, as a multiple of the bytes of a state."""
 
 TARGETS = 8
-"""States that rollbacks go back to, which are kept beyond twice the size of a history."""
+"""Number of target states of rollbacks that are retained beyond twice the size of a history."""
 
 READ_ENTRIES = 1_000
-"""Entries read from the log at a time."""
+"""Number of entries read from the log at a time."""
 
 YOUNG_SECONDS = 300.0
 """Seconds for which a state that a rollback asked for stays before the log has the rollback."""
@@ -72,7 +72,7 @@ class Archiver:
 
     Attributes
     ----------
-    size_bytes : of the history, as far as is known here.
+    size_bytes : known bytes of the history.
     """
 
     def __init__(self, record: ModelMeta, store: Store, limits: HistoryLimits) -> None:
@@ -83,7 +83,7 @@ class Archiver:
         self.size_bytes = 0
 
     async def close(self, through: str) -> str:
-        """Move the log up to about a position into segments; return the position that it may be trimmed through.
+        """Move the log up to about a position into segments; return the position up to which it may be trimmed.
 
         Entries that do not fill a segment stay in the log. Raises StorageUnavailable, ModelGone or ModelDamaged.
         """
@@ -96,7 +96,7 @@ class Archiver:
             except (LogLost, LogTrimmed) as error:
                 found = await self._begun_anew(found, error)
                 continue
-            except ModelDamaged as error:  # the log would never be trimmed again
+            except ModelDamaged as error:  # otherwise the log would never be trimmed again
                 action = "the history begins after the damaged part of the log"
                 log.error("history_damaged", model=self._record.name, error=str(error), action=action)
                 await self._catalogue.change(lambda _: Catalogue(begin=through))
@@ -120,28 +120,27 @@ class Archiver:
         Raises
         ------
         LimitExceeded
-            Too many states are kept because rollbacks go back to them.
+            Too many states are retained for rollbacks.
         StorageUnavailable, ModelGone, ModelDamaged
         """
         found = await self._found()
         if found.state_at(position) is not None:
             return
-        # States that rollbacks go back to cannot be dropped before the log is trimmed past the rollbacks.
+        # Target states of rollbacks cannot be dropped before the log is trimmed past the rollbacks.
         limit = 2 * self._limits.size_bytes + TARGETS * len(data)
         check_limit(f"bytes of the history of model {self._record.name!r}", found.size_bytes + len(data), limit)
         check_limit(f"states in the history of model {self._record.name!r}", len(found.states), MAX_STATES)
         id, size_bytes = await self._catalogue.put_blob(pieces_of(data))
-        # How much of the log is before it is not known; the next state is due as if it were not there.
+        # The bytes of the log before it are unknown, so the next state is due regardless of it.
         await self._add_state(StoredState(id, position, examples, 0, size_bytes))
 
     async def retain(self, rollbacks: Iterable[tuple[str, str]], trimmed: str) -> None:
-        """Drop the oldest part of the history where it is larger, or older, than it may be. Raises StorageUnavailable
-        or ModelGone.
+        """Drop the oldest part of the history above its maximum size or age. Raises StorageUnavailable or ModelGone.
 
         Parameters
         ----------
-        rollbacks : the position of each rollback that may be needed, and the position that it went back to.
-        trimmed : the position that the log was trimmed through.
+        rollbacks : positions of the rollbacks that may be needed, with their target positions.
+        trimmed : position up to which the log was trimmed.
         """
         targets = {position_key(to): position_key(entry) for entry, to in rollbacks}
         young_ms = int(1_000 * (time.time() - YOUNG_SECONDS))
@@ -204,7 +203,7 @@ class Archiver:
     def _is_due(self, entries: Sequence[Entry], catalogue: Catalogue) -> bool:
         if not entries or sum(len(entry.payload) for entry in entries) >= SEGMENT_BYTES:
             return bool(entries)
-        # Else states that only the rest of the log needs could not go.
+        # Otherwise states that only the rest of the log needs could not be dropped.
         is_large = catalogue.size_bytes > self._limits.size_bytes
         is_old = entries[0].time_ms < 1_000 * (time.time() - SEGMENT_SECONDS)
         return is_large or (is_old and self._limits.seconds > 0)
@@ -237,10 +236,11 @@ class Archiver:
         return added
 
     async def _begun_anew(self, found: Catalogue, error: LogLost | LogTrimmed) -> Catalogue:
-        """Return the catalogue once it continues the log.
+        """Return the catalogue, restarted if the log does not continue it.
 
-        The log begins later than the history ends at first, and if no history was kept for a while. It no longer has
-        the end of the history if the store lost its newest entries; then the log still has all that was not trimmed.
+        The log begins after the end of the history at first, and if the history was disabled for a while. It lacks the
+        end of the history if the store lost its newest entries; then the log still has all entries that were not
+        trimmed.
         """
         newest = await self._found()
         if newest.revision != found.revision:
@@ -265,7 +265,7 @@ class Archiver:
         key = position_key(snapshot.position)
         if catalogue.state_at(snapshot.position) is not None or len(catalogue.states) >= MAX_STATES - 64:
             return False
-        if snapshot.pinned:  # the log goes back to it
+        if snapshot.pinned:  # a rollback in the log returns to the state
             return True
         if STATE_SHARE * snapshot.size_bytes > self._limits.size_bytes or key < position_key(catalogue.begin):
             return False
@@ -281,7 +281,7 @@ class Archiver:
     async def _keep(self, snapshot: SnapshotMeta, catalogue: Catalogue) -> Catalogue:
         async with aclosing(self._store.snapshots.read(self._record, snapshot.position)) as pieces:
             id, size_bytes = await self._catalogue.put_blob(pieces)
-        if size_bytes != snapshot.size_bytes:  # it was removed meanwhile
+        if size_bytes != snapshot.size_bytes:  # the snapshot was removed meanwhile
             await self._catalogue.delete([id])
             return catalogue
         return await self._add_state(StoredState(id, snapshot.position, *snapshot.extent, size_bytes))

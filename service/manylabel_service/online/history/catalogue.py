@@ -1,8 +1,8 @@
 """Catalogue of the history of a model: a document that names its segments and its states.
 
-A blob is stored first, under a separate key; it belongs to the history once the catalogue names it, which is changed
-by compare-and-set. So of two servers that store the same segment one succeeds, and what a server that died has left is
-removed by its age.
+A blob is stored first, under a separate key; it belongs to the history once the catalogue, which is changed by
+compare-and-set, names it. So of two servers that store the same segment one succeeds, and orphans of a dead server are
+removed by their age.
 """
 
 from collections.abc import AsyncIterable, Callable, Container, Iterable
@@ -42,7 +42,7 @@ class Segment(NamedTuple):
     """Bytes of the blob."""
     first_ms: int
     last_ms: int
-    """Times of the first and the last entry."""
+    """Times of the first and the last entry in milliseconds."""
 
 
 class StoredState(NamedTuple):
@@ -52,20 +52,20 @@ class StoredState(NamedTuple):
     position: str
     examples: int
     log_bytes: int
-    """Examples learnt, and bytes of all payloads, up to there: `LogExtent`."""
+    """Number of examples, and bytes of all payloads, up to the position: see `LogExtent`."""
     size_bytes: int
 
 
 class Catalogue(StoredModel):
     """Segments and states of a history, in the order of the log.
 
-    Entries after `begin` are in the segments, and where these end in the log. The first state is at `begin`, unless
-    that is the beginning of the log, or no state was kept yet.
+    Entries after `begin` are in the segments, later ones in the log. The first state is at `begin`, unless that is the
+    beginning of the log, or no state is stored yet.
 
     Attributes
     ----------
-    moved_to : the position in the log of this store that stands for the end of the last segment, where that one comes
-        from a store with other positions; nothing is between the two.
+    moved_to : position in the log of this store that corresponds to the end of the last segment, if that comes from a
+    store with other positions; there are no entries in between.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -77,7 +77,7 @@ class Catalogue(StoredModel):
 
     @property
     def through(self) -> str:
-        """The position up to which the log is in segments."""
+        """Position up to which the log is in segments."""
         return self.moved_to or (self.segments[-1].through if self.segments else self.begin)
 
     @property
@@ -114,7 +114,7 @@ class Catalogue(StoredModel):
     def beginning_at(self, begin: str, needed: Container[str]) -> Self:
         """Return the history after a position, with the ids of the earlier states that it needs.
 
-        The segment that the position is in stays as a whole.
+        The segment that contains the position stays whole.
         """
         key = position_key(begin)
         segments = tuple(segment for segment in self.segments if position_key(segment.through) > key)
@@ -171,7 +171,7 @@ class CatalogueStore:
         return await blob_bytes(self._store.blobs, self.key(id))
 
     async def delete(self, ids: Iterable[str]) -> None:
-        """Remove blobs."""
+        """Remove blobs of the history."""
         for id in ids:
             await self._store.blobs.delete(self.key(id))
 
@@ -202,7 +202,7 @@ class CatalogueStore:
 
 
 LOST = (BlobNotFound, BlobDamaged)
-"""Errors of a blob that a catalogue names and that cannot be read."""
+"""Errors of an unreadable blob in a catalogue."""
 
 
 async def collect_garbage(store: Store) -> None:

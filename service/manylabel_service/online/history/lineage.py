@@ -1,7 +1,7 @@
-"""Lineages of models: one document for each, with the incarnations that a model has had, and why each was replaced.
+"""Lineages of models: one document per model, with its incarnations and the changes that replaced them.
 
-Forgetting examples and promoting a follower replace a model by a successor. The document says which change is under
-way, which process works on it, and which successors it has staged, so that another process can end it.
+Forgetting examples and promoting a follower replace a model by a successor. The document has the running change, the
+process that owns it, and the staged successors, so that another process can complete or undo it.
 """
 
 from collections.abc import Callable, Container, Iterable
@@ -15,14 +15,14 @@ KIND = "lineages"
 """Kind of the documents, which are named by the model."""
 
 MAX_INCARNATIONS = 100
-"""Incarnations of a model that are remembered."""
+"""Maximum number of stored incarnations of a model."""
 
 MAX_CHANGES = 100
-"""Receipts, and promotions, that are kept of a model; the oldest go."""
+"""Maximum number of receipts, and of promotions, of a model; the oldest are dropped."""
 
 
 class _Change(BaseModel):
-    """A change that replaces a model by a successor."""
+    """Change that replaces a model by a successor."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -65,7 +65,7 @@ class Promotion(_Change):
 
 
 class Succession(NamedTuple):
-    """A name, the incarnation that has it, and the one that is to have it."""
+    """Name with its current incarnation and its successor."""
 
     name: str
     incarnation: int
@@ -75,9 +75,9 @@ class Succession(NamedTuple):
 class Lineage(StoredModel):
     """Receipts and promotions of a model, the latest last.
 
-    While one is running, `owner` is the process that works on it, `incarnation` the model that is to be replaced, and
-    `successions` has what was staged for it, that of the model itself first. `incarnations` has those of the model, the
-    latest last. `origins` has those that it was restored from, each after the id of its store.
+    During a change, `owner` is the process that works on it, `incarnation` the model to replace, and `successions` has
+    the staged successors, that of the model itself first. `incarnations` has those of the model, the latest last, and
+    `origins` those from which it was restored, each with the id of its store.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -97,7 +97,7 @@ class Lineage(StoredModel):
         return next((each for each in latest if each.status == "running"), None)
 
     def with_change(self, change: Receipt | Promotion) -> Self:
-        """Return it with a change added, or in the place of the latest one of its kind if that has the same id."""
+        """Return the lineage with a change added, or replaced if the latest change of its kind has the same id."""
         field = "receipts" if isinstance(change, Receipt) else "promotions"
         changes: tuple[Receipt | Promotion, ...] = getattr(self, field)
         if changes and changes[-1].id == change.id:

@@ -1,4 +1,4 @@
-"""Reader of the history of a model: the log, and where the log was trimmed, its segments."""
+"""Reader of the history of a model: the segments, and then the log."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from manylabel_service.slices import Pace
 from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key
 
 READ_ENTRIES = 1_000
-"""Entries read at a time."""
+"""Number of entries read at a time."""
 
 
 class HistoryReader:
@@ -22,7 +22,7 @@ class HistoryReader:
 
     Attributes
     ----------
-    ended : whether the part of a follower ends within the entries last read.
+    ended : whether a follower's part of the log ends within the entries last read.
     position : position in the log of this store after which entries were last read.
     """
 
@@ -40,7 +40,7 @@ class HistoryReader:
         return await self._catalogue.read()
 
     async def read(self, after: str, limit: int = READ_ENTRIES) -> list[Entry]:
-        """Return the next entries after a position like `Logs.read`, also where the log was trimmed.
+        """Return the next entries after a position like `Logs.read`, also from the trimmed part of the log.
 
         A follower gets none after the end of its part.
 
@@ -71,7 +71,7 @@ class HistoryReader:
             self._decoded = None
             return entries
         if (found := await self._segment_after(after)) is None:
-            # Another server may have trimmed the log after the segment was looked for.
+            # Another server may have trimmed the log in the meantime.
             self.position = await self._in_log(after)
             return await self._store.logs.read(self._record, self.position, limit)
         segment, entries = found
@@ -136,7 +136,7 @@ class HistoryReader:
 
         Parameters
         ----------
-        at : a position; or a time, in milliseconds of Unix time.
+        at : position, or time in milliseconds of Unix time.
         """
         if isinstance(at, int):
             return await self._at_time(at)
@@ -148,7 +148,7 @@ class HistoryReader:
             raise BeforeHistory(self._record.name, f"position {at}", begin)
         try:
             await self._store.logs.read(self._record, at, 1)
-        except (LogLost, ValueError):  # `at` is a position of another store
+        except (LogLost, ValueError):  # the position is of another store
             raise PositionNotFound(self._record.name, at) from None
         except LogTrimmed:
             catalogue = await self._catalogue.read()

@@ -1,8 +1,8 @@
 """Segment: consecutive entries of a log in an immutable compressed blob.
 
-It is `MAGIC`, the length of the header (4 bytes, little-endian), the header, and one compressed body. The header is
-JSON: where the segment begins and ends, and the SHA-256 of the body. The body is msgpack, [position, time, payload] of
-each entry after the other.
+The blob has `MAGIC`, the length of the header (4 bytes, little-endian), the header, and one compressed body. The header
+is JSON with the bounds of the segment and the SHA-256 of the body. The body is msgpack with [position, time, payload]
+of each entry in order.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ def decode(data: bytes) -> tuple[str, list[Entry]]:
     Raises
     ------
     DamagedSegment
-        The bytes are not what `encode` returned.
+        The bytes are not a result of `encode`.
     """
     try:
         begin = len(MAGIC) + _LENGTH_BYTES

@@ -19,12 +19,12 @@ class SnapshotQuota:
 
     Parameters
     ----------
-    store : where snapshots are.
-    max_stored_bytes : most bytes of them there.
+    store : store of the snapshots.
+    max_stored_bytes : maximum bytes of snapshots in the store.
 
     Attributes
     ----------
-    bytes_in_memory : of the snapshots that are being stored now.
+    bytes_in_memory : bytes of the snapshots that are being stored.
     """
 
     def __init__(self, store: Store, max_stored_bytes: int) -> None:
@@ -38,7 +38,7 @@ class SnapshotQuota:
     def reserve(self, n_bytes: int, on_free: Callable[[], None]) -> ExitStack | None:
         """Reserve memory, which is released once, when the returned stack is closed.
 
-        If there is not enough memory, return None, and call `on_free` once when it is worth trying again.
+        If there is not enough memory, return None, and call `on_free` once when another attempt may succeed.
         """
         if self.bytes_in_memory and self.bytes_in_memory + n_bytes > MAX_BYTES_IN_MEMORY:
             self._waiting.append(on_free)
@@ -55,9 +55,9 @@ class SnapshotQuota:
             on_free()
 
     async def add_stored(self, n_bytes: int) -> None:
-        """Add bytes to be stored, less the bytes that are removed for them. Raises LimitExceeded or StorageError."""
+        """Add bytes to store, minus the bytes removed for them. Raises LimitExceeded or StorageError."""
         if await self.stored_bytes() + n_bytes > self._max_stored_bytes:
-            self._measured_at = None  # some may have been deleted
+            self._measured_at = None  # snapshots may have been deleted
         total = await self.stored_bytes() + n_bytes
         if n_bytes > 0 and total > self._max_stored_bytes:
             raise LimitExceeded("the bytes of all snapshots", total, self._max_stored_bytes)

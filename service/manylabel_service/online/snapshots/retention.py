@@ -11,7 +11,7 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import SEED, START, ModelMeta, SnapshotMeta, Store, position_key
 
 PIN_SECONDS = 60.0
-"""Seconds for which a pin stays that no log entry needs: a rollback may be on its way into the log."""
+"""Seconds for which an unneeded pin is retained, because a rollback may be about to enter the log."""
 
 
 class Plan(NamedTuple):
@@ -23,7 +23,7 @@ class Plan(NamedTuple):
 
 def plan(snapshots: Sequence[SnapshotMeta], n_kept: int) -> Plan:
     """Plan the retention of these snapshots (newest first) and of the log."""
-    # At most behind the newest entry but one: a remaining entry shows a lagging replica that it is behind.
+    # The newest entry stays, because it shows a lagging replica that it is behind.
     first = max(n_kept, 2) - 1
     trimmed = snapshots[first].position if len(snapshots) > first else None
     return Plan(snapshots[:n_kept], trimmed)
@@ -37,15 +37,15 @@ def _total(snapshots: Sequence[SnapshotMeta]) -> int:
 class Retention:
     """Retention of the snapshots of one model: the newest, the manual ones, and those that the log needs.
 
-    A rollback in the log can be replayed only with the snapshot that it goes back to. The replica that
-    appends a rollback pins that snapshot first; the pin is removed once the log is trimmed past the rollback.
+    A rollback in the log can be replayed only with its target snapshot. The replica that appends a rollback pins that
+    snapshot first; the pin is removed once the log is trimmed past the rollback.
 
-    A follower has no log to trim. It keeps the snapshot that it began with.
+    A follower has no log to trim, and retains its initial snapshot.
 
     Parameters
     ----------
-    record, store : the model and where it is.
-    n_kept : snapshots kept beside the pinned ones.
+    record, store : model and store.
+    n_kept : number of snapshots to retain besides pinned ones.
     archiver : moves the log into the history before it is trimmed.
     """
 

@@ -1,12 +1,10 @@
-"""Snapshots of one model: when they are taken, how, and which are retained.
+"""Taking of snapshots of one model: schedule, serialisation and retention.
 
-A store compares what it has written with what it was given before a snapshot counts; only then are
-older ones dropped and the log trimmed behind the oldest kept. So a damaged snapshot costs a longer
-replay, and never part of the model.
+A store verifies the written bytes before a snapshot counts; only then are older snapshots deleted and the log trimmed
+behind the oldest retained one. So a damaged snapshot costs a longer replay, but never a part of the model.
 
-Replicas of one model in other processes take snapshots too, and one of each is enough: before
-taking one, a replica looks whether another has, and those that have met others wait a little longer
-each by chance.
+One snapshot per model is enough for all processes: a replica first checks whether another one has taken it, and
+replicas of shared models wait for a random extra time.
 """
 
 import asyncio
@@ -52,13 +50,13 @@ class Snapshotter:
 
     Attributes
     ----------
-    covered : position up to which a snapshot covers the log, as far as is known here.
+    covered : known position up to which a snapshot includes the log.
     archiver : moves the log into the history of the model.
-    learnt : examples learnt since the last try to take one.
-    log_bytes : of all payloads that the log has had, as far as is known here.
-    met_others : whether other processes have this model too.
+    learnt : number of examples learnt since the last attempt.
+    log_bytes : known bytes of all payloads of the log, including trimmed ones.
+    met_others : whether other processes have the model too.
     taken_at : time.monotonic() of the last snapshot, or of the start of this process.
-    size_bytes : of that snapshot; 0 before the first.
+    size_bytes : size of the last snapshot; 0 before the first.
     """
 
     def __init__(
@@ -99,10 +97,10 @@ class Snapshotter:
         self.learnt = learnt
         self.log_bytes = size_bytes + (0 if snapshot is None else snapshot.extent.size_bytes)
 
-    # -- when -------------------------------------------------------------------------------------
+    # -- schedule ---------------------------------------------------------------------------------
 
     def soon(self) -> None:
-        """Make the next one due at once."""
+        """Make the next snapshot due at once."""
         self._soon = True
 
     def due(self, position: str) -> bool:
@@ -121,10 +119,10 @@ class Snapshotter:
 
     @property
     def busy(self) -> bool:
-        """True if a snapshot is being stored, or waits for those of other models."""
+        """True if a snapshot is being stored, or waits for memory."""
         return not self._room_free.is_set() or (self._storing is not None and not self._storing.done())
 
-    # -- how --------------------------------------------------------------------------------------
+    # -- taking -----------------------------------------------------------------------------------
 
     async def take_if_due(self, model: OnlineModel) -> None:
         """Begin a snapshot if it is due and no other replica has taken it."""
@@ -136,15 +134,15 @@ class Snapshotter:
             try:
                 taken = await self._others_took(model.position, must_cover)
             except StorageError:
-                return  # retried when it is due again
+                return  # retried at the next due time
             if not taken:
                 await self._begin(model, reservation)
 
     async def begin(self, model: OnlineModel) -> Storing | None:
         """Serialise the model in a thread, and store it in the background.
 
-        The caller must not fold anything in until this returns; predictions may continue. None if there is no room in
-        memory for it at present; then it is `busy` until it is worth trying again.
+        The caller must not apply entries until this returns; predictions may continue. Returns None if the memory quota
+        is exhausted; the snapshotter is then `busy` until another attempt may succeed.
         """
         await self._wait_until_stored()
         if (reservation := self._reserve(model)) is None:
@@ -242,7 +240,7 @@ class Snapshotter:
     def _ended(self, storing: Storing, reserved: ExitStack) -> None:
         reserved.close()
         if not storing.cancelled():
-            storing.exception()  # mark it as retrieved: it has been logged, and asyncio need not warn of it
+            storing.exception()  # mark the error as retrieved, because it has been logged
         self._on_stored()
 
     async def _put(self, model: OnlineModel, position: str, data: memoryview, extent: LogExtent) -> SnapshotMeta | None:
@@ -257,7 +255,7 @@ class Snapshotter:
         except ModelGone:
             return None
         except LogTrimmed:
-            log.info("snapshot_superseded", model=self._record.name, position=position)  # by another replica's
+            log.info("snapshot_superseded", model=self._record.name, position=position)  # by another replica
             return None
         except (StorageError, LimitExceeded) as error:
             log.warning("snapshot_failed", model=self._record.name, position=position, error=str(error))

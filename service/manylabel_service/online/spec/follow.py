@@ -1,4 +1,4 @@
-"""The part of a stored spec that names the log of another model, from which the model learns."""
+"""Part of a stored spec that names the followed log of another model."""
 
 import json
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ from manylabel_service.clock import rfc3339
 from manylabel_service.storage import START, Entry, ModelMeta, position_key
 
 FIELD = "follow"
-"""Names the part in a stored spec."""
+"""Key of the part in a stored spec."""
 
 SWITCHES = "switches"
-"""Names the positions in a stored spec at which the model stopped or began to follow, in turn."""
+"""Key, in a stored spec, of the positions at which the model stopped or began to follow, in turn."""
 
 MAX_FOLLOWERS = 8
 """Maximum followers of one model."""
 
 
 class Follow(BaseModel):
-    """The log that a follower learns from, and the part of that log.
+    """Followed log, and the part of it to learn.
 
     The follower learns the entries after `begin`, up to the position `until` or the time `until_ms`, if one is set.
     """
@@ -35,7 +35,7 @@ class Follow(BaseModel):
 
     @property
     def record(self) -> ModelMeta:
-        """The record of the leader, without its spec."""
+        """Metadata of the leader, without its spec."""
         return ModelMeta(self.model, self.incarnation, b"")
 
     def to_json(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Follow(BaseModel):
 
 
 def follow_of(spec: bytes) -> Follow | None:
-    """Return which log a model follows, by its stored spec; None for a model that has a separate log."""
+    """Return the followed log in a stored spec; None for a model with a separate log."""
     if b'"follow"' not in spec:
         return None
     document = json.loads(spec)
@@ -69,7 +69,7 @@ def follow_of(spec: bytes) -> Follow | None:
 
 
 class Roles:
-    """Tells by a stored spec at which positions of the log the model was a follower."""
+    """Ranges of the log in which a model was a follower, by its stored spec."""
 
     def __init__(self, spec: bytes) -> None:
         self._follows = follow_of(spec) is not None
@@ -83,9 +83,8 @@ class Roles:
 
 
 def promoted(leader: bytes, follower: bytes, position: str) -> bytes:
-    """Return the stored spec of a follower that takes the place of its leader after a position.
-
-    It keeps the name of the leader, and the durability of its updates.
+    """Return the stored spec of a follower that replaces its leader after a position, with the name and the durability
+    of the leader.
     """
     document, led = json.loads(follower), json.loads(leader)
     del document[FIELD]
@@ -107,7 +106,7 @@ def _switched(document: dict[str, Any], position: str) -> bytes:
 
 
 def as_of(spec: bytes, position: str) -> bytes:
-    """Return the stored spec of a model that continues after a position, in the role that it has now."""
+    """Return the stored spec of a model that continues after a position in its current role."""
     document = json.loads(spec)
     if SWITCHES not in document:
         return spec

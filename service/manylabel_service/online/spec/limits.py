@@ -1,7 +1,7 @@
 """Limits on the features and labels of a model, and the policy for further ones: a part of its spec.
 
-Unlike the limits of a server, which only say what is let into a log, these decide in the fold what an entry does. So
-they hold on every replica alike.
+The limits of a server decide which entries are appended to a log; these limits are applied with an entry, so they have
+the same effect on every replica.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,8 +36,9 @@ class FeatureLimit(_Limit):
     most: _Most
     """Maximum number of columns."""
     policy: Literal["reject", "ignore", "hash"]
-    """Policy for further features: `reject` refuses the update, `ignore` leaves the feature out of the example,
-    `hash` lets features share columns from the first example on."""
+    """Policy for further features: `reject` refuses the update, `ignore` omits the feature from the example, `hash`
+    lets features share columns from the first example on.
+    """
 
 
 class LabelLimit(_Limit):
@@ -46,7 +47,7 @@ class LabelLimit(_Limit):
     most: _Most
     """Maximum number of labels."""
     policy: Annotated[Literal["reject", "ignore"], BeforeValidator(_nameable)]
-    """Policy for further labels: `reject` refuses the update, `ignore` leaves the label out of the truth."""
+    """Policy for further labels: `reject` refuses the update, `ignore` omits the label from the true labels."""
 
 
 class ModelLimits(_Limit):
@@ -59,12 +60,12 @@ class ModelLimits(_Limit):
 
     @property
     def rejects(self) -> bool:
-        """True if an update can be refused because of them."""
+        """True if an update can be rejected because of the limits."""
         return any(limit.policy == "reject" for limit in self.given)
 
     @property
     def ignores(self) -> bool:
-        """True if a part of an example can be omitted because of them."""
+        """True if a part of an example can be omitted because of the limits."""
         return any(limit.policy == "ignore" for limit in self.given)
 
     @property
@@ -74,7 +75,7 @@ class ModelLimits(_Limit):
 
     @property
     def given(self) -> Sequence[FeatureLimit | LabelLimit]:
-        """The limits that there are."""
+        """Limits that are set."""
         return [limit for limit in (self.features, self.labels) if limit is not None]
 
     def within(self, n_features: int, n_labels: int) -> tuple[int, int]:

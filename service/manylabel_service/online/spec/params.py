@@ -1,7 +1,7 @@
 """Parameters of the learners, as sent by clients and stored.
 
-The bounds in `manylabel_core` for clients are those of a service, where one example must not hold up all others. The
-learner decides which parameters go together: `ModelSpec` asks it.
+The bounds in `manylabel_core` for clients are those of a service, in which one example must not delay all others. The
+learner validates combinations of parameters, when called by `ModelSpec`.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from manylabel_service.parameters import model_of
 
 
 class Params(Documented):
-    """Parameters of a learner. Null leaves a choice to the learner; in a `ModelSpec` it is made already."""
+    """Parameters of a learner. Null selects the learner's default, which a `ModelSpec` resolves."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -68,6 +68,6 @@ def _params_of(algorithm: str, learner: type[OnlineLearner], text: str) -> type[
 
 
 PARAMS: Mapping[str, type[Params]] = {name: _params_of(name, *each) for name, each in _TEXTS.items()}
-"""By the name of the algorithm."""
+"""Parameter models by algorithm."""
 
 AnyParams: Any = Union[tuple(PARAMS.values())]  # noqa: UP007 (of types that are not known before)

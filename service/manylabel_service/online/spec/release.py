@@ -1,19 +1,21 @@
-"""Versions that this release reads, writes and computes, on which replicas of two releases must agree.
+"""Versions that this release reads, writes and computes; replicas of two releases must agree on them.
 
 A change of the bytes of log entries or states adds a version to `FORMAT_VERSIONS`. A change of the bits that are learnt
 from an entry adds a version to `REPLAY_VERSIONS`. A new algorithm, option or field of a spec needs no version:
-`read_spec` of an older release does not know it, and says that the release is too old.
+`read_spec` of an older release rejects it with `release_too_old`.
 """
 
 from typing import NamedTuple
 
 FORMAT_VERSIONS = range(1, 2)
-"""Forms of log entries and of states that this release reads; the last is the one that it would write if it was alone.
-An entry begins with its format version; a state has it in its header."""
+"""Format versions of log entries and states that this release reads; it writes the last one if all other processes read
+it. An entry begins with its format version; a state has it in its header.
+"""
 
 REPLAY_VERSIONS = range(1, 2)
-"""Replay versions that this release computes, each to the same bits as every other release that does. A model
-keeps the one that it was created with, which its stored spec names."""
+"""Replay versions that this release computes, each to the same bits as every other release. A model keeps the version
+of its creation, which its stored spec names.
+"""
 
 
 class Versions(NamedTuple):
@@ -31,7 +33,7 @@ class ClusterVersion:
 
     Attributes
     ----------
-    versions : never beyond what every replica knows, so that each can read what is written here.
+    versions : versions in use, which every replica supports.
     """
 
     def __init__(self, versions: Versions = LOWEST) -> None:

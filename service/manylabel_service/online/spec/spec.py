@@ -88,7 +88,7 @@ class Sources(Documented):
     machine: _Share = 0.0
     """Factor for labels that a model has predicted and no person has checked; 0: nothing is learnt from them."""
     rule: _Share = 1.0
-    """Factor for labels that a rule has given; 0: nothing is learnt from them."""
+    """Factor for labels of a rule; 0: nothing is learnt from them."""
 
     def factor(self, source: str) -> float:
         """Return the factor of a source."""
@@ -127,8 +127,9 @@ class ModelSpec(Documented):
     durability: Durability | None = None
     """Durability of an update when the server responds; null for the server's setting."""
     old_names: Literal["follow", "refuse"] = "follow"
-    """Updates that name a label by a name that it had before it was renamed or merged: `follow` learns them under the
-    current name, `refuse` rejects them with 422."""
+    """Handling of old names of renamed or merged labels in updates: `follow` learns them under the current name,
+    `refuse` rejects them with 422.
+    """
     sources: Sources = Field(default_factory=Sources)
     """Factors of the weights of examples, by the source of their labels."""
     window: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 1000

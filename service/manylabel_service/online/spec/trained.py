@@ -1,6 +1,6 @@
 """Spec of a trained model: its kind; everything else depends on its versions.
 
-It is also the spec of the log of its labels, whose replay measures and learns nothing.
+It is also the spec of the log of its delayed labels, whose replay computes metrics only.
 """
 
 import json
@@ -15,14 +15,14 @@ from manylabel_service.online.spec.release import REPLAY_VERSIONS
 from manylabel_service.online.spec.spec import ModelSpec
 
 TRAINED = "trained"
-"""The algorithm of a trained model: each version says itself which trainer made it."""
+"""Algorithm of a trained model; each version has the name of its trainer."""
 
 WINDOW = 1000
 """Number of examples in the sliding window of the measures of each version."""
 
 
 class TrainedSpec(BaseModel):
-    """The spec of a model whose versions are made by jobs; it declares no features and labels."""
+    """Spec of a model whose versions are made by jobs, without features and labels."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -47,7 +47,7 @@ def is_trained(spec: bytes) -> bool:
 
 
 _REPLAY_VERSION = "replay_version"
-"""Names the replay version in a stored spec, if that is not the first."""
+"""Key of the replay version in a stored spec, if it is not the first."""
 
 
 def stored_spec(spec: ModelSpec | TrainedSpec, replay_version: int, follow: Follow | None = None) -> bytes:
@@ -68,7 +68,7 @@ def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
         Only a newer release computes its replay version, or knows its algorithm, an option or a field of it. A
         stored spec has a checksum, and was checked when the model was created.
     ValueError
-        It is no spec, or one of a replay version that is computed no longer.
+        The bytes are not a spec, or its replay version is no longer supported.
     """
     document = json.loads(spec)
     if not isinstance(document, dict):

@@ -1,7 +1,7 @@
 """Application of log entries to a model, in slices between which a caller can pause.
 
-Consecutive entries share one pass of the learner's kernel. How they are grouped and sliced changes
-nothing: columns are given, examples learnt and answers made strictly in log order.
+Consecutive entries share one pass of the learner's kernel. Grouping and slicing change nothing: columns are assigned,
+examples learnt and results computed strictly in log order.
 """
 
 from collections import deque
@@ -52,7 +52,7 @@ _KINDS: dict[type[Change], Kind] = {
 class Alarm(NamedTuple):
     """Alarm of the drift detector of a label, or of all labels (None).
 
-    `updates` is what the model had learnt with the example at which it did.
+    `updates` is the number of examples learnt at the alarm.
     """
 
     updates: int
@@ -62,10 +62,10 @@ class Alarm(NamedTuple):
 class ApplyResult(NamedTuple):
     """Result of applying an entry: an outcome, or the error of its rejection.
 
-    `replayed` says that nothing was done: the response is the one given to an earlier entry with the same key, or
-    all its lines had been learnt. `learnt` is the number of examples learnt, `alarms` are those of its examples,
-    `previous_position` is that of the entry before, and `new_labels` are those that the model had not known.
-    `relabelled` is the change of a label, `described` has the labels with new details, but for those that are new.
+    `replayed` means that nothing was done: an earlier entry had the same key, or all its lines had been learnt.
+    `learnt` is the number of examples learnt, `alarms` are those of its examples, `previous_position` is that of the
+    entry before, and `new_labels` were unknown before. `relabelled` is the change of a label, `described` has the
+    existing labels with new details.
     """
 
     answer: UpdateOutcome | ServiceError
@@ -83,7 +83,7 @@ class ApplyResult(NamedTuple):
 class LogEntry:
     """Change at its position in the log.
 
-    `checked` says with what its examples have been; None: they have not been.
+    `checked` is the result of the dry run of its examples; None without one.
     """
 
     position: str
@@ -95,7 +95,7 @@ class LogEntry:
 class _Entry:
     """Update in progress. `refusal` is set if none of its examples will be learnt.
 
-    `taken` examples are done with, of which the first `skipped` had been learnt before, and `unlearnt` are not learnt.
+    `taken` examples are processed, of which the first `skipped` had been learnt before, and `unlearnt` are not learnt.
     """
 
     logged: LogEntry
@@ -109,7 +109,7 @@ class _Entry:
     probabilities: list[NDArray[np.float64]] = field(default_factory=list)
     decisions: list[NDArray[np.int32]] = field(default_factory=list)
     alarms: list[tuple[int, str | None]] = field(default_factory=list)
-    """Which of its examples, from 1, and the label."""
+    """Alarms of the entry: number of the example, from 1, and the label."""
     new_labels: list[str] = field(default_factory=list)
 
 
@@ -169,7 +169,7 @@ class _Block:
             self.numbers.append(entry.taken)
             self.n_known.append(len(model.labels))
             return
-        if entry.update.answered is not None:  # that they are new is no event
+        if entry.update.answered is not None:  # new labels of a follower are no events
             model.labels.add(entry.update.answered[entry.taken - 1].labels)
         self.examples.append(example)
         weight = example.weight
@@ -215,23 +215,23 @@ class _Block:
 
 
 LONG_WEIGHTS = 2**18
-"""A step that touches as many weights takes some tenths of a millisecond; of the slowest learner, some milliseconds."""
+"""Number of weights whose update takes some tenths of a millisecond, or milliseconds by the slowest learner."""
 COPIED_BYTES = 2**22
-"""Bytes of a model that can be copied, or taken from the system, within a slice."""
+"""Bytes of a model that can be copied or allocated within a slice."""
 
 
 class ApplyBatch:
     """Log entries that are applied to a model by repeated `step`s.
 
-    A step may be taken in three parts, `take`, `learn` and `finish`, of which the one in the middle needs no lock of
-    the interpreter: in a thread it blocks no other thread. Until it has ended, no thread may predict with the model.
+    A step has three parts, `take`, `learn` and `finish`. `learn` releases the GIL, so it can run in a thread; no thread
+    may predict with the model until it has ended.
 
     Attributes
     ----------
-    outcomes : one ApplyResult per finished entry, in log order.
-    learnt : examples learnt so far.
-    needed_snapshot : the position of the snapshot that the next entry, a rollback, needs; nothing continues before
-        `roll_back`.
+    outcomes : ApplyResults of the completed entries, in log order.
+    learnt : number of examples learnt so far.
+    needed_snapshot : position of the target snapshot of the next entry, a rollback; nothing continues before
+    `roll_back`.
     """
 
     def __init__(self, model: OnlineModel, entries: Iterable[LogEntry]) -> None:
@@ -259,15 +259,15 @@ class ApplyBatch:
             if isinstance(entry, _Rollback):
                 if not done and self._refuse_rollback(entry):
                     continue
-                break  # for its snapshot, or until what comes before it is finished
+                break  # for its snapshot, or until earlier entries are completed
             if isinstance(entry, _Relabel):
                 if done:
-                    break  # the updates before it have the labels' old names
+                    break  # earlier updates have the labels' old names
                 self._relabel(entry)
                 continue
             if not entry.begun:
                 if _repeats_key(entry, done):
-                    break  # the response to the earlier one is due first
+                    break  # the earlier entry must be completed first
                 self._begin(entry)
             if entry.refusal is None:
                 while entry.taken < len(entry.update.examples) and len(block) < max_examples and not alone:
@@ -287,7 +287,7 @@ class ApplyBatch:
     def _brings_vectors(self, entry: _Entry) -> bool:
         """Return whether the next example has the first vector of a field.
 
-        It is learnt alone: so the learner knows the field from this example on, however examples are grouped.
+        It is learnt separately, so that the learner knows the field from this example on, regardless of grouping.
         """
         x = entry.update.examples[entry.taken].x
         return x.vectors is not None and self._model.features.layout.brings_vectors(x)
@@ -339,7 +339,7 @@ class ApplyBatch:
         Raises
         ------
         ValueError
-            It is not the state that is needed. The model has not changed then.
+            The state is not the target. The model has not changed then.
         """
         if self.needed_snapshot is None or not isinstance(entry := self._waiting[0], _Rollback):
             raise ValueError("no snapshot is needed")
@@ -517,10 +517,10 @@ def _measure(
 ) -> None:
     """Evaluate the prediction of each example: just before it was learnt, or, with delayed labels, as served.
 
-    Probabilities are those just before in any case: what was served has none in the log.
+    Probabilities are always those just before, because the log has no served probabilities.
     """
     n_known = np.array(block.n_known, dtype=np.int64)
-    if hidden := model.hidden_columns:  # labels that are not answered are not measured
+    if hidden := model.hidden_columns:  # hidden labels are not evaluated
         scores = scores.copy()
         scores[:, [1 + column for column in hidden]] = np.nan
     if not block.has_late and not block.has_others:
@@ -563,7 +563,7 @@ def _measure_other(model: OnlineModel, block: _Block, row: int, scores: NDArray[
     margins = scores[1:] - scores[0]
     if entry.update.served is not None:
         if entry.update.answered is not None:
-            return  # the columns are those of a version
+            return  # the columns of a version
         served = entry.update.served[number - 1][: len(margins)]
         margins = np.full(len(margins), np.nan)
         margins[: len(served)] = served
@@ -581,7 +581,7 @@ def _decide(
 ) -> list[Decision]:
     """Return the decision about each example just before it was learnt, and count it, or the served one.
 
-    A follower has served nothing, and counts its own.
+    A follower counts its own decision, because it has served none.
     """
     likely, scores, parents = model.for_promise(probabilities, scores)
     if not block.learns:

@@ -16,8 +16,8 @@ from manylabel_service.online.state.model import OnlineModel
 class SizeDelta(NamedTuple):
     """Growth of a model by one or several updates.
 
-    `features` counts those below the highest index, `columns` those that were seen and take memory,
-    and `vectors` the values of vectors of new fields.
+    `features` counts features up to the highest index, `columns` those that were seen and need memory, and `vectors`
+    the values of vectors of new fields.
     """
 
     features: int = 0
@@ -72,12 +72,12 @@ def _exceeds(model: OnlineModel, growth: SizeDelta) -> bool:
 
 
 class _Gain:
-    """Names that an update would add to a model.
+    """New names that an update would add to a model.
 
     Parameters
     ----------
-    known : the names it has.
-    limit : of how many it may have.
+    known : existing names.
+    limit : limit of their number.
     """
 
     def __init__(self, known: Vocabulary, limit: FeatureLimit | LabelLimit | None) -> None:
@@ -115,8 +115,8 @@ class DryRun:
 
     Attributes
     ----------
-    layout : of the features, after the examples so far.
-    n_examples, n_values : how many examples, and how many values of features in them.
+    layout : layout of the features after the examples so far.
+    n_examples, n_values : numbers of examples and of their feature values.
     """
 
     def __init__(self, model: OnlineModel) -> None:
@@ -158,7 +158,7 @@ class DryRun:
     def add(self, example: Example, check: Callable[[SizeDelta], None] | None = None) -> None:
         """Check the next example, and add its growth; raise like `check`.
 
-        The check is given what the model would gain with the example, which is not counted if it raises.
+        The check gets the growth including the example, which is not counted if the check raises.
         """
         example = self._checked(example)
         if not self._model.learns(example):

@@ -1,10 +1,10 @@
 """The hashing trick: features in a fixed number of columns, without their names (Weinberger et al., ICML 2009).
 
-A feature's column and its sign follow from a hash of its name. Features that share a column are added up with their
-signs, so that, over all names, what one feature does to another is 0 in expectation. Columns and signs are those of
-scikit-learn's FeatureHasher (`alternate_sign=True`): a client can compute them too. The hash is MurmurHash3 of the
-name in UTF-8, 32 bits, seed 0: the same in every process and on every machine, and a tenth of the time of a
-cryptographic one. It is no protection against a client that looks for collisions; those make its own model worse only.
+A feature's column and its sign follow from a hash of its name. Features that share a column are added with their signs,
+so the expected effect of one feature on another is 0. Columns and signs are those of scikit-learn's FeatureHasher
+(`alternate_sign=True`), so a client can compute them too. The hash is MurmurHash3 of the UTF-8 name, 32 bits, seed 0:
+identical on every machine, and ten times as fast as a cryptographic hash. A client can find collisions, but these harm
+only its own model.
 """
 
 from collections.abc import Collection
@@ -23,8 +23,8 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
 
     NaN stands for a feature that a dense example lacks.
 
-    Numbered features keep their columns if they are below the limit; those beyond are hashed, by their number as a
-    32-bit integer. The order of the features does not matter, to the last bit. Sums are at most MAX_MAGNITUDE.
+    Numbered features keep their columns if they are below the limit; others are hashed by their number as a 32-bit
+    integer. The result does not depend on the order of the features, bit for bit. Sums are at most MAX_MAGNITUDE.
     """
     if x.names is not None:
         return _summed(*_placed(_hashes_of_names(x.names), x.values, n_columns))
@@ -40,10 +40,7 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
 
 
 def sources(x: Features, n_columns: int) -> dict[int, str | int]:
-    """Return, for each column of an example, its feature; of several, the one with the largest value.
-
-    NaN, which is what a dense example lacks, comes last.
-    """
+    """Return the feature of each column of an example; of several, the one with the largest value, NaN last."""
     if x.names is not None:
         names: list[Any] = list(x.names)
         columns = _placed(_hashes_of_names(x.names), x.values, n_columns)[0]
@@ -75,7 +72,7 @@ def _placed(
 
 def _summed(columns: NDArray[np.int64], values: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return ascending columns, none twice, with the sums of their values."""
-    order = np.lexsort((values, columns))  # by the values too, because sums depend on the order
+    order = np.lexsort((values, columns))  # sorted by the values too, because sums depend on the order
     columns, values = columns[order], values[order]
     is_first = np.diff(columns, prepend=-1) != 0
     if not is_first.all():

@@ -1,6 +1,6 @@
 """Columns of features, by name or index, in order of first appearance.
 
-So memory follows the features that were seen, however large an index is. In dense examples each feature's place is its
+So memory depends on the features seen, not on the largest index. In dense examples the position of a feature is its
 column.
 """
 
@@ -22,17 +22,17 @@ from manylabel_service.online.spec.limits import FeatureLimit, check_ignored, mo
 from manylabel_service.online.state.feature_hashing import hashed, sources
 
 Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
-"""Ascending columns of one example, and their values: what it has, zeros too. NaN is what a dense one lacks."""
+"""Ascending columns of one example, and their values, including zeros; NaN is a missing value of a dense example."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Kind of the features, determined by the examples so far.
 
-    `kind` is None until a first example was learnt. `size` is the number of numbered features so far: one more than the
-    highest index; `fixed` says that no others will be accepted (declared, or a dense example has been seen). `most` is
-    the index from which on those of sparse examples are ignored, so that they settle nothing. `vectors` are the fields
-    that are vectors, in order of first appearance, with their length.
+    `kind` is None before the first example. `size` is the number of numbered features so far, the highest index plus 1;
+    with `fixed` no others are accepted (declared, or after a dense example). Indices of sparse examples from `most` on
+    are ignored and do not affect the layout. `vectors` are the vector fields in order of first appearance, with their
+    lengths.
     """
 
     kind: Literal["named", "numbered"] | None = None
@@ -44,17 +44,17 @@ class Layout:
 
     @property
     def vector_lengths(self) -> tuple[int, ...]:
-        """The lengths of the vectors of each field."""
+        """Lengths of the vectors of each field."""
         return tuple(length for _, length in self.vectors)
 
     @property
     def n_vector_values(self) -> int:
-        """The number of values of one vector of each field."""
+        """Number of values of one vector of each field together."""
         return sum(self.vector_lengths)
 
     @property
     def n_dense(self) -> int | None:
-        """The number of columns of every example; None where examples are not known to be dense."""
+        """Number of columns of every example; None unless examples are dense."""
         return self.size if self.kind == "numbered" and self.fixed else None
 
     def problem(self, x: Features) -> str | None:
@@ -114,17 +114,17 @@ class Layout:
 
 
 class FeatureSpace:
-    """The features of one model. State: the layout, the names or the indices, and how much was ignored.
+    """Features of one model. Its state is the layout, the names or the indices, and the count of ignored features.
 
     Parameters
     ----------
-    declared : names, or a number of columns, if there are to be no others.
-    limit : of the number of columns. To reject is left to `Projection`: a prediction gives no columns.
+    declared : names, or number of columns, if no others are accepted.
+    limit : limit of the number of columns. `Projection` rejects features, because a prediction adds no columns.
 
     Attributes
     ----------
-    ignored : how many features beyond the limit have been omitted from examples learnt, each time that one was.
-    columns : of the indices of numbered features.
+    ignored : number of times that a feature above the limit was omitted from a learnt example.
+    columns : columns of the indices of numbered features.
     """
 
     def __init__(self, declared: list[str] | int | None, limit: FeatureLimit | None = None) -> None:
@@ -152,7 +152,7 @@ class FeatureSpace:
 
     @property
     def n_columns(self) -> int:
-        """The number of columns that the learner has for them."""
+        """Number of columns of the learner for features."""
         if self._n_hashed is not None:
             return self._n_hashed
         return len(self.columns) if self.layout.kind == "numbered" else len(self.names)
@@ -164,11 +164,11 @@ class FeatureSpace:
 
     @property
     def keeps_names(self) -> bool:
-        """True if names that are new get separate columns."""
+        """True if new names get separate columns."""
         return self._n_hashed is None and not self.layout.declared
 
     def continues(self, earlier: "FeatureSpace") -> bool:
-        """Return whether the columns of an earlier state are the first ones of this, and of the same form."""
+        """Return whether the columns of an earlier state are the first ones here, with the same input kind."""
         old, new = earlier.layout, self.layout
         if new.vectors[: len(old.vectors)] != old.vectors:
             return False
@@ -182,8 +182,8 @@ class FeatureSpace:
 
         Parameters
         ----------
-        index : of the example in its request.
-        layout : what examples before it will have settled; None takes the present one.
+        index : index of the example in its request.
+        layout : layout after the examples before it; None: the current layout.
         """
         layout = layout or self.layout
         problem = layout.problem(x)
@@ -245,15 +245,17 @@ class FeatureSpace:
         return found
 
     def find(self, x: Features) -> Columns:
-        """Return the columns of an example to be predicted; nothing is added.
+        """Return the columns of an example to predict; nothing is added.
 
-        Features never learnt stand in the columns that learning would give them: they have no weight yet,
-        but count in the norm of the example, as they will when it is learnt. Those that it would ignore are omitted.
+        Features never learnt are in the columns that learning would assign: they have no weight, but count in the norm
+        of the example. Features that learning would ignore are omitted.
         """
         return self._with_vectors(x, self._found(x))
 
     def name_in(self, x: Features) -> Callable[[int], str | int]:
-        """Return the feature in a column of an example by name or index; of several, that of the largest value."""
+        """Return the name or index of the feature in a column of an example; of several, the one with the largest
+        value.
+        """
         name_of = self._name_in(x)
         if not self.layout.vectors:
             return name_of

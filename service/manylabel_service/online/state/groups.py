@@ -28,12 +28,12 @@ Path = tuple[str | int, ...]
 
 
 class Groups:
-    """Groups and parents of labels, by column, so that they follow a label that is renamed.
+    """Groups and parents of labels, by column, so that they stay valid after a renaming.
 
     Attributes
     ----------
-    all, shown : the structure of all labels, and that without those paused; None without groups and parents.
-    parent_columns : int32; the column of the parent of each label shown, -1 for none.
+    all, shown : structure of all labels, and without paused ones; None without groups and parents.
+    parent_columns : int32, column of the parent of each shown label, -1 for none.
     """
 
     def __init__(self) -> None:
@@ -45,17 +45,17 @@ class Groups:
 
     @property
     def nbytes(self) -> int:
-        """The estimated bytes of memory."""
+        """Estimated bytes of memory."""
         return nbytes_of(sum(len(columns) for _, _, columns in self._groups) + len(self._parents))
 
     @property
     def columns(self) -> set[int]:
-        """The columns of the labels that are named."""
+        """Columns of the labels in groups or with parents."""
         grouped = (column for _, _, columns in self._groups for column in columns)
         return {*self._parents, *self._parents.values(), *grouped}
 
     def set(self, groups: Sequence[Group], parents: Mapping[str, str], labels: Vocabulary) -> None:
-        """Replace all groups and parents; their labels are known."""
+        """Replace all groups and parents, whose labels must be known."""
         self._groups = [(name, choose, labels.lookup(names)) for name, names, choose in groups]
         self._parents = dict(zip(labels.lookup(parents), labels.lookup(parents.values()), strict=True))
 
@@ -92,7 +92,7 @@ class Groups:
         Raises
         ------
         ValueError
-            The bytes are not what it wrote, or name labels that there are not.
+            The bytes are not a result of `to_array`, or name unknown labels.
         """
         found = cls()
         paused, retired = hidden

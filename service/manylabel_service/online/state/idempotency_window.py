@@ -1,4 +1,4 @@
-"""The window of idempotency keys, with the responses that their requests were given.
+"""Window of idempotency keys, with the responses to their requests.
 
 Part of a model's state: every replica gives a retry the response that the first request got.
 """
@@ -15,12 +15,12 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.outcome import UpdateOutcome
 
 MAX_KEYS = 10_000
-"""Keys remembered per model; a retry that comes later counts as a new update."""
+"""Maximum number of keys per model; a later retry counts as a new update."""
 MAX_ANSWER_BYTES = 32 * 2**20
-"""Predictions remembered with them; beyond it the oldest keys are forgotten early, never the newest."""
+"""Maximum bytes of stored predictions; above it the oldest keys are forgotten early, but not the newest."""
 
 _KEY_BYTES = 400
-"""Estimated bytes of a key beside its text and its scores; a round figure, the same on every machine."""
+"""Estimated bytes of a key without its text and its scores, a constant for all machines."""
 
 
 class IdempotencyWindow:
@@ -41,7 +41,7 @@ class IdempotencyWindow:
         return self._answers.get(key)
 
     def add(self, key: IdempotencyKey, answer: UpdateOutcome) -> None:
-        """Remember the response to a request, and forget the oldest where they become too many."""
+        """Store the response to a request, and forget the oldest ones above the limits."""
         self._answer_bytes += answer.nbytes
         self._text_bytes += len(key.key.encode())
         self._answers[key.key] = (key.digest, answer)

@@ -17,7 +17,7 @@ MAX_DESCRIBED = 1_000
 """Maximum number of labels that one request describes."""
 
 _LABEL_BYTES = 300
-"""Estimated bytes of memory of the details of a label beside their strings."""
+"""Estimated bytes of memory of the details of a label without their strings."""
 
 Edit = Mapping[str, str | None]
 """New values of some fields of a label; None removes a field."""
@@ -32,12 +32,12 @@ class LabelDetails(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The estimated bytes of memory."""
+        """Estimated bytes of memory."""
         return _LABEL_BYTES + sum(sys.getsizeof(text) for text in self if text is not None)
 
 
 NO_DETAILS = LabelDetails()
-"""The details of a label without any."""
+"""Details of a label without any."""
 
 
 class DetailsOfLabels:
@@ -59,7 +59,7 @@ class DetailsOfLabels:
 
     @property
     def nbytes(self) -> int:
-        """The estimated bytes of memory."""
+        """Estimated bytes of memory."""
         return self._nbytes
 
     def edit(self, column: int, edit: Edit) -> None:

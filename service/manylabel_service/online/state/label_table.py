@@ -21,13 +21,13 @@ SORTS = (
 """Columns by which labels can be sorted."""
 
 NEEDED = GROUP_BOUNDS[1]
-"""A label that was true in fewer examples, and has no title, is still being learnt."""
+"""Minimum number of positive examples of a label that is not marked as still being learnt, unless it has a title."""
 
 Column = NDArray[np.float64]
 
 
 class LabelPage(NamedTuple):
-    """A part of the labels, as JSON, and how many there are."""
+    """Page of labels as JSON, and the total number of labels."""
 
     labels: list[dict[str, Any]]
     total: int
@@ -36,7 +36,7 @@ class LabelPage(NamedTuple):
 class LabelFacts(NamedTuple):
     """Facts about labels by column; `curves`, `alarms` and `details` are None if missing.
 
-    `old_names` has those of the labels that have some, by column.
+    `old_names` has the old names of labels by column.
     """
 
     names: Sequence[str]
@@ -139,7 +139,7 @@ def _listed(column: Column) -> Sequence[float | None]:
 
 
 def learning(examples: float, title: str | None) -> dict[str, float] | None:
-    """Return in how many examples a label was true and how many it needs; None for enough examples, or with a title."""
+    """Return the numbers of positive and of needed examples of a label; None for enough examples, or with a title."""
     return None if examples >= NEEDED or title is not None else {"seen": _count(examples), "needed": NEEDED}
 
 
@@ -170,8 +170,8 @@ def drift_to_json(counts: NDArray[np.int64], last: NDArray[np.int64], label_name
 
     Parameters
     ----------
-    counts : alarms so far, shape (1 + n_labels,): of the detector of all labels, and of each label.
-    last : examples learnt when each sounded last, 0 for never; of the same shape.
+    counts : shape (1 + n_labels,), alarms so far of the detector of all labels, and of each label.
+    last : same shape, number of examples learnt at the last alarm of each, 0 for none.
     label_names : in column order.
     """
     counts_listed, last_listed = counts.tolist(), last.tolist()

@@ -13,17 +13,17 @@ from manylabel_service.hosting.examples import Labels
 from manylabel_service.online.state.partial_truths import PartialLabels
 
 MAX_LABELLED = 100_000
-"""Ids remembered per model; beyond it the oldest predictions count as expired."""
+"""Maximum number of ids per model; above it the oldest predictions count as expired."""
 
 _ID_BYTES = 160
-"""Memory of an id: the string, its place in the set and in the heap."""
+"""Estimated bytes of an id: the string, and its entries in the set and in the heap."""
 
 
 class LabelledIds:
-    """The ids of the latest predictions that were labelled.
+    """Ids of the latest labelled predictions.
 
-    An id at or below `floor` cannot be told from one that was labelled and forgotten, and is refused. Ids sort by
-    their age, so these are the oldest. Those in `parts` may be given more labels.
+    An id at or below `floor` may have been labelled and forgotten, so it is rejected. Ids sort by their age, so these
+    are the oldest. Ids in `parts` accept further labels.
     """
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class LabelledIds:
 
         Parameters
         ----------
-        ids, truths : as many.
+        ids, truths : sequences of equal length.
         columns_of : returns the columns of labels by their names, -1 for unknown ones.
         """
         here: set[str] = set()
@@ -80,7 +80,7 @@ class LabelledIds:
     def add(self, id: str, columns: Sequence[int] | None = None) -> None:
         """Add an id that `check` accepted, and drop the oldest above the limit.
 
-        `columns` are the labels of a truth that may continue; None: it is all told.
+        `columns` are the known labels if further ones may follow; None: the labels are complete.
         """
         if id not in self._ids:
             self._ids.add(id)

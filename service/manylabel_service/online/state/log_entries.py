@@ -35,7 +35,7 @@ from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, ch
 from manylabel_service.online.state.promises import check_target
 
 LARGEST = float(np.float32(MAX_MAGNITUDE))
-"""Largest absolute value of a vector's number, which is a float32."""
+"""Maximum absolute value of a number of a vector, which is a float32."""
 
 _UPDATE, _ROLLBACK, _RELABEL = 0, 1, 2
 _DESCRIBE, _REGROUP, _PROMISE = 3, 4, 5
@@ -44,7 +44,7 @@ _DESCRIBE, _REGROUP, _PROMISE = 3, 4, 5
 class StreamPart(NamedTuple):
     """Position of an update in a stream: its key, and the line number of each example.
 
-    Numbers are ascending, from 1. They identify lines that are sent again. `through` is the last line, where it was
+    Numbers are ascending, from 1. They identify repeated lines. `through` is the last line, if its example was
     forgotten.
     """
 
@@ -105,7 +105,7 @@ class Update:
     def forgetting(self, indices: Container[int]) -> "Update":
         """Return the update without the examples at these indices, which were learnt.
 
-        A request that is sent again is still recognised by its key, whatever it has, and by the lines of its stream.
+        A repeated request is still recognised by its key, regardless of its body, and by the lines of its stream.
         """
         left = self.without(indices)
         stream = self.stream and left.stream and left.stream._replace(through=self.stream.last)
@@ -124,9 +124,9 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True)
 class Relabel:
-    """A third kind of log entry: a label is renamed to `to`, merged into it (`merges`), or retired (`to` is None).
+    """Log entry that renames a label to `to`, merges it into that label (`merges`), or retires it (`to` is None).
 
-    With `paused`, it is paused (True) or resumed (False) instead, and `to` is None.
+    With `paused`, it pauses (True) or resumes (False) the label instead, and `to` is None.
     """
 
     label: str
@@ -146,7 +146,7 @@ class Relabel:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """A fourth kind of log entry: labels get titles, descriptions and URIs; labels not known yet are declared."""
+    """Log entry that sets titles, descriptions and URIs of labels, and declares unknown labels."""
 
     edits: Mapping[str, Edit]
     durability: str
@@ -155,7 +155,7 @@ class Describe:
 
 @dataclass(frozen=True, slots=True)
 class Regroup:
-    """A fifth kind of log entry: groups and parents of labels are replaced; labels not known yet are declared."""
+    """Log entry that replaces groups and parents of labels, and declares unknown labels."""
 
     groups: tuple[Group, ...]
     parents: Mapping[str, str]
@@ -165,7 +165,7 @@ class Regroup:
 
 @dataclass(frozen=True, slots=True)
 class SetPromise:
-    """A sixth kind of log entry: a promise of precision begins, or, without a target, ends."""
+    """Log entry that starts a promise of precision, or ends it without a target."""
 
     target: Target | None
     durability: str
@@ -180,9 +180,9 @@ def as_followed(change: "Change") -> "Change":
 
 
 Control = Rollback | Relabel | Describe | Regroup | SetPromise
-"""A change that is alone in its entry, and teaches nothing."""
+"""Control entry: a change without examples."""
 Change = Update | Control
-"""A change of a model that a log entry holds."""
+"""Change of a model in a log entry."""
 
 
 def encode(change: Change, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
@@ -207,13 +207,13 @@ def encode(change: Change, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
 
 
 def encode_head(update: Update, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
-    """Return the entry of an update up to its examples, which follow as by `encode_example`.
+    """Return the entry of an update up to its examples, which `encode_example` appends.
 
     Raises
     ------
     ValueError
-        If there is not one id with what was served, or not one line, for each example, or the lines do not ascend from
-        1; if probabilities are wanted without predictions; or if the idempotency key is too long.
+        If the numbers of ids, served scores or lines differ from that of the examples, the lines do not ascend from 1,
+        probabilities are requested without predictions, or the idempotency key is too long.
     """
     _check(update)
     origin: tuple[Any, ...] | None = None
@@ -440,7 +440,7 @@ def _pack(x: Features, y: Labels, weight: float, source: str, ref: str | None) -
 
 
 def pack_vectors(x: Features) -> dict[str, bytes] | None:
-    """Return the vectors of an example as bytes by the name of their field, or None; those without a value are none."""
+    """Return the vectors of an example as bytes by the name of their field, without empty ones, or None."""
     return (
         {name: v.astype("<f4", copy=False).tobytes() for name, v in x.vectors.items() if len(v)} if x.vectors else None
     )

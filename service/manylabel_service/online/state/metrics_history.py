@@ -1,4 +1,4 @@
-"""The history of a model's metrics, in columns, by the number of examples learnt."""
+"""History of a model's metrics, in columns, by the number of examples learnt."""
 
 from collections.abc import Sequence
 from typing import Any

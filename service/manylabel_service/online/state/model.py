@@ -1,7 +1,7 @@
 """State of a model: a pure function of its spec and its log.
 
-Nothing here waits, stores or looks at a clock, and no setting of a server enters: two processes
-that fold the same entries hold the same bits.
+Nothing here waits, does I/O, reads a clock or depends on settings of a server, so two processes that apply the same
+entries have the same bits.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -55,9 +55,9 @@ MAX_HEADER_BYTES = 2**18
 MAX_UPDATES = 2**53
 """Upper bound of the number of examples of a stream."""
 _EXAMPLES = ("scaling.count", "n_seen", "drift.seen")
-"""Parts of a learner, where it has them, that begin with the number of examples it has learnt."""
+"""Names of state arrays of a learner that begin with the number of learnt examples."""
 _LABELS = "calibration.existing"
-"""The one that is the number of labels in the latest."""
+"""Name of the array with the number of labels."""
 
 
 class Truth(NamedTuple):
@@ -71,10 +71,10 @@ class Truth(NamedTuple):
 class OnlineModel:
     """Learner with the names of its features and labels, its metrics, and the state of its requests.
 
-    A rollback restores the learner, the metrics, `updates` and the count of ignored features. It keeps the names, and
-    with them the columns, unless it goes back to before any feature. It also keeps the state of requests (`keys`,
-    `labelled`, `streams`, `rollbacks`): a request is applied once, even if its effect is undone later. (Only
-    what is measured of a truth in parts goes with the measures.)
+    A rollback restores the learner, the metrics, `updates` and the count of ignored features. It retains names and
+    columns, unless it returns to a state before the first feature. It also retains the state of requests (`keys`,
+    `labelled`, `streams`, `rollbacks`), because a request is applied once, even if its effect is undone later. (Only
+    the metrics of partial labels are rolled back.)
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class OnlineModel:
         self.ignored_labels = 0
         self.learner: OnlineLearner | NothingLearnt = spec.learner() if isinstance(spec, ModelSpec) else NothingLearnt()
         self.answers = None if isinstance(spec, ModelSpec) else ServedMetrics()
-        # Declared labels have scores from the start. Memory for declared features is taken when they are learnt.
+        # Declared labels have scores from the start. Memory for declared features is allocated when they are learnt.
         self.learner.pipeline.grow(0, len(self.labels))
         self.prequential = Prequential(window=spec.window)
         self.keys = IdempotencyWindow()
@@ -146,9 +146,9 @@ class OnlineModel:
         return self.nbytes - self.learner.pipeline.nbytes + grown
 
     def predict(self, xs: Sequence[Features], probabilities: bool = False) -> list[Prediction]:
-        """Predict by the present state; features it has not learnt are omitted.
+        """Predict by the current state; features never learnt are omitted.
 
-        The examples must have passed `features.check`; probabilities only of a learner that calibrates.
+        The examples must have passed `features.check`; probabilities need a learner that calibrates.
         """
         scores = self._score(xs)
         names = self.labels.names
@@ -208,9 +208,9 @@ class OnlineModel:
         return self.learner.pipeline.score(rows, words)
 
     def _rows(self, xs: Sequence[Features]) -> tuple[Rows, NDArray[np.int64] | None]:
-        """Return examples to be predicted; if titles count, with the words of features that were never learnt.
+        """Return examples to predict; if titles count, with the words of features that were never learnt.
 
-        Such a feature has a column for each example that has it then, because it is another one in each.
+        Such a feature gets a separate column in each example.
         """
         found = [self.features.find(x) for x in xs]
         if not self.titles:
@@ -239,14 +239,14 @@ class OnlineModel:
                 self.groups.shown.decide(scores)
             seen = self.prequential.labels().relevant
             examples = np.zeros(scores.shape[1] - 1, dtype=np.int64)
-            examples[: len(seen)] = seen  # labels that were only declared have not been seen
+            examples[: len(seen)] = seen  # declared labels without examples have not been seen
             columns = counting(examples, self.hidden_columns)
             found[fitting] = uncertainty(scores[:, 1 + columns] - scores[:, :1])
         listed: list[float] = found.tolist()
         return listed
 
     def measures(self) -> dict[str, Any]:
-        """Return how much was learnt, how well it was predicted before it was, and where that has changed."""
+        """Return the number of examples learnt, the prequential metrics, and drift."""
         others = {**self.sources.to_json(), **self.promises.to_metrics(self.labels.names)}
         return {"updates": self.updates, **measured(self.prequential), **others, **self.drift()}
 
@@ -258,13 +258,13 @@ class OnlineModel:
 
     @property
     def online_spec(self) -> ModelSpec:
-        """The spec of a model that learns."""
+        """Spec of an online model."""
         assert isinstance(self.spec, ModelSpec), f"{self.spec.name!r} is trained by jobs"
         return self.spec
 
     @property
     def label_facts(self) -> LabelFacts:
-        """The labels one by one."""
+        """Facts about the labels."""
         alarms = None if self.learner.drift is None else self.learner.alarms()
         curves, old_names = self.learner.pipeline.curves(), self.old_names.by_column()
         names, measured, details = self.labels.names, self.prequential, self.details
@@ -286,13 +286,13 @@ class OnlineModel:
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
         """Return to the state of `target` at `to`, by an entry at `position`; consumes the target.
 
-        Features and labels that came since keep their columns, in which nothing is learnt. Only from a state without
-        features, or of other features, are those of the target taken: then the form of examples is free again.
+        Later features and labels keep their columns, without weights. Only if the target has no features, or other
+        ones, are its features restored; then the input kind is undetermined again.
 
         Raises
         ------
         ValueError
-            It is the state at another position, or of another model. Nothing has changed then.
+            The state is of another position or model. Nothing has changed then.
         """
         if target.position != to or target.spec != self.spec or not self._continues(target.labels.names):
             raise ValueError(
@@ -300,7 +300,7 @@ class OnlineModel:
             )
         if target.features.layout.kind is None or not self.features.continues(target.features):
             self.features = target.features
-        # Memory for features that are hashed is taken when they are learnt.
+        # Memory for hashed features is allocated when they are learnt.
         has_features = target.updates > 0 or target.learner.n_features_ > 0
         target.learner.pipeline.grow(self.features.n_columns if has_features else 0, len(self.labels))
         if has_features:
@@ -330,7 +330,7 @@ class OnlineModel:
         return len(first) == len(labels) and self.renamed.issuperset(differ)
 
     def rename(self, label: str, to: str) -> None:
-        """Rename a label; later updates may still use its old name.
+        """Rename a label; later updates can still use its old name.
 
         Raises
         ------
@@ -352,7 +352,7 @@ class OnlineModel:
         self.relabels += 1
 
     def merge(self, label: str, into: str) -> None:
-        """Retire a label; in later updates its names mean another label.
+        """Merge a label: retire it, and let its names mean another label in later updates.
 
         Raises
         ------
@@ -388,7 +388,7 @@ class OnlineModel:
             raise InvalidField(("label",), f"{label!r} is named by groups or parents: remove it from these first")
 
     def regroup(self, groups: Sequence[Group], parents: Mapping[str, str]) -> list[str]:
-        """Replace the groups and parents of labels; return the labels that this declares.
+        """Replace the groups and parents of labels; return newly declared labels.
 
         The learner has no columns for the new labels before it grows.
 
@@ -423,7 +423,7 @@ class OnlineModel:
         Raises
         ------
         InvalidField
-            The target is none, or the model has no probabilities. Nothing has changed then.
+            The target is invalid, or the model has no probabilities. Nothing has changed then.
         """
         if target is not None:
             check_target(target)
@@ -432,9 +432,9 @@ class OnlineModel:
         self.promises.set(target)
 
     def describe(self, edits: Mapping[str, Edit]) -> list[str]:
-        """Change titles, descriptions and URIs of labels; return the labels that this declares.
+        """Change titles, descriptions and URIs of labels; return newly declared labels.
 
-        The learner has no columns for the new labels before it grows, and must be given titles by `give_titles` then.
+        The learner has no columns for the new labels before it grows; `give_titles` must follow.
 
         Raises
         ------
@@ -461,7 +461,7 @@ class OnlineModel:
         return new
 
     def give_titles(self, n_known: int) -> None:
-        """Give the learner titles that have changed, and the words of its features from `n_known` on."""
+        """Pass changed titles, and the words of features from `n_known` on, to the learner."""
         if self.titles is not None and isinstance(self.learner, OnlineLearner):
             self.titles.give(self.learner.pipeline, self.features.names, n_known)
 
@@ -478,12 +478,12 @@ class OnlineModel:
 
     @property
     def hidden(self) -> Collection[str]:
-        """Labels that are not predicted: retired and paused ones."""
+        """Retired and paused labels, which are not predicted."""
         return self.retired | self.paused if self.paused else self.retired
 
     @property
     def hidden_columns(self) -> list[int]:
-        """The columns of the labels that are not predicted, ascending."""
+        """Ascending columns of retired and paused labels."""
         return self._columns(self.hidden)
 
     def _columns(self, labels: Collection[str]) -> list[int]:
@@ -491,11 +491,11 @@ class OnlineModel:
 
     @property
     def ignored(self) -> dict[str, int]:
-        """The numbers of features and labels omitted from examples learnt, counting each time that one was."""
+        """Numbers of times that features and labels were omitted from learnt examples."""
         return {"features": self.features.ignored, "labels": self.ignored_labels}
 
     def take_labels(self, y: Labels) -> tuple[list[int], NDArray[np.int8]]:
-        """Return columns and signs of the labels of an example about to be learnt, without those beyond the limit."""
+        """Return columns and signs of the labels of an example to learn, without those above the limit."""
         columns, signs = take_labels(self.labels, y, self.limits.labels)
         self.ignored_labels += len(y.names) - len(columns)
         return columns, signs
@@ -524,9 +524,8 @@ class OnlineModel:
         return Truth(known.tolist(), every[known], complete=False)
 
     def seed(self, name: str, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
-        """Return the bytes of a new model of that name with this state, without the requests.
-
-        They have one of `FORMAT_VERSIONS`.
+        """Return the bytes of a new model of that name with this state, without the requests, in one of
+        `FORMAT_VERSIONS`.
 
         Raises
         ------
@@ -546,11 +545,11 @@ class OnlineModel:
         return seed.to_buffer(format_version)
 
     def to_bytes(self) -> bytes:
-        """Serialise the state. Read-only, so it may run next to predictions, but not next to updates."""
+        """Serialise the state. It only reads, so predictions may run concurrently, but not updates."""
         return bytes(self.to_buffer())
 
     def to_buffer(self, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
-        """Return the state as `to_bytes` does, in one of `FORMAT_VERSIONS`, copied once; other threads run."""
+        """Return the state like `to_bytes`, in one of `FORMAT_VERSIONS`, copied once; other threads run meanwhile."""
         return State(*self._state(format_version)).to_buffer()
 
     def checksum(self, format_version: int = FORMAT_VERSIONS[0]) -> str:
@@ -604,20 +603,20 @@ class OnlineModel:
         check: Callable[[Mapping[str, NDArray[Any]]], None] | None = None,
         requests: bool = True,
     ) -> "OnlineModel":
-        """Return the model that `to_bytes` saw.
+        """Return the model in the output of `to_bytes`.
 
-        The bytes may come from anybody: all that a kernel or a request relies on is checked.
+        The bytes are untrusted: everything on which a kernel or a request relies is checked.
 
         Parameters
         ----------
-        data : a buffer that can be written may be changed, and spares a copy.
-        check : is called with the arrays before anything is built of them, and may raise.
-        requests : whether the window of requests is loaded too; a new model that continues from here does not need it.
+        data : bytes of the state; a writable buffer may be changed, which saves a copy.
+        check : callback with the arrays before anything is built from them, which may raise.
+        requests : whether to load the state of requests; a new model with this initial state does not need it.
 
         Raises
         ------
         manylabel_core.state.DamagedState
-            The bytes are not what `to_bytes` wrote.
+            The bytes are not a result of `to_bytes`.
         """
         arrays, header = State.from_bytes(data, MAX_HEADER_BYTES)
         if check is not None:
@@ -731,7 +730,7 @@ def _columns_of(name: str, arrays: Mapping[str, NDArray[Any]], labels: Vocabular
     return listed
 
 
-# -- states that come as bytes: their parts must agree --------------------------------------------
+# -- checks of untrusted states ------------------------------------------------------------------
 
 
 def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -753,7 +752,7 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
 
 def _check_columns(model: OnlineModel) -> None:
     learner, due = model.learner, (model.features.n_columns, len(model.labels))
-    untouched = model.updates == learner.n_features_ == 0  # memory for features is taken when they are learnt
+    untouched = model.updates == learner.n_features_ == 0  # memory for features is allocated when they are learnt
     if learner.n_labels_ != due[1] or not (untouched or learner.n_features_ == due[0]):
         raise ValueError(f"the learner has {learner.n_features_} features and {learner.n_labels_} labels, not {due}")
     if (
@@ -775,7 +774,7 @@ def _check_columns(model: OnlineModel) -> None:
 
 
 def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Check counts of labels, of which some are not measured after a rollback, and counts of examples."""
+    """Check the counts of labels (some may lack metrics after a rollback) and of examples."""
     counts = {"measures": len(arrays["prequential.seen"])}
     if (existing := arrays.get(f"learner.{_LABELS}")) is not None:
         counts[_LABELS] = existing[0]

@@ -42,17 +42,17 @@ class OldNames:
         check_limit("the number of old names of labels", len(self) + 1, MAX_OLD_NAMES)
 
     def rename(self, old: str, new: str, column: int) -> None:
-        """Note that the label in this column has changed its name."""
+        """Record the renaming of the label in this column."""
         self._columns.pop(new, None)
         self._columns[old] = column
 
     def merge(self, old: str, column: int, into: int) -> None:
-        """Note that the label of this name and column was merged into the one in another column."""
+        """Record that the label of this name and column was merged into the label in another column."""
         self._columns = {name: into if one == column else one for name, one in self._columns.items()}
         self._columns[old] = into
 
     def resolve(self, y: Labels, names: tuple[str, ...]) -> Labels:
-        """Return true labels with current names, `names` by column; of two names of one label, a true one counts."""
+        """Return true labels with current names (`names` by column); of two names of one label, a true one counts."""
         columns = self._columns
         if columns.keys().isdisjoint(y.names):
             return y

@@ -16,14 +16,14 @@ class UpdateOutcome(NamedTuple):
 
     Attributes
     ----------
-    scores : the raw scores of each example before it was learnt, the threshold first and then one for each
-        label known then (float64); None when no predictions were requested.
-    probabilities : one for each label known then (float64); None if not requested.
-    decisions : where precision is promised, of each example 1 if it needs review, else 0, and then the columns of the
-        labels that may be applied unseen (int32).
-    skipped : how many of the first examples had been learnt before, as the same lines of their stream; they
-        have no scores.
-    rolled_back_to : the position of the snapshot that a rollback went back to.
+    scores : float64, raw scores of each example before it was learnt: the threshold, then one per known label; None if
+    no predictions were requested.
+    probabilities : float64, one per known label; None if not requested.
+    decisions : int32, per example 1 if it needs review, else 0, then the columns of the labels that may be applied
+    unseen; only if precision is promised.
+    skipped : number of first examples that had been learnt before as the same lines of their stream; they have no
+    scores.
+    rolled_back_to : target position of a rollback.
     """
 
     position: str
@@ -52,10 +52,10 @@ class UpdateOutcome(NamedTuple):
 class UpdateResult:
     """Result of an update or a rollback.
 
-    `replayed` when nothing was done now: an earlier one with its key was, or all its lines had been learnt.
+    `replayed` means that nothing was done: an earlier request had its key, or all its lines had been learnt.
     `predictions` are those of the examples after the first `skipped`: see `UpdateOutcome`. `alarms` are the labels
-    whose drift detectors fired now, None for the detector of all labels. `refused` has the errors of the examples that
-    were omitted, by their index, if examples were to be refused one by one.
+    whose drift detectors fired, None for the detector of all labels. `refused` has the errors of omitted examples by
+    index, if examples are rejected separately.
     """
 
     position: str

@@ -12,18 +12,18 @@ from manylabel_core.metrics.prequential_state import MAX_UNITS
 from manylabel_core.rows import Targets
 
 MAX_BYTES = 2**25
-"""Memory for them per model; beyond it the one begun first counts as labelled."""
+"""Maximum bytes per model; above it the oldest prediction counts as labelled."""
 
 _ID_BYTES, _LABEL_BYTES = 800, 20
-"""Memory of an id and of each label told. Round figures: what is closed must not depend on the machine."""
+"""Estimated bytes of an id, and of each known label; constants, because the result must not depend on the machine."""
 
 
 class PartialLabels:
-    """Truths in parts, by the id of their prediction, in the order in which they were begun.
+    """Partial labels by the id of their prediction, in the order of their first part.
 
-    A rollback does not undo the labels told, like all that is known of requests. It does undo `measured`, which goes
-    with the measures. `versions` says which version of a trained model gave the prediction, if one did: the columns of
-    `measured` are then those of that version.
+    A rollback does not undo known labels, which are part of the state of requests, but undoes `measured`, which is part
+    of the metrics. `versions` has the version of a trained model that predicted, if any: the columns of `measured` are
+    those of that version.
     """
 
     def __init__(self) -> None:

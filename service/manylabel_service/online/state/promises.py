@@ -29,10 +29,10 @@ def check_target(target: Target) -> None:
 
 
 class Promises:
-    """The promise of a model, if it has one, and the number of promises that it has had.
+    """Promise of a model, if any, and the number of its promises so far.
 
-    The target is a setting: like groups, it does not go back with a rollback. The scores learnt for it and the account
-    go back with the metrics.
+    The target is a setting: like groups, it is not rolled back. The learnt scores and the account are rolled back with
+    the metrics.
     """
 
     def __init__(self) -> None:

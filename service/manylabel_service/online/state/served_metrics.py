@@ -1,7 +1,7 @@
 """Metrics of the served predictions of a trained model's versions, by delayed labels; nothing is learnt.
 
-Each version has separate measures, of the responses that it gave: which version is served when their labels come does
-not matter. Its columns are its labels, in the order of its scores, and behind them those that only truths have named.
+Each version has separate metrics of its responses, regardless of the version that is served when their labels arrive.
+Its columns are its labels in the order of its scores, then labels that occurred only among true labels.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,8 @@ from manylabel_service.online.state.log_entries import ServedBy
 from manylabel_service.online.state.partial_truths import PartialLabels
 
 MAX_MEASURED = 100
-"""Versions measured, those deleted included; beyond it the one goes whose answers were labelled longest ago."""
+"""Maximum number of versions with metrics, including deleted ones; above it the least recently labelled one is dropped.
+"""
 
 
 class NothingLearnt:
@@ -100,7 +101,7 @@ class VersionMeasures:
 
     Attributes
     ----------
-    labelled_at : which of the model's answers labelled was its last, from 1.
+    labelled_at : number of the latest labelled response of the version, from 1.
     """
 
     def __init__(self, labels: tuple[str, ...] = ()) -> None:
@@ -118,12 +119,12 @@ class VersionMeasures:
 
     @property
     def updates(self) -> int:
-        """The number of its responses that were labelled; each part of a truth counts."""
+        """Number of labelled responses; each part of partial labels counts."""
         return self.prequential.given
 
     @property
     def label_facts(self) -> LabelFacts:
-        """The labels one by one."""
+        """Facts about the labels."""
         return LabelFacts(self.labels.names, self.prequential, (), None, self.detectors.alarms())
 
     def measures(self) -> dict[str, Any]:
@@ -158,7 +159,7 @@ class VersionMeasures:
 
 
 class ServedMetrics:
-    """The measures of a trained model, by version."""
+    """Metrics of a trained model by version."""
 
     def __init__(self) -> None:
         self._versions: dict[int, VersionMeasures] = {}
@@ -183,10 +184,10 @@ class ServedMetrics:
 
         Parameters
         ----------
-        answered : who answered.
-        served : the scores, one for each of its labels.
-        example : the truth, and what it weighs.
-        id, parts : of the prediction, and of those whose truth comes in parts.
+        answered : version that predicted.
+        served : scores, one per label of the version.
+        example : true labels and sample weight.
+        id, parts : id of the prediction, and the predictions with partial labels.
         """
         self._given += 1
         version = self._of(answered, parts)
@@ -220,7 +221,7 @@ class ServedMetrics:
         version = self._versions.get(number)
         if version is not None and version.labels.names[: len(labels)] == labels:
             return version
-        parts.close_version(number)  # a known number means that the store lost data, and the number was reused
+        parts.close_version(number)  # the store lost data, and the number was reused
         version = self._versions[number] = VersionMeasures(labels)
         if len(self._versions) > MAX_MEASURED:
             oldest = min((each for each in self._versions if each != number), key=self._labelled_at)
@@ -248,7 +249,7 @@ class ServedMetrics:
         return answers
 
     def check(self, updates: int, parts: PartialLabels) -> None:
-        """Raise ValueError unless `updates` answers were labelled in all, and partial labels are of these versions."""
+        """Raise ValueError unless `updates` responses were labelled, and partial labels are of these versions."""
         if self._given != updates or any(each.labelled_at > updates for each in self._versions.values()):
             raise ValueError("answers: does not count those that were labelled")
         for id, truth in parts.measured.items():

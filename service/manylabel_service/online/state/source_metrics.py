@@ -26,7 +26,7 @@ class SourceMetrics:
 
     @property
     def learnt(self) -> int:
-        """The number of examples learnt."""
+        """Number of learnt examples."""
         return int(self.counts[:, _LEARNT].sum())
 
     def add(
@@ -36,9 +36,9 @@ class SourceMetrics:
 
         Parameters
         ----------
-        predicted : of each label, whether it was predicted.
-        known : of each label, 1 if it is said to be true, -1 if false, 0 if nothing is said.
-        unknown : true labels that the model does not know.
+        predicted : bool per label, whether it was predicted.
+        known : per label 1 for true, -1 for false, 0 for unknown.
+        unknown : number of true labels that the model does not know.
         """
         true = known > 0
         hits, n_predicted = int((predicted & true).sum()), int((predicted & (known != 0)).sum())

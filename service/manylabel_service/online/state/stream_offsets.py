@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from manylabel_service.online.state.log_entries import StreamPart
 
 MAX_STREAMS = 1_000
-"""Streams remembered per model; the one not used for longest is forgotten, and would be learnt again."""
+"""Maximum number of streams per model; the least recently used one is forgotten, and its lines would be learnt again.
+"""
 
 _STREAM_BYTES = 300
-"""Estimated bytes of a stream beside the text of its key."""
+"""Estimated bytes of a stream without its key."""
 
 
 class StreamOffsets:
@@ -41,7 +42,7 @@ class StreamOffsets:
         return bisect_right(part.lines, self.last(part.key))
 
     def add(self, part: StreamPart) -> None:
-        """Note that the part's lines are learnt."""
+        """Record the lines of a part as learnt."""
         if part.key not in self._last:
             self._text_bytes += len(part.key.encode())
         self._last[part.key] = max(part.last, self.last(part.key))

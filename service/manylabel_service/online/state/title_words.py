@@ -1,4 +1,4 @@
-"""Words of titles and descriptions of labels, and the features that stand for these words."""
+"""Words of titles and descriptions of labels, and the features that match them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,17 @@ from manylabel_service.online.state.label_details import Edit, LabelDetails
 from manylabel_service.online.state.served_metrics import NothingLearnt
 
 _WORD_BYTES = 200
-"""Estimated bytes of memory of a word of one title, here and in the learner, beside its characters."""
+"""Estimated bytes of a word of a title, here and in the learner, without its characters."""
 _KEY_BYTES = 8
 
 
 class TitleWords:
-    """Adapter that gives a learner the words of titles, and the features that are words.
+    """Adapter that passes the words of titles, and the matching features, to a learner.
 
-    A word is a token of a title or a description, read as the texts of the model's records are. A feature is the word
-    when it is that token of one of the text fields; for a model without named fields, of a bare text, or when it has
-    the token for its name. The learner sees a number instead of a word: 63 bits of its digest.
-
-    All of it follows from the titles and from the names of features, so it is not part of a state.
+    A word is a token of a title or a description, by the text options of the model. A feature matches a word if it is
+    that token of a text field; in a model without named fields, of a bare text, or if its name is the token. The
+    learner gets 63 bits of a digest instead of a word. Everything follows from the titles and the names of features, so
+    it is not part of a state.
     """
 
     def __init__(self, text: TextSettings) -> None:

@@ -7,9 +7,9 @@ from manylabel_core.records.encoder import BARE
 FIRST, LAST = 1_001, 3_000
 """Numbers of the first and the last example whose words are counted."""
 MIN_WORDS = 1_000
-"""Words counted before there is a share."""
+"""Minimum number of counted words for a share."""
 MAX_WORDS = 2**53
-"""More words than these examples have."""
+"""Upper bound of the number of words."""
 
 
 class UnseenWords:

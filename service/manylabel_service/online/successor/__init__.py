@@ -1,4 +1,4 @@
-"""Successors of models: a log, history and snapshots written next to those of a model, to take their place.
+"""Successors of models: a log, history and snapshots written next to those of a model, which they replace.
 
-`rewriter` leaves out examples that are forgotten; `promotion` gives a model the spec and state of a follower.
+`rewriter` omits forgotten examples; `promotion` gives a model the spec and state of a follower.
 """

@@ -1,8 +1,8 @@
-"""Writes what a promotion puts in the place of a leader and of its follower.
+"""Writer of the successors of a leader and of its promoted follower.
 
-The successor of the leader has the log of the leader, and the spec, snapshots and states of the follower. The
-successor of the follower has the spec, snapshots and states of the leader, and follows the other one. Both continue bit
-for bit. The history of the two begins where both have a state, and where no later rollback goes back to before it.
+The successor of the leader has the log of the leader, and the spec, snapshots and states of the follower. The successor
+of the follower has the spec, snapshots and states of the leader, and follows the other one. Both continue bit for bit.
+Their history begins where both have a state and no later rollback has an earlier target.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 class Promoted(NamedTuple):
-    """Models and their successors, where the history begins, and the state of the follower at the end of the log."""
+    """Models and their successors, the beginning of the history, and the follower's state at the end of the log."""
 
     successions: Sequence[tuple[ModelMeta, ModelMeta]]
     since: str
@@ -37,12 +37,12 @@ class Promoted(NamedTuple):
 
 
 class PromotionWriter(SuccessorWriter):
-    """Writes the successors of a leader and of the follower that takes its place.
+    """Writer of the successors of a leader and of the follower that replaces it.
 
     Parameters
     ----------
     record, store, format_version, ttl_seconds : as of `SuccessorWriter`, of the leader.
-    follower : one of its followers, which has caught up.
+    follower : follower that has caught up.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class PromotionWriter(SuccessorWriter):
 
         Parameters
         ----------
-        rollbacks : of both models: the position of each, and the position that it went back to.
+        rollbacks : rollbacks of both models: position and target position.
         """
         self._begin = await self._beginning(rollbacks)
         await self._stage(self._begin)
@@ -107,7 +107,7 @@ class PromotionWriter(SuccessorWriter):
         await self.catch_up()
 
     async def carry(self) -> None:
-        """Copy the snapshots and states that were not copied yet."""
+        """Copy the remaining snapshots and states."""
         for copy in self._copies:
             await copy.carry(self._begin)
 
@@ -116,7 +116,7 @@ class PromotionWriter(SuccessorWriter):
 
         Parameters
         ----------
-        log_bytes : of the whole log of the leader.
+        log_bytes : bytes of the whole log of the leader.
         """
         while await self._advance():
             pass
@@ -141,12 +141,12 @@ def _can_begin_at(begin: str, rollbacks: Collection[tuple[str, str]]) -> bool:
 
 
 class _Copy:
-    """Copies the snapshots and states of a model to a successor that has another spec.
+    """Copier of the snapshots and states of a model to a successor with another spec.
 
     Parameters
     ----------
     source, successor, spec : the models, and the spec of the states of the successor.
-    seeded : whether one of both has the state that it began with as its snapshot at `SEED`, which is not copied.
+    seeded : whether one of both has its initial state as the snapshot at `SEED`, which is not copied.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class _Copy:
         self._states: set[str] = set()
 
     async def carry(self, begin: str) -> None:
-        """Copy what was not copied yet: states from a position on, such snapshots, and earlier manual ones."""
+        """Copy the remaining states and snapshots from a position on, and earlier manual snapshots."""
         key, reader = position_key(begin), SnapshotReader(self.source, self._store)
         for snapshot in await reader.list():
             if snapshot.position in self._snapshots or not (snapshot.kept or position_key(snapshot.position) >= key):

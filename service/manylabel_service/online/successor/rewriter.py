@@ -1,8 +1,8 @@
-"""Rewrites the history of a model without some of its examples, into the successor of the model.
+"""Rewriting of the history of a model without some examples, into the successor of the model.
 
-Two states are folded side by side from the entry before the first one that is forgotten: the old one, to know what each
-entry did, and the new one. The new history omits every change that the old one refused. Entries stay at their
-positions; those of which examples are forgotten have only the others.
+Two states are replayed side by side from the entry before the first forgotten one: the old state, to know the effect of
+each entry, and the new one. The new history omits every change that the old state rejected. Entries stay at their
+positions, without forgotten examples.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ class Findings:
 
 
 class Rewritten(NamedTuple):
-    """The successor at the end of the log, and the checksums and metrics of the old state and of the new one there."""
+    """Successor at the end of the log, and the checksums and metrics of both states there."""
 
     position: str
     before: str
@@ -68,7 +68,7 @@ class Rewriter(SuccessorWriter):
     Parameters
     ----------
     record, store, format_version, ttl_seconds : as of `SuccessorWriter`.
-    selection : what to forget.
+    selection : examples to forget.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Rewriter(SuccessorWriter):
         await self._note_stops()
 
     async def _note_stops(self) -> None:
-        """Note the positions at which the old history has a state or a snapshot that the new one has not."""
+        """Record the positions at which the old history has a state or a snapshot that the new one lacks."""
         self._states = {position_key(s.position): s for s in (await self._catalogue.read()).states}
         self._snapshots = {position_key(s.position): s for s in await self._store.snapshots.all(self._record)}
         self._stops = (self._states.keys() - self._carried) | (self._snapshots.keys() - self._snapped)
@@ -176,7 +176,7 @@ class Rewriter(SuccessorWriter):
         return position_key(position) > position_key(self.findings.previous)
 
     async def _rewrite(self, segment: Segment) -> None:
-        """Rewrite a segment, or copy one that has nothing to be forgotten before it or in it."""
+        """Rewrite a segment, or copy it if nothing in it or before it is forgotten."""
         if not self._is_later(segment.through):
             new = segment._replace(id=await self._copied(segment.id))
         else:
@@ -186,7 +186,7 @@ class Rewriter(SuccessorWriter):
             id, size_bytes = await self._new_catalogue.put_blob(pieces_of(data))
             raw_bytes = sum(len(entry.payload) for entry in amended)
             new = segment._replace(id=id, size_bytes=size_bytes, raw_bytes=raw_bytes)
-        # Until the last segment is there, the log continues after this one, so that rollbacks find their targets.
+        # Until the last segment exists, the log continues after this one, so that rollbacks find their targets.
         moved_to = self._begins
         await self._new_catalogue.change(
             lambda catalogue: catalogue.with_segment(new).model_copy(update={"moved_to": moved_to})
@@ -213,11 +213,11 @@ class Rewriter(SuccessorWriter):
         for entry, logged, result in zip(later, decoded, results, strict=True):
             change, changed = logged.change, None
             if isinstance(change, Update) and (indices := self._selection.of(entry, change)):
-                whole = decode(entry.payload)  # with what was served, which a follower that was promoted does not learn
+                whole = decode(entry.payload)  # with served scores, which a promoted follower does not learn
                 assert isinstance(whole, Update)
                 changed = whole.forgetting(indices)
                 _count(self.counted, entry, (change, indices), "")
-            if isinstance(result.answer, ServiceError):  # it might be learnt now
+            if isinstance(result.answer, ServiceError):  # otherwise the change might be learnt now
                 changed = Update((), change.durability)
             amended.append(entry if changed is None else entry._replace(payload=encode(changed, self._format)))
             await pace.rest()
@@ -276,7 +276,7 @@ class Rewriter(SuccessorWriter):
 
         Parameters
         ----------
-        log_bytes : of the whole log of the model.
+        log_bytes : bytes of the whole log of the model.
         """
         while await self._advance():
             pass

@@ -1,4 +1,4 @@
-"""The part that all successors of a model share: the history and log of the model, its snapshots and predictions."""
+"""Base of the writers of successors: copies history, log, snapshots and predictions of a model."""
 
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence, Set
@@ -18,27 +18,27 @@ from manylabel_service.ulid import timestamp_of
 PREDICTIONS_AT_ONCE = 500
 
 FEW_ENTRIES = 1_000
-"""Entries that may be left when the log is sealed."""
+"""Maximum number of remaining entries when the log is sealed."""
 
 MANY_ENTRIES = 100_000
-"""Entries of the log that are counted at most."""
+"""Maximum number of counted entries of the log."""
 
 MANY_SNAPSHOTS = 10_000
-"""More manual snapshots than a model has."""
+"""Upper bound of the number of manual snapshots."""
 
 
 class SuccessorWriter:
-    """Writes the successor of one model; every method raises what reading a history and folding it does.
+    """Writer of the successor of a model; every method raises the errors of reading and replaying a history.
 
     Parameters
     ----------
     record, store : the model and where it is.
-    format_version : in which entries and states are written.
-    ttl_seconds : for which predictions are stored.
+    format_version : format version of written entries and states.
+    ttl_seconds : seconds for which predictions are stored.
 
     Attributes
     ----------
-    successor : once it was staged.
+    successor : staged successor.
     """
 
     successor: ModelMeta
@@ -72,7 +72,7 @@ class SuccessorWriter:
         return copy
 
     async def catch_up(self) -> None:
-        """Continue until few entries of the log are left, or until they do not get fewer: others may be as fast."""
+        """Continue until few entries of the log remain, or their number does not decrease."""
         before = MANY_ENTRIES + 1
         while FEW_ENTRIES <= (left := await self._left()) < before:
             before = left if left < MANY_ENTRIES else before
@@ -97,7 +97,7 @@ class SuccessorWriter:
         await self._store.logs.adopt(self.successor, entries)
 
     async def _mark_snapshots(self, of: ModelMeta, successor: ModelMeta) -> None:
-        """Have the snapshots of a successor manual and pinned where those of the other model are."""
+        """Make the snapshots of a successor manual and pinned like those of the other model."""
         for snapshot in await self._store.snapshots.all(of):
             if snapshot.kept is not None:
                 await self._store.snapshots.keep(successor, snapshot.position, snapshot.kept, MANY_SNAPSHOTS)
@@ -111,12 +111,14 @@ class SuccessorWriter:
         return frozenset()
 
     async def copy_predictions(self, done: set[str]) -> None:
-        """Copy the stored predictions but for those in `done`, which had been copied before, and has all afterwards."""
+        """Copy the stored predictions that are not in `done`, and add them there."""
         async for predictions in self._predictions(done):
             await self._put_predictions(predictions)
 
     async def copy_last_predictions(self, done: set[str]) -> None:
-        """Copy what is left once the successor is complete: all of them again if labels have other columns there."""
+        """Copy the remaining predictions once the successor is complete, or all again if labels have other columns
+        there.
+        """
         old, new = self._ends
         names = old.labels.names
         if names == new.labels.names[: len(names)]:

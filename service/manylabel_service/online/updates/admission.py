@@ -16,14 +16,14 @@ from manylabel_service.slices import in_slices
 
 WEIGHED_EXAMPLES = 256
 WEIGHED_VALUES = 65_536
-"""Examples, or values, after which the bytes of a model that gains no columns are checked again."""
+"""Number of examples, or values, after which the bytes of a model without new columns are checked again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """Admitted update: its remaining examples, its log entry, and the result of its dry run.
 
-    `refused` has the errors of the examples omitted, by their index in the update that was to be admitted.
+    `refused` has the errors of omitted examples by index.
     """
 
     update: Update
@@ -33,10 +33,10 @@ class Admitted:
 
 
 class Admission:
-    """Admission checks and encodes updates of one model.
+    """Check and encoding of updates of one model.
 
-    These limits are the policy of this server, not part of the model: what another server has let into the log is
-    learnt. Those of the model itself are looked after by `DryRun`, here and in the fold.
+    These limits are a policy of this server, not part of the model: entries admitted by other servers are learnt.
+    `DryRun` checks the limits of the model.
     """
 
     def __init__(self, model_name: str, settings: Settings, in_use: ClusterVersion) -> None:
@@ -46,14 +46,14 @@ class Admission:
         self._unweighed = SizeDelta()
 
     async def admit(self, update: Update, model: OnlineModel, queue: UpdateQueue, *, each: bool = False) -> Admitted:
-        """Check and encode an update, in slices; with `each`, examples are refused one by one.
+        """Check and encode an update, in slices; with `each`, examples are rejected separately.
 
         Raises
         ------
         InvalidExample, LimitExceeded
-            Only of an update as a whole.
+            Without `each`.
         QueueFull
-            It would fit by itself, but perhaps not after those that wait.
+            The update would fit alone, but perhaps not after the queued ones.
         """
         try:
             admitted = await self._tried(update, model, each)

@@ -56,7 +56,7 @@ log = structlog.get_logger()
 
 
 class ApplierStatus(Enum):
-    """The state of an applier."""
+    """Status of an applier."""
 
     FOLLOWING = "the model goes with the log"
     DIVERGED = "the model has to be restored before anything else is folded in"
@@ -68,14 +68,14 @@ class Applier:
 
     Parameters
     ----------
-    record, model, durability : the model, and its state before any entry.
-    store : where its log is.
+    record, model, durability : metadata and initial state of the model.
+    store : store of the log.
     queue : updates to append.
-    snapshot_reader, snapshotter : of the model: those stored, and when to take more.
-    on_error : draws the consequence of an error, and returns what to answer to those who waited.
-    on_caught_up : is called each time a follower has reached the end of its part of the log.
-    pace : of a follower, shared with the others of this process.
-    max_bytes : a follower that takes more memory fails: updates of its leader are not checked against it.
+    snapshot_reader, snapshotter : reader and snapshotter of the model.
+    on_error : handles an error, and returns the error for pending requests.
+    on_caught_up : callback when a follower has reached the end of its part of the log.
+    pace : pace of followers, shared within this process.
+    max_bytes : maximum bytes of a follower, which fails above it, because updates of its leader are not checked for it.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Applier:
         self._snapshot_requests = SnapshotRequests(record.name, snapshotter)
         self._sync_waiters: list[asyncio.Future[ServiceError | None]] = []
 
-    # -- from outside -----------------------------------------------------------------------------
+    # -- interface --------------------------------------------------------------------------------
 
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
         """Bring the model to the end of the log, with `ask` after a `ReplayVerifier.check`; raises like these.
@@ -163,7 +163,7 @@ class Applier:
     async def sync(self) -> ServiceError | None:
         """Wait until all current log entries are applied; return the error that prevented it.
 
-        A model that turns out to be gone has ended afterwards.
+        If the model was deleted, it has ended afterwards.
         """
         if self._state is ApplierStatus.ENDED or self._task is None:
             return None
@@ -254,7 +254,7 @@ class Applier:
                 error = await self._commit(group)
             elif self._must_read or waiters:
                 error = await (self._follow_on() if self._follows else self._catch_up())
-            if error is None and (self._state is ApplierStatus.DIVERGED or self._behind):  # all is not known yet
+            if error is None and (self._state is ApplierStatus.DIVERGED or self._behind):  # the end is unknown
                 self._sync_waiters, waiters = waiters + self._sync_waiters, []
         finally:
             _answer(waiters, error)
@@ -309,7 +309,7 @@ class Applier:
                 self._mark_diverged(error)
                 if not attempts_left:
                     raise
-            except LogSealed:  # soon there is another log, and this model is gone
+            except LogSealed:  # the model is about to be replaced by its successor
                 if time.monotonic() > give_up:
                     raise
                 attempts_left += 1
@@ -398,7 +398,7 @@ class Applier:
             touch = not model.limits.hashes
             await asyncio.to_thread(model.learner.pipeline.reserve, n_columns, n_labels, touch)
 
-    # -- when something is wrong ------------------------------------------------------------------
+    # -- errors -----------------------------------------------------------------------------------
 
     def _mark_diverged(self, error: Exception) -> None:
         """Require a restore before further entries are applied, because the state no longer matches the log."""

@@ -1,4 +1,4 @@
-"""Past states of a model: the nearest earlier state that is stored, and the log replayed from there."""
+"""Past states of a model, replayed from the nearest earlier stored state."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -62,7 +62,7 @@ class PastStates:
     async def beginning(self) -> OnlineModel:
         """Return the state before the first entry; raise DamagedState if it cannot be read.
 
-        Only a follower knows that of another beginning than an empty log.
+        Only a follower can have an initial state other than an empty model.
         """
         if self._follow is not None and self._follow.has_seed:
             return await self._snapshots.load(SEED)
@@ -71,7 +71,7 @@ class PastStates:
     async def at(self, position: str) -> OnlineModel:
         """Return the state after the entry at a position, which `HistoryReader.find` has returned.
 
-        A rollback on the way needs the state that it went back to, which is found in the same way.
+        The target state of a rollback on the way is computed in the same way.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class PastStates:
     async def events(self, after: str, through: str) -> list[Event] | None:
         """Return the events after a position and up to another; None if the history no longer has all of these entries.
 
-        The model is restored a second time, and learns the entries again. After `START` come all entries of a model,
+        A second copy of the model is restored and learns the entries again. After `START` come all entries of a model,
         also of one that was created with an initial state. Raises ReleaseTooOld, UnreadableEntry, DocumentDamaged,
         StorageUnavailable or ModelGone.
         """
@@ -151,7 +151,7 @@ class PastStates:
         Raises
         ------
         TargetLost
-            The state is not there, and cannot be computed.
+            The state is missing and cannot be computed.
         ReleaseTooOld, UnreadableEntry, StorageUnavailable, ModelGone, ModelDamaged
         """
         try:
@@ -168,14 +168,14 @@ class PastStates:
             raise TargetLost(f"the log goes back to position {position}, and {error}") from error
 
     async def _stored_before(self, position: str, begin: str) -> list[tuple[str, str | None]]:
-        """Return the positions of states that are stored, and lead to a position, the latest first.
+        """Return the positions of stored states at or before a position, the latest first.
 
         Each has the id of its blob in the history, None for a snapshot.
         """
         stored: dict[str, str | None] = {snapshot.position: None for snapshot in await self._snapshots.list()}
         stored |= {state.position: state.id for state in (await self._catalogue.read()).states}
         if self._follow is not None and self._follow.has_seed:
-            stored.pop(SEED, None)  # it is that of another position
+            stored.pop(SEED, None)  # the blob is of another position
         key, first = position_key(position), position_key(begin)
         leading = [at for at in stored if first <= position_key(at) <= key or position_key(at) == key]
         return [(at, stored[at]) for at in sorted(leading, key=position_key, reverse=True)]
@@ -202,7 +202,7 @@ class PastStates:
                 if not (pairs := await replayer.read_on(model, position)):
                     if reader.position != position:
                         raise LogLost(self._record.name, position)
-                    model.position = position  # the history ends in another store
+                    model.position = position  # the position is of another store
                 for _, result in pairs:
                     yield result
         except Interrupted as error:

@@ -27,7 +27,7 @@ from manylabel_service.slices import SLICE_SECONDS, HalfPace, SliceSize
 from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta, Store, position_key
 
 READ_ENTRIES = 1_000
-"""Entries read from the log at a time."""
+"""Number of entries read from the log at a time."""
 
 RESTORES = 3
 """Maximum attempts to restore: each time, other replicas may have trimmed the log meanwhile."""
@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 
 class TargetLost(Exception):
-    """The log rolls back to a snapshot that is missing or incomplete."""
+    """The target snapshot of a rollback is missing or incomplete."""
 
 
 HOPELESS = (LogTrimmed, LogLost, HistoryDamaged, TargetLost, UnreadableEntry)
@@ -48,8 +48,8 @@ class Interrupted(Exception):
 
     Parameters
     ----------
-    results : of the entries that were folded in.
-    error : what ended it.
+    results : results of the applied entries.
+    error : error that ended the replay.
     """
 
     def __init__(self, results: list[ApplyResult], error: StorageUnavailable) -> None:
@@ -61,7 +61,7 @@ class Interrupted(Exception):
 class Restored(NamedTuple):
     """Model at the end of its log, the snapshot it was restored from, and the log since then.
 
-    `learnt` examples, and `size_bytes` of payloads.
+    `learnt` is the number of examples, `size_bytes` that of bytes of payloads.
     """
 
     model: OnlineModel
@@ -78,13 +78,13 @@ class LogReplayer:
     record, spec : the model.
     store : where its log is.
     snapshot_reader : reads its snapshots.
-    read : reads the entries after a position, at most a number of them; None: as `Logs.read` does.
-    target : returns the state at a position that the log goes back to, or raises TargetLost; None: a snapshot.
-    pace : shared with the other followers of this process; a model with a separate log needs none.
+    read : reads a number of entries after a position; None: `Logs.read`.
+    target : returns the target state of a rollback, or raises TargetLost; None: from a snapshot.
+    pace : pace shared with the other followers of this process; not needed for a model with a separate log.
 
     Attributes
     ----------
-    learning : held while a thread learns into a state; who wants to predict by it takes it for that.
+    learning : lock held while a thread learns, and by predictions.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class LogReplayer:
         Raises
         ------
         LogTrimmed, LogLost, TargetLost
-            No snapshot that is intact reaches back to where the log begins.
+            No intact snapshot is at or after the beginning of the log.
         UnreadableEntry
             An entry of the log cannot be decoded.
         StorageUnavailable, ModelGone
@@ -133,7 +133,7 @@ class LogReplayer:
         Raises
         ------
         FollowerFailed
-            The leader's log goes on from none of them, or the leader is gone.
+            The leader's log no longer has the entries after any snapshot, or the leader was deleted.
         StorageUnavailable, ModelGone
         """
         follow = self._follow
@@ -228,7 +228,7 @@ class LogReplayer:
         await self._pace.turn()
 
     async def fold(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
-        """Fold entries in; raises as `read_on`."""
+        """Apply entries; raises like `read_on`."""
         fold = ApplyBatch(model, entries)
         more = True
         if self._follow is not None:

@@ -1,8 +1,8 @@
 """Replay verification: compare the states of this process with those of processes that have replayed a log before it.
 
-A snapshot holds the bits that another replica had learnt up to its position. A process of another build begins at an
-earlier state, folds in the entries between the two, and must come to the same bits. It is evidence, not a proof: for
-those entries, of this model.
+A snapshot has the bits that another replica had learnt up to its position. A process of another build starts at an
+earlier state, applies the entries in between, and must get the same bits. This is evidence for these entries, not a
+proof.
 """
 
 import asyncio
@@ -22,13 +22,15 @@ from manylabel_service.online.updates.replay import RESTORES, Interrupted, LogRe
 from manylabel_service.storage import START, ModelMeta, SnapshotMeta, Store, position_key
 
 ENOUGH_EXAMPLES = 1_000
-"""Number of examples replayed for the comparison, if the log has them: it starts at an older snapshot for it."""
+"""Minimum number of examples replayed for the comparison, if the log has as many."""
 ASKED_SECONDS = 120.0
 """Timeout in seconds for another replica to store the first snapshot of a model."""
 POLL_SECONDS = 0.2
 
 Ask = Callable[[], bool]
-"""Has others asked for a snapshot of a model; returns whether one of another build has it in memory."""
+"""Function that requests a snapshot of a model from other processes; returns whether one of another build has the model
+in memory.
+"""
 
 log = structlog.get_logger()
 

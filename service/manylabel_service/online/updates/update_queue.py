@@ -28,9 +28,9 @@ RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Queued change: an admitted update, or a rollback, which needs no check and adds nothing.
+    """Queued change: an admitted update, or a rollback, which needs no check.
 
-    It is refused if those before it are not done by the `deadline`.
+    It is rejected if earlier changes are not done by the `deadline`.
     """
 
     change: Change
@@ -43,7 +43,7 @@ class Pending:
 
     @property
     def growth(self) -> SizeDelta:
-        """The growth of the model that the update brings."""
+        """Growth of the model by the update."""
         return SizeDelta() if self.checked is None else self.checked.growth
 
 
@@ -55,7 +55,7 @@ TIMED_EXAMPLES = 64
 
 
 class UpdateQueue:
-    """The updates of one model, from their acceptance to their response.
+    """Queue of the updates of one model, from admission to response.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ class UpdateQueue:
 
     Attributes
     ----------
-    growth : what all that is waiting or being committed will bring.
-    payload_bytes : of its log entries.
+    growth : growth by all waiting and running updates.
+    payload_bytes : bytes of their log entries.
     """
 
     def __init__(self, model_name: str, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -85,7 +85,7 @@ class UpdateQueue:
 
     @property
     def examples(self) -> int:
-        """The number of examples that are waiting or being committed."""
+        """Number of examples in waiting and running updates."""
         return self.growth.examples
 
     @property
@@ -107,8 +107,7 @@ class UpdateQueue:
         Parameters
         ----------
         change, payload, checked : as of `Pending`.
-        deadline : seconds of the clock; if those before it are not done by then, the update gets a QueueFull. Without
-            one it waits for as long as it takes.
+        deadline : time of the clock by which earlier changes must be done, otherwise QueueFull; None: no deadline.
         """
         now = self._clock()
         deadline = max(deadline, now + GRACE_SHARE * self._max_seconds)
@@ -175,7 +174,7 @@ class UpdateQueue:
                 pending.result.set_result(result)
 
     def refuse(self, reason: Callable[[], ServiceError]) -> None:
-        """Answer all that wait with an error."""
+        """Fail all waiting requests with an error."""
         waiting = list(self._waiting)
         self._waiting.clear()
         self._answer(waiting, [ApplyResult(reason()) for _ in waiting])
