@@ -29,7 +29,7 @@ MAX_MEASURED = 100
 
 
 class NothingLearnt:
-    """Learner that learns nothing, and its own pipeline: it grows with the names, and scores 0."""
+    """Learner that learns nothing, and its own pipeline: it has columns for all names, and scores of 0."""
 
     calibrate = False
     drift = None

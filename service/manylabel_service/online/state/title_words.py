@@ -93,9 +93,9 @@ class TitleWords:
 
         Parameters
         ----------
-        pipeline : has columns for all labels.
-        names : of its features.
-        n_known : how many features it had before it grew: what is said of the others is new.
+        pipeline : pipeline with columns for all labels.
+        names : names of its features.
+        n_known : number of its features before it grew; later features are passed.
         """
         found = dict[int, str]()
         if self._changed:
