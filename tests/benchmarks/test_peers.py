@@ -49,12 +49,6 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return run
 
 
-def test_it_is_a_benchmark() -> None:
-    from benchmarks.__main__ import BENCHMARKS  # a tenth of all that is collected
-
-    assert BENCHMARKS["peers"] is compare
-
-
 def test_runs_goes_on_and_prints(folder: Path, command: Command) -> None:
     raw = folder / "raw.jsonl"
     given = ["--data", str(folder), "--sets", "emotions", "--raw", str(raw), "--seconds", "120"]
@@ -68,28 +62,6 @@ def test_runs_goes_on_and_prints(folder: Path, command: Command) -> None:
     assert "in one of the two: " in printed
     assert f"commits: {lines[0]['commit'][:8]}" in printed
     assert command("--from", str(raw)).count("OneVsRest, LinearSVC") == 3  # its row, and best for both measures
-
-
-def test_what_takes_too_long_is_said(folder: Path, command: Command) -> None:
-    write_set(folder / "emotions.npz", 20_000)
-    raw = folder / "raw.jsonl"
-    given = ["--data", str(folder), "--sets", "emotions", "--raw", str(raw), "--only", "RandomForest"]
-    command(*given, "--seconds", "1")
-    assert [json.loads(line)["ended"] for line in raw.read_text().splitlines()] == ["did not finish in 1 s"]
-    assert compare.read(raw)[0]["budget"] == 1.0
-
-
-def test_a_search_that_stopped_early_is_run_again_with_more_seconds(folder: Path, command: Command) -> None:
-    raw = folder / "raw.jsonl"
-    given = ["--data", str(folder), "--sets", "emotions", "--raw", str(raw), "--only", "M3L, linear"]
-    command(*given, "--seconds", "120")
-    (line,) = compare.read(raw)
-    assert line["left_out"] == 0
-    raw.write_text(json.dumps({**line, "budget": 60.0, "left_out": 4}) + "\n")
-    command(*given, "--seconds", "60")
-    assert len(raw.read_text().splitlines()) == 1
-    command(*given, "--seconds", "120")
-    assert [json.loads(text)["left_out"] for text in raw.read_text().splitlines()] == [4, 0]
 
 
 def test_settings_and_cuts_are_chosen_without_the_test_half(folder: Path) -> None:

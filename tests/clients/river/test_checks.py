@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from river import checks, datasets, stream
+from tests.support.cases import for_each
 
 from manylabel_clients import Client, river
 from manylabel_clients.river import FALT, RemoteModel
@@ -77,10 +78,8 @@ def run_check(model: Any, name: str) -> None:
     check(model)
 
 
-@pytest.mark.parametrize(
-    ("estimator", "check"),
-    [pytest.param(estimator, check, id=f"{estimator.__name__}:{check}") for estimator in ESTIMATORS for check in NAMES],
-)
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@for_each("check", NAMES)
 def test_in_process(estimator: type[FALT], check: str) -> None:
     run_check(estimator(), check)
 

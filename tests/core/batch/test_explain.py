@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.core.batch.support import related
+from tests.support.cases import for_each
 
 from manylabel_core.batch import M3L, MLRL, SSMLRL, PrBR, PrML
 from manylabel_core.explanation import NotLinear
@@ -22,8 +23,8 @@ MAKERS = {
 }
 
 
-@pytest.mark.parametrize("is_sparse", [False, True])
-@pytest.mark.parametrize("scaling", ["none", "auto", "standard", "max_abs"])
+@for_each("is_sparse", [False, True])
+@for_each("scaling", ["none", "auto", "standard", "max_abs"])
 @pytest.mark.parametrize("make", MAKERS.values(), ids=list(MAKERS))
 def test_adds_up_to_the_score(make, scaling, is_sparse):
     X, Y = related(40, 6, 3)

@@ -58,6 +58,7 @@ BAD_ARGUMENTS = {
     "sparse X holds NaN": (sp.csr_array(with_value(X, np.nan)), Y, "Input X contains NaN"),
     "X is empty": (X[:0], Y[:0], r"^X: Found array with 0 sample\(s\)"),
     "X has no features": (X[:, :0], Y, r"^X: Found array with 0 feature\(s\)"),
+    "X is a mapping": ({"a": X}, Y, "X must be an array"),
     "X is a vector": (X[:, 0], Y, "^X: Expected 2D array, got 1D array"),
     "X holds text": (X.astype(str)[:, :1] + "a", Y, "^X: could not convert string to float"),
     "X is complex": (X + 1j, Y, "^X: Complex data not supported"),

@@ -359,8 +359,7 @@ def test_without_a_refit_the_weights_are_those_of_the_alternation():
 RESUMED = {"optimise": "none", "n_components": 4, "tol": 1e-5, "max_iter": 1000, "warm_start": True}
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("stops", [(1,), (2, 3), (1, 1, 5, 8)])
+@pytest.mark.parametrize(("stops", "sparse"), [((2, 3), True), ((1, 1, 5, 8), False)])
 def test_a_stopped_fit_goes_on_to_the_same_end_bit_by_bit(stops, sparse):
     X, Y, _ = planted(noise=2.0)
     X = {name: sp.csr_array(view) if sparse else view for name, view in X.items()}

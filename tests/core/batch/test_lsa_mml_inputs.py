@@ -197,7 +197,7 @@ def test_a_refused_fit_leaves_the_model_as_it_was():
     assert model.to_bytes() == before
 
 
-@pytest.mark.parametrize("kind", [np.bool_, np.int8, np.int64, np.float32])
+@for_each("kind", [np.bool_, np.int8, np.int64, np.float32])
 def test_labels_may_be_of_any_type(kind):
     expected = quick().fit(X, Y, HALF).decision_function(X)
     labels = Y.astype(kind)
@@ -208,7 +208,7 @@ def test_labels_may_be_of_any_type(kind):
 EMPTY = [None, "?", "", np.nan, -1, "ab", [1, 2, 3], object()]
 
 
-@pytest.mark.parametrize("empty", EMPTY)
+@for_each("empty", EMPTY)
 def test_what_unlabelled_rows_hold_is_never_looked_at(empty):
     expected = quick().fit(X, Y, HALF).to_bytes()
     held = [row if known else [empty, empty] for row, known in zip(Y.tolist(), HALF, strict=True)]

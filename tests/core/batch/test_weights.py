@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from tests.core.batch.support import related
+from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
 from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
@@ -141,7 +142,8 @@ def test_thresholds_and_probabilities_count_weights():
     assert (tune_thresholds(scores, Y > 0, parts, "hamming") != model.threshold_).any()
 
 
-@pytest.mark.parametrize(
+@EACH
+@for_each(
     ("weights", "message"),
     [
         (np.ones(N - 1), r"sample_weight must have a number for each of 60 examples, not float64 \(59,\)"),
@@ -152,7 +154,6 @@ def test_thresholds_and_probabilities_count_weights():
         (np.full(N, np.nan), r"sample_weight\[0\] is nan: must be above 0 and at most 1000"),
     ],
 )
-@EACH
 def test_weights_out_of_range_are_refused(make, weights, message):
     with pytest.raises(ValueError, match=message):
         fit(make(), X, Y, sample_weight=weights)

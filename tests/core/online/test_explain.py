@@ -33,8 +33,8 @@ def stream(n: int = 60) -> tuple[sp.csr_array, np.ndarray]:
     return sp.csr_array(X), Y.astype(np.int8)
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("make", LINEAR.values(), ids=list(LINEAR))
+@for_each("settings", SETTINGS)
 def test_adds_up_to_the_score(make: Make, settings: dict[str, object]) -> None:
     X, Y = stream()
     model = make(**settings).partial_fit(X[:50], Y[:50])
