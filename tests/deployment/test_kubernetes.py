@@ -13,6 +13,7 @@ import pytest
 import yaml
 from fastapi import FastAPI
 from starlette.routing import Route
+from tests.support.cases import for_each
 
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
@@ -69,8 +70,8 @@ def pods_of(selector: Object) -> set[str]:
 REPLICA, WORKER, REDIS = "Deployment replica", "Deployment worker", "StatefulSet redis"
 
 
-@pytest.mark.parametrize("version", ["1.30", kubernetes_validate.latest_version()])
-@pytest.mark.parametrize("name", NAMED)
+@for_each("version", ["1.30", kubernetes_validate.latest_version()])
+@for_each("name", NAMED)
 def test_every_object_follows_the_schema(name: str, version: str) -> None:
     kubernetes_validate.validate(NAMED[name], version, strict=True)
 

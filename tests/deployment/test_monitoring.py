@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.cases import for_each
 from tests.support.server_process import ServerProcess
 
 from manylabel_service.api.web.problems import STATUS_AND_TITLE
@@ -115,7 +116,7 @@ def test_selectors_are_found() -> None:
     assert found == {"x_total": [("k", "=", "v"), ("l", "=~", "a|b")], "y:z": [], "w": []}
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS)
+@for_each("expression", EXPRESSIONS)
 def test_every_metric_exists(expression: str, exposed: Exposed) -> None:
     named = dict(selectors(expression))
     assert named or "vector" in expression

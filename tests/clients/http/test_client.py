@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import httpx2
 import pytest
+from tests.support.cases import for_each
 
 import manylabel_clients
 from manylabel_clients import (
@@ -267,7 +268,7 @@ BOTH = [
 ]
 
 
-@pytest.mark.parametrize(("sync", "awaited"), BOTH)
+@for_each(("sync", "awaited"), BOTH)
 def test_both_have_the_same_calls_with_the_same_parameters(sync: type, awaited: type) -> None:
     def calls(kind: type) -> dict[str, list[tuple[str, Any]]]:
         return {
@@ -282,7 +283,7 @@ def test_both_have_the_same_calls_with_the_same_parameters(sync: type, awaited: 
     assert len(ours) >= 5
 
 
-@pytest.mark.parametrize(("sync", "awaited"), BOTH)
+@for_each(("sync", "awaited"), BOTH)
 def test_both_have_the_same_docstrings_and_say_what_they_return(sync: type, awaited: type) -> None:
     handles = {"Model": "AsyncModel", "Job": "AsyncJob"}
     for name, member in inspect.getmembers(sync, inspect.isfunction):

@@ -6,6 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.clients.http.fake_server import FakeServer, ok, problem
+from tests.support.cases import for_each
 
 from manylabel_clients import (
     ApiError,
@@ -62,7 +63,7 @@ def model(retry: Retry = RETRY) -> ModelRequests:
     return ModelRequests("m", retry)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "trouble",
     [
         REFUSED,
@@ -100,7 +101,7 @@ def test_every_call_has_a_key_of_its_own_and_predictions_have_none() -> None:
     assert fake.keys[3:] == ["mine", None]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("refusal", "kind"),
     [
         (problem(400, "malformed_json"), Invalid),
@@ -139,7 +140,7 @@ def test_after_the_last_attempt_the_error_is_raised(trouble: Any, kind: type[Exc
     assert fake.pauses == [1, 2, 4]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("troubles", "expected"),
     [
         ([REFUSED, REFUSED], False),
@@ -169,7 +170,7 @@ def test_a_retry_after_beyond_patience_is_raised_with_its_length() -> None:
     assert caught.value.retry_after_seconds == 3600
 
 
-@pytest.mark.parametrize("header", ["Fri, 31 Dec 2027 23:59:59 GMT", "-1", "nan", "1e9", "", "9" * 400])
+@for_each("header", ["Fri, 31 Dec 2027 23:59:59 GMT", "-1", "nan", "1e9", "", "9" * 400])
 def test_a_retry_after_that_is_no_number_of_seconds_is_ignored(header: str) -> None:
     fake = FakeServer(problem(503, "not_ready", {"retry-after": header}), ok(RECEIPT))
     fake(model().update([1], ["a"]))
@@ -192,9 +193,7 @@ def test_an_error_tells_all_that_the_problem_tells() -> None:
     assert str(error) == "about invalid_request (422 invalid_request)"
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"<html>", b"[1]", b"null", b'{"errors": 3}', b'{"errors": [3, {}]}', b"\xff"]
-)
+@for_each("content", [b"", b"<html>", b"[1]", b"null", b'{"errors": 3}', b'{"errors": [3, {}]}', b"\xff"])
 def test_a_damaged_problem_still_is_its_status(content: bytes) -> None:
     headers = {"content-type": "application/problem+json"}
     answer = httpx2.Response(404, content=content, headers=headers, request=httpx2.Request("GET", "http://s/"))
@@ -202,7 +201,7 @@ def test_a_damaged_problem_still_is_its_status(content: bytes) -> None:
         FakeServer(answer)(model().predict([1]))
 
 
-@pytest.mark.parametrize("content", [b"<html>", b"[]", b"{}", b'{"position": "3"}', b"null", b"\xff"])
+@for_each("content", [b"<html>", b"[]", b"{}", b'{"position": "3"}', b"null", b"\xff"])
 def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
     answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
     for call in (model().predict([1]), model().update([1], ["a"]), model().status(), model().metrics()):
@@ -283,7 +282,7 @@ def test_when_a_later_request_fails_the_error_counts_in_the_whole_call() -> None
     assert len(fake.requests) == 3
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("wrong", "kind", "message"),
     [
         ((3, ["a"]), TypeError, "^/examples/2/x must be a mapping"),
@@ -322,7 +321,7 @@ def test_no_examples_at_all() -> None:
             FakeServer()(call)
 
 
-@pytest.mark.parametrize("key", ["", " ", "a b", "\t", "ü", "k\r\nX: y"])
+@for_each("key", ["", " ", "a b", "\t", "ü", "k\r\nX: y"])
 def test_a_key_that_fits_no_header_is_refused(key: str) -> None:
     for call in (
         model().update([1], ["a"], key=key),
@@ -382,7 +381,7 @@ def test_a_name_taken_by_the_attempt_that_got_no_answer_is_no_conflict() -> None
     assert [request.method for request in fake.requests] == ["POST", "POST", "GET"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "other",
     [
         {"updates": 1},

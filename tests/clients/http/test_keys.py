@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.clients.http.fake_server import FakeServer, ok, problem
+from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
 from manylabel_clients import (
@@ -226,7 +227,7 @@ def test_a_token_is_signed_with_the_hash_of_the_secret() -> None:
     assert signature == hmac.new(signing_key, signed, hashlib.sha256).hexdigest()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "message"),
     [
         ({"key": "ml_short_xyz"}, "key must be a key"),

@@ -103,7 +103,7 @@ def test_npz_cut_at_every_byte(compressed: bool) -> None:
             read_npz(io.BytesIO(data[:end]), limits=SMALL)
 
 
-@pytest.mark.parametrize("format", [*TEXTS, "npz"])
+@for_each("format", [*TEXTS, "npz"])
 def test_a_byte_changed_anywhere(format: str) -> None:
     data, options = TEXTS.get(format, (small_npz(), {}))
     rng = random.Random(0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_core.batch import LSAMML, M3L
 from manylabel_core.datasets import BadDataset, Dataset, read_csv, read_ndjson
@@ -51,7 +52,7 @@ def test_numbers_alone_before_the_first_vector_and_a_row_of_vectors_alone() -> N
     assert list(data.views) == ["v"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("second", "message"),
     [
         ([1, 2, 3], "x: v must have 2 numbers, as in the rows before; has 3"),

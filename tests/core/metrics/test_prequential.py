@@ -325,7 +325,7 @@ def test_as_the_batch_measures(n: int, n_labels: int, window: int) -> None:
     assert measures["window"] == pytest.approx(recent, rel=1e-12)
 
 
-@pytest.mark.parametrize(("n_labels", "window"), [(60, 1), (60, 25), (60, 1_000), (2, 100)])
+@for_each(("n_labels", "window"), [(60, 1), (60, 25), (60, 1_000), (2, 100)])
 def test_full_rings_and_restores_do_not_change_a_bit(n_labels: int, window: int) -> None:
     n = 400
     Y, scores = _random(n, n_labels, seed=window)
@@ -408,7 +408,7 @@ def test_arrays_may_be_read_only_or_strided() -> None:
 GOOD = as_targets([[1, 0, 1], [0, 1, 0]])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("targets", "n_known", "shape"),
     [
         (GOOD, [3, 3], (2, 3)),
@@ -442,7 +442,7 @@ def test_bad_input_changes_nothing(targets: Targets, n_known: list[int], shape: 
     assert same_bits(prequential, untouched)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "field"),
     [
         (lambda arrays: {"window": np.array([4])}, "window"),

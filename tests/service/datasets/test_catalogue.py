@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import pytest
 import structlog
+from tests.support.cases import for_each
 from tests.support.processes import READER, processes
 from tests.support.waiting import eventually_async
 
@@ -309,7 +310,7 @@ class _Counting:
         return getattr(self._found, name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("how", "raises", "words"),
     [
         ("bad", InvalidDataset, "the third row is wrong"),

@@ -6,6 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.clients.http.fake_server import FakeServer, ok, problem
+from tests.support.cases import for_each
 
 from manylabel_clients import (
     Conflict,
@@ -144,7 +145,7 @@ def test_events_of_a_job_are_read_and_resumed() -> None:
     assert events.request.headers["Last-Event-ID"] == "41"
 
 
-@pytest.mark.parametrize("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
+@for_each("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
 def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
     answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
     for call in (job().status(), job().log(), TrainingRequests(RETRY).jobs(), TrainingRequests(RETRY).trainers()):

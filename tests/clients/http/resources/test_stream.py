@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.clients.http.fake_server import FakeServer
+from tests.support.cases import for_each
 
 from manylabel_clients import ApiError, Busy, Invalid, NotFound, Retry, StreamSummary, UnexpectedResponse
 from manylabel_clients.http.resources.examples import Example
@@ -99,7 +100,7 @@ def test_refusals_of_the_whole_request_are_raised() -> None:
         FakeServer(problem)(batch())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "content",
     [b"", b"<html>", b"[]\n", b"{}\n", b'{"line": 2}\n', json.dumps(learnt(2)).encode(), b'{"line": 1, "error": 3}'],
 )
@@ -185,7 +186,7 @@ def test_a_summary_of_other_lines_is_not_understood(following: int) -> None:
         FakeServer(answer(counted(following, 1)))(lesson())
 
 
-@pytest.mark.parametrize("content", [b"", b"[]\n", b"{}\n", json.dumps(learnt(1)).encode(), b"3"])
+@for_each("content", [b"", b"[]\n", b"{}\n", json.dumps(learnt(1)).encode(), b"3"])
 def test_a_summary_of_another_program_is_not_understood(content: bytes) -> None:
     with pytest.raises(UnexpectedResponse):
         FakeServer(answer(content=content))(lesson())

@@ -3,6 +3,7 @@
 import httpx2
 import pytest
 from tests.clients.http.fake_server import FakeServer, ok, problem
+from tests.support.cases import for_each
 
 from manylabel_clients import (
     ConnectionFailed,
@@ -66,7 +67,7 @@ def test_deleting_what_an_attempt_without_an_answer_deleted_is_success() -> None
         FakeServer(*[httpx2.ConnectError("refused")] * 3)(ModelRequests("m", RETRY).delete_version(1))
 
 
-@pytest.mark.parametrize("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
+@for_each("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
 def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
     answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
     versions = ModelRequests("m", RETRY)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.core.online.catalogue import LINEAR
+from tests.support.cases import for_each
 
 from manylabel_core import FALT, KernelFALT
 from manylabel_core.batch import M3L
@@ -131,7 +132,7 @@ def assert_same(one: Arrays, other: Arrays) -> None:
         assert array.tobytes() == other[name].tobytes(), name
 
 
-@pytest.mark.parametrize("name", MAKERS)
+@for_each("name", MAKERS)
 def test_a_sparse_table_has_the_bits_of_a_dense_one(name: str) -> None:
     make, stream = MAKERS[name], make_stream(0)
     with larger_than(NEVER):
@@ -256,7 +257,7 @@ FORGED: dict[str, tuple[str, Callable[[NDArray[Any]], NDArray[Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", FORGED)
+@for_each("name", FORGED)
 def test_what_is_no_sparse_table_is_refused(name: str) -> None:
     array, forge = FORGED[name]
     with larger_than(0):

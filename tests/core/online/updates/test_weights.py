@@ -181,7 +181,7 @@ def test_probabilities_count_weights() -> None:
     assert 0.35 < heavy.predict_proba(X[:1])[0, 0] < 0.65
 
 
-@pytest.mark.parametrize(
+@for_each(
     "wrong", [[0.0], [-1.0], [np.nan], [np.inf], [1000.1], [1.0, 1.0], 1.0, ["1"], [True], [[1.0]], [None]], ids=str
 )
 def test_what_is_no_weight_is_refused(wrong: Any) -> None:

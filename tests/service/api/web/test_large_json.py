@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 
 from manylabel_service.api.web import large_json
 from manylabel_service.api.web.bodies import json_value
@@ -32,8 +33,8 @@ def examples(n: int, seed: int = 0) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": "), (" ,\n ", " :\t")])
-@pytest.mark.parametrize("more", [{}, {"probabilities": True, "z": [{"a": 1}, {"b": 2}]}])
+@for_each("separators", [(",", ":"), (", ", ": "), (" ,\n ", " :\t")])
+@for_each("more", [{}, {"probabilities": True, "z": [{"a": 1}, {"b": 2}]}])
 def test_values_are_the_same(separators: tuple[str, str], more: dict[str, Any]) -> None:
     for ascii_only in (True, False):
         document = {"examples": examples(500), **more}
@@ -42,7 +43,7 @@ def test_values_are_the_same(separators: tuple[str, str], more: dict[str, Any]) 
         assert value(raw) == document == json_value(raw, "the body")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "document",
     [
         {"x": {f"f{i}": 0.5 for i in range(10_000)}},
@@ -61,10 +62,8 @@ def test_other_bodies_are_read_too(document: Any) -> None:
     assert value(raw) == document
 
 
-@pytest.mark.parametrize("at", [0.1, 0.5, 0.999])
-@pytest.mark.parametrize(
-    "wrong", [b"{,", b"]", b"}", b'"', b"\x00", b"\xff", b'{"a": 1, "a": 2}, ', b"nul", b"[" * 300, b'{"a": 1} ']
-)
+@for_each("at", [0.1, 0.5, 0.999])
+@for_each("wrong", [b"{,", b"]", b"}", b'"', b"\x00", b"\xff", b'{"a": 1, "a": 2}, ', b"nul", b"[" * 300, b'{"a": 1} '])
 def test_what_is_no_json_is_told_as_of_a_small_body(at: float, wrong: bytes) -> None:
     raw = json.dumps({"examples": examples(500)}).encode()
     between = raw.index(b'}, {"x"', int(at * len(raw) - 2_000)) + 3
@@ -80,9 +79,7 @@ def test_what_is_no_json_is_told_as_of_a_small_body(at: float, wrong: bytes) -> 
     assert found.value.code == expected.value.code
 
 
-@pytest.mark.parametrize(
-    "tail", [b", ]}", b', "examples": []}', b'], "examples": []}', b'], "a": 1, "a": 2}', b"]} {}", b"]", b"],}"]
-)
+@for_each("tail", [b", ]}", b', "examples": []}', b'], "examples": []}', b'], "a": 1, "a": 2}', b"]} {}", b"]", b"],}"])
 def test_what_follows_the_examples_is_looked_at(tail: bytes) -> None:
     raw = json.dumps({"examples": examples(500)}).encode()[:-2] + tail
     with pytest.raises(Problem, match="the body is not JSON"):
@@ -99,7 +96,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_others_get_in_between(shape: str) -> None:
     raw = SHAPES[shape]
 
@@ -116,7 +113,7 @@ def test_others_get_in_between(shape: str) -> None:
     assert found == json.loads(raw)
 
 
-@pytest.mark.parametrize("unit", [b"[]", b"{}", b'{"":0}', b"[" * 100 + b"]" * 100, b'{"":' * 100 + b"0" + b"}" * 100])
+@for_each("unit", [b"[]", b"{}", b'{"":0}', b"[" * 100 + b"]" * 100, b'{"":' * 100 + b"0" + b"}" * 100])
 def test_a_body_has_a_limit_of_lists_and_objects(unit: bytes) -> None:
     with pytest.raises(Problem) as refused:
         value(b"[" + b",".join([unit] * (2**21 // len(unit))) + b"]")

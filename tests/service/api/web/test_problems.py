@@ -101,7 +101,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("error", "status", "code", "retry_after"), RAISED, ids=lambda v: type(v).__name__)
+@for_each(("error", "status", "code", "retry_after"), RAISED, ids=lambda v: type(v).__name__)
 def test_an_error_becomes_its_problem(
     error: errors.ServiceError, status: int, code: str, retry_after: str | None
 ) -> None:

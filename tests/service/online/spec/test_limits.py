@@ -68,7 +68,7 @@ def answered(outcome: Any) -> UpdateOutcome:
 # -- a function of the log ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("spec", LIMITED, ids=str)
+@for_each("spec", LIMITED, ids=str)
 def test_predicting_agrees_with_what_predict_update_answers(spec: dict[str, Any]) -> None:
     model = new_model(**spec)
     learn(model, (named(a=3), ["x"]), (named(a=1), []))
@@ -349,7 +349,7 @@ def test_a_hashing_model_has_all_its_columns_from_the_first_example_on() -> None
 # -- specs and states -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("spec", "place"),
     [
         (limits(labels="hash"), ("limits", "labels", "policy")),

@@ -103,7 +103,7 @@ def test_a_prediction_before_learning_knows_only_the_labels_of_then() -> None:
     assert predictions[0].labels == []
 
 
-@pytest.mark.parametrize("spec", [*SPECS, {"scaling": "unit"}], ids=str)
+@for_each("spec", [*SPECS, {"scaling": "unit"}], ids=str)
 def test_predicting_agrees_with_what_predict_update_answers(spec: dict[str, Any]) -> None:
     model = new_model(**spec)
     learn(model, (named(a=3, b=1), ["x"]), (named(a=1), []), (named(b=2), ["y", "x"]))

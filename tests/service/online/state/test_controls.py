@@ -1,8 +1,8 @@
 """What all changes of a model but updates have in common: bytes in the log, and that a key is done once."""
 
-import pytest
 from tests.service.online.folds import append, facts, taught
 from tests.service.online.state.test_promises import EASY
+from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Group
 from manylabel_service.idempotency import IdempotencyKey
@@ -31,7 +31,7 @@ CONTROLS: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("change", CONTROLS.values(), ids=CONTROLS)
+@for_each("change", CONTROLS.values(), ids=CONTROLS)
 def test_an_entry_is_read_as_it_was_written_and_done_once(change: Change) -> None:
     assert decode(encode(change)) == change
     model = taught()

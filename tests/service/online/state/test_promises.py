@@ -6,6 +6,7 @@ import msgpack
 import numpy as np
 import pytest
 from tests.service.online.folds import append, fold, named, new_model, ulid
+from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Group
 from manylabel_core.promise import Target
@@ -245,7 +246,7 @@ def test_the_model_learns_as_without_a_promise() -> None:
         np.testing.assert_array_equal(arrays[name], other[name])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("target", "path"),
     [
         (Target(1.0), ("precision",)),
@@ -284,7 +285,7 @@ def test_a_decision_is_read_as_it_was_written_and_a_damaged_one_is_refused() -> 
         decode(encode(entry))
 
 
-@pytest.mark.parametrize("packed", [7, [1], [-1, None, None], [1, [2.0, 0.9, 0.02, 0.05], b""], [1, [0.9], b""]])
+@for_each("packed", [7, [1], [-1, None, None], [1, [2.0, 0.9, 0.02, 0.05], b""], [1, [0.9], b""]])
 def test_a_state_with_another_promise_is_refused(packed: Any) -> None:
     arrays, header = State.from_bytes(bytes(promising().to_bytes()), 2**18)
     arrays["promise"] = np.frombuffer(msgpack.packb(packed), dtype=np.uint8)

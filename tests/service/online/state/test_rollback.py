@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.service.online.folds import States, append, dense, learn, named, new_model, sparse, ulid
+from tests.support.cases import for_each
 
 from manylabel_core.state import State
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionLabelled
@@ -175,8 +176,8 @@ def test_the_form_of_features_stays_where_there_were_some() -> None:
     assert (model.features.names.names, model.labels.names) == (("a", "b", "c"), ("x", "y"))
 
 
-@pytest.mark.parametrize("wrong", [named(a=1, b=2), dense(1, 2, 3), sparse(7)], ids=["named", "long", "numbered"])
-@pytest.mark.parametrize("right", [named(c=1), dense(1, 2)], ids=["named", "dense"])
+@for_each("wrong", [named(a=1, b=2), dense(1, 2, 3), sparse(7)], ids=["named", "long", "numbered"])
+@for_each("right", [named(c=1), dense(1, 2)], ids=["named", "dense"])
 def test_back_to_before_any_feature_the_form_is_free(wrong: Features, right: Features) -> None:
     model = new_model()
     states = {"0": model.to_bytes()}
@@ -205,7 +206,7 @@ def straight(x: Features) -> OnlineModel:
     return model
 
 
-@pytest.mark.parametrize("spec", ROLLED, ids=str)
+@for_each("spec", ROLLED, ids=str)
 def test_back_to_before_anything_was_learnt_over_a_restart(spec: dict[str, Any]) -> None:
     model = new_model(**spec)
     states = {"0": model.to_bytes()}

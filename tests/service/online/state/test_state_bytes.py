@@ -91,7 +91,7 @@ def exercise(model: OnlineModel) -> None:
     assert again.to_bytes() == model.to_bytes()
 
 
-@pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
+@for_each("make", MODELS.values(), ids=MODELS)
 def test_a_restored_model_is_the_model(make: Callable[[], OnlineModel]) -> None:
     model = make()
     again = OnlineModel.from_bytes(model.to_bytes())

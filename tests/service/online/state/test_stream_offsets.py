@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.service.online.folds import dense, learn, named, new_model
+from tests.support.cases import for_each
 
 from manylabel_service.errors import InvalidExample
 from manylabel_service.online.state import stream_offsets as stream_lines
@@ -73,7 +74,7 @@ def test_the_stream_not_used_for_longest_is_forgotten(monkeypatch: pytest.Monkey
         assert [one.streams.last(key) for key in "rstu"] == [0, 0, 1, 1]
 
 
-@pytest.mark.parametrize("lines", [(0, 1), (1, 1), (2, 1), (1, 2**63)], ids=str)
+@for_each("lines", [(0, 1), (1, 1), (2, 1), (1, 2**63)], ids=str)
 def test_lines_are_ascending_numbers(lines: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="ascending from 1"):
         send(new_model(), "s", *lines)

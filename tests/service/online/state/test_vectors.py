@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.service.online.folds import append, learn, named, new_model
+from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample
@@ -52,7 +53,7 @@ def test_an_entry_with_a_vector_that_is_not_finite_is_damaged(value: float) -> N
         decode(encode(update))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("x", "field", "detail"),
     [
         (with_vectors(v=[1, 2]), "v", "must have 3 numbers, as in the examples before; has 2"),
@@ -145,7 +146,7 @@ def test_memory_of_vectors_is_counted_before_and_after() -> None:
     assert before + 1000 * 16 < model.nbytes <= foreseen + 1000
 
 
-@pytest.mark.parametrize(
+@for_each(
     "vectors", [[["v", 4]], [["w", 3], ["v", 3]], [["v", 0]], [["", 3]], [[3, "v"]], [["v", 3], ["v", 3]], "no", [1]]
 )
 def test_a_forged_layout_is_refused(vectors: Any) -> None:
