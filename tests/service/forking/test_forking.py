@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.forked_server import LoadedForkServer
 from tests.support.processes import FORK_SERVER, has_ended, is_stopped, processes
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually, eventually_async
 
 from manylabel_service.forking import client
 from manylabel_service.forking.client import Child, ForkServer, start
@@ -143,17 +143,26 @@ async def test_the_fork_server_is_killed(server: ForkServer) -> None:
     assert is_gone(killed)
 
 
+class ShortOnce:
+    """A timeout that is short when it is first used, and long for the server that takes over."""
+
+    seconds = 0.1
+
+    def __radd__(self, now: float) -> float:
+        ends = now + self.seconds
+        self.seconds = DEADLINE_SECONDS
+        return ends
+
+
 async def test_the_fork_server_hangs_at_a_start(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     child = await waiting()
     assert server.pid is not None
     hung = server.pid
     os.kill(hung, signal.SIGSTOP)
     await eventually_async(lambda: is_stopped(hung))
-    with monkeypatch.context() as patch:
-        patch.setattr(client, "ANSWER_SECONDS", 0.1)
-        beginning = asyncio.create_task(works())
-        await eventually_async(lambda: server.pid != hung)
-    assert await beginning
+    monkeypatch.setattr(client, "ANSWER_SECONDS", ShortOnce())
+    assert await works()
+    assert server.pid != hung
     assert is_gone(hung)
     assert await child.stdout.read() == b""
     await child.kill()
