@@ -68,7 +68,7 @@ async def archived(args: argparse.Namespace, examples: list[Example], is_on: boo
                 services[0].start()
 
         settings = {"snapshot_every_updates": 10_000, "archive_seconds": 1.0, "durability": args.durability}
-        registry, store, replica, seconds = await filled(args, examples, Path(directory), begin, **settings)
+        registry, store, replica, seconds = await filled(args, examples, Path(directory), begin=begin, **settings)
         for service in services:
             await service.stop()
         await closed(registry, store, replica)

@@ -55,6 +55,7 @@ from manylabel_service.online.history.lineage import KIND as LINEAGES
 from manylabel_service.online.history.lineage import Lineage, LineageStore, Receipt, read_lineage
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.size_limits import check_arrays, check_size
+from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import as_of, follow_of, moved
 from manylabel_service.online.spec.release import LOWEST
 from manylabel_service.online.spec.spec import ModelSpec
@@ -333,7 +334,8 @@ class _Restoring:
         store, settings = self._store, self._settings
         reader = HistoryReader(record, store)
         selection = Selection(without.refs, frozenset([await reader.find(position) for position in without.positions]))
-        rewriter = Rewriter(record, store, selection, LOWEST.format, settings.prediction_ttl_seconds)
+        room = SnapshotQuota(store, settings.max_snapshot_bytes)
+        rewriter = Rewriter(record, store, room, selection, LOWEST.format, settings.prediction_ttl_seconds)
         id, created = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES)), rfc3339(now_ms())
         findings = await rewriter.find()
         receipt = Receipt(id=id, status="done", created=created, since=findings.begin, first=findings.first)
