@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,6 +38,13 @@ REF = "one"
 """Reference of the example to forget."""
 
 
+class Seconds(NamedTuple):
+    """Duration, and the processor time of this process in it."""
+
+    wall: float
+    processor: float
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
     parser.add_argument("--sets", default="debtags,yeast", help="by default %(default)s")
@@ -52,9 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     print(
         "| set | examples | bytes each | stored | learnt/s | live replay/s | from segments/s | ratio | "
-        "state_at p50, p99, ms | forget, s | of a processor |"
+        "state_at p50, p99, ms | of a processor | forget, s | of a processor |"
     )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for name in args.sets.split(","):
         with tempfile.TemporaryDirectory() as directory:
             asyncio.run(measure(args, name, Path(directory)))
@@ -73,13 +80,14 @@ async def measure(args: argparse.Namespace, name: str, directory: Path) -> None:
     from_log, from_segments = (median(rates) for rates in zip(*turns, strict=True))
     ratio = median(segments / log for log, segments in turns)
     await closed(*live[:3])
-    p50, p99 = np.percentile(await states(replica, args.states), (50, 99))
-    wall, processor = await forgotten(registry, replica)
+    wall, processor = 1_000 * np.percentile(await states(replica, args.states), (50, 99), axis=0).T
+    forgetting = await forgotten(registry, replica)
     await closed(*kept[:3])
     print(
-        f"| {name} | {args.examples:,} | {raw:,.0f} | {stored:,.0f} | {args.examples / seconds:,.0f} | "
+        f"| {name} | {args.examples:,} | {raw:,.0f} | {stored:,.0f} | {args.examples / seconds.wall:,.0f} | "
         f"{from_log:,.0f} | {from_segments:,.0f} | {ratio:.2f} | "
-        f"{1000 * p50:,.0f}, {1000 * p99:,.0f} | {wall:,.1f} | {processor:,.1f} |",
+        f"{wall[0]:,.0f}, {wall[1]:,.0f} | {processor[0]:,.0f}, {processor[1]:,.0f} | "
+        f"{forgetting.wall:,.1f} | {forgetting.processor:,.1f} |",
         flush=True,
     )
 
@@ -91,7 +99,8 @@ async def filled(
     model: str = "measured",
     begin: Callable[[Registry, Any, Settings], None] = lambda *given: None,
     **settings: Any,
-) -> tuple[Registry, Any, Replica, float]:
+) -> tuple[Registry, Any, Replica, Seconds]:
+    """Fill a new model; return the registry, the store, the model and the seconds that the updates took."""
     address = {} if args.store is None else {"store": args.store}
     made = Settings(data_dir=directory, snapshot_every_seconds=10**6, **address, **settings)
     store = open_store(made)
@@ -101,7 +110,7 @@ async def filled(
     begin(registry, store, made)
     replica = await registry.create(ModelSpec.model_validate({"name": model, "algorithm": "falt"}))
     assert isinstance(replica, Replica)
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     waiting: set[asyncio.Task[Any]] = set()
     for first in range(0, args.examples, BATCH):
         batch = [examples[(first + i) % len(examples)] for i in range(BATCH)]
@@ -111,7 +120,7 @@ async def filled(
         if len(waiting) >= 8:
             _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.gather(*waiting)
-    seconds = time.perf_counter() - started
+    seconds = Seconds(time.perf_counter() - started, time.process_time() - worked)
     return registry, store, replica, seconds
 
 
@@ -132,27 +141,27 @@ async def replayed(replica: Replica, store: Any) -> float:
     return model.updates / (time.process_time() - started)
 
 
-async def forgotten(registry: Registry, replica: Replica) -> tuple[float, float]:
-    """Return the seconds to forget an example, of wall time and of processor time."""
+async def forgotten(registry: Registry, replica: Replica) -> Seconds:
+    """Return the seconds to forget an example."""
     started, worked = time.perf_counter(), time.process_time()
     receipt = await registry.forgetter.begin(replica, Selection(refs=frozenset([REF])), None)
     while receipt.status == "running":
         await asyncio.sleep(0.05)
         receipt = await registry.forgetter.receipt(replica.name, receipt.id)
     assert (receipt.status, receipt.examples) == ("done", 1), receipt.error
-    return time.perf_counter() - started, time.process_time() - worked
+    return Seconds(time.perf_counter() - started, time.process_time() - worked)
 
 
-async def states(replica: Replica, n_states: int) -> list[float]:
+async def states(replica: Replica, n_states: int) -> list[Seconds]:
     rng, took = random.Random(0), []
     positions, after = [START], START
     while entries := await replica.read_log(after, None, 10_000, 2**26):
         positions += [entry.position for entry in entries]
         after = positions[-1]
     for position in rng.sample(positions, n_states):
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.process_time()
         found = await replica.state_at(position)
-        took.append(time.perf_counter() - started)
+        took.append(Seconds(time.perf_counter() - started, time.process_time() - worked))
         assert found.position == position
     return took
 
