@@ -16,9 +16,10 @@ from statistics import median
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import structlog
 
-from benchmarks.history.measures import closed, filled, named
+from benchmarks.history.measures import Seconds, closed, filled, named
 from manylabel_service.archive.service import ArchiveService
 from manylabel_service.hosting.examples import Example
 from manylabel_service.models.registry import Registry
@@ -39,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     args.durability = "fsync"
-    print("| set | what | without, learnt/s | with, learnt/s | ratio |")
-    print("|---|---|---|---|---|")
+    print("| set | what | without, learnt/s | with, learnt/s | ratio | of examples per second of processor time |")
+    print("|---|---|---|---|---|---|")
     for name in args.sets.split(","):
         examples = list(named(args.data, name))
         measure(args, name, examples, "archive", archived)
@@ -48,17 +49,18 @@ def run(args: argparse.Namespace) -> None:
             measure(args, name, examples, "secure_delete", overwritten)
 
 
-Turn = Callable[[argparse.Namespace, list[Example], bool], Coroutine[Any, Any, float]]
+Turn = Callable[[argparse.Namespace, list[Example], bool], Coroutine[Any, Any, Seconds]]
 
 
 def measure(args: argparse.Namespace, name: str, examples: list[Example], what: str, turn: Turn) -> None:
     pairs = [[asyncio.run(turn(args, examples, is_on)) for is_on in (False, True)] for _ in range(args.turns)]
-    off, on = (median(rates) for rates in zip(*pairs, strict=True))
-    print(f"| {name} | {what} | {off:,.0f} | {on:,.0f} | {median(w / o for o, w in pairs):.2f} |", flush=True)
+    off, on = (median(args.examples / seconds.wall for seconds in each) for each in zip(*pairs, strict=True))
+    wall, processor = (median(ratios) for ratios in zip(*(np.divide(*pair) for pair in pairs), strict=True))
+    print(f"| {name} | {what} | {off:,.0f} | {on:,.0f} | {wall:.2f} | {processor:.2f} |", flush=True)
 
 
-async def archived(args: argparse.Namespace, examples: list[Example], is_on: bool) -> float:
-    """Return examples learnt per second, with or without archiving every second."""
+async def archived(args: argparse.Namespace, examples: list[Example], is_on: bool) -> Seconds:
+    """Return the seconds of the updates, with or without archiving every second."""
     with tempfile.TemporaryDirectory() as directory:
         services: list[ArchiveService] = []
 
@@ -68,20 +70,20 @@ async def archived(args: argparse.Namespace, examples: list[Example], is_on: boo
                 services[0].start()
 
         settings = {"snapshot_every_updates": 10_000, "archive_seconds": 1.0, "durability": args.durability}
-        registry, store, replica, seconds = await filled(args, examples, Path(directory), begin, **settings)
+        registry, store, replica, seconds = await filled(args, examples, Path(directory), begin=begin, **settings)
         for service in services:
             await service.stop()
         await closed(registry, store, replica)
-        return float(args.examples / seconds)
+        return seconds
 
 
-async def overwritten(args: argparse.Namespace, examples: list[Example], is_on: bool) -> float:
-    """Return examples learnt per second, with or without overwriting deleted rows."""
+async def overwritten(args: argparse.Namespace, examples: list[Example], is_on: bool) -> Seconds:
+    """Return the seconds of the updates, with or without overwriting deleted rows."""
     with tempfile.TemporaryDirectory() as directory, secure_delete(is_on):
         settings = {"snapshot_every_updates": 2_000, "durability": args.durability}
         registry, store, replica, seconds = await filled(args, examples, Path(directory), **settings)
         await closed(registry, store, replica)
-        return float(args.examples / seconds)
+        return seconds
 
 
 @contextmanager

@@ -1,8 +1,9 @@
-"""History of a model: its cost for updates, its bytes, and the time to restore past states.
+"""History of a model: its bytes, and the time to restore past states and to forget an example.
 
 The benchmark runs a server's model registry over a store in this process and learns rows of a dataset in batches, as
-named features. It prints the bytes of the log per example, raw and stored, the seconds of `state_at` at random
-positions, and the examples per second of replays of the live log and of the segments, in turns.
+named features. It prints the bytes of the log per example, raw and stored, the examples per second of processor time of
+replays of the live log and of the segments, in turns, the milliseconds of `state_at` at random positions, and the
+seconds to forget an example in the middle of the log.
 """
 
 import argparse
@@ -12,7 +13,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,6 +26,7 @@ from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.online.updates.replay import LogReplayer
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, position_key
@@ -31,6 +34,15 @@ from manylabel_service.storage.opening import open_store
 
 BATCH = 20
 """Number of examples of an update."""
+REF = "one"
+"""Reference of the example to forget."""
+
+
+class Seconds(NamedTuple):
+    """Duration, and the processor time of this process in it."""
+
+    wall: float
+    processor: float
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,14 +52,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--examples", type=int, default=200_000, help="learnt, in turns of the set; by default %(default)s"
     )
+    parser.add_argument("--turns", type=int, default=3, help="of the replays; by default %(default)s")
     parser.add_argument("--states", type=int, default=50, help="random positions; by default %(default)s")
 
 
 def run(args: argparse.Namespace) -> None:
     print(
-        "| set | examples | bytes each | stored | learnt/s | live replay/s | from segments/s | state_at p50, p99, ms |"
+        "| set | examples | bytes each | stored | learnt/s | live replay/s | from segments/s | ratio | "
+        "state_at p50, p99, ms | of a processor | forget, s | of a processor |"
     )
-    print("|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
     for name in args.sets.split(","):
         with tempfile.TemporaryDirectory() as directory:
             asyncio.run(measure(args, name, Path(directory)))
@@ -55,23 +69,25 @@ def run(args: argparse.Namespace) -> None:
 
 async def measure(args: argparse.Namespace, name: str, directory: Path) -> None:
     examples = list(named(args.data, name))
-    kept = await filled(args, examples, directory / "kept", history_bytes=2**33, snapshot_every_updates=10_000)
-    registry, store, replica, seconds = kept
-    rate = args.examples / seconds
+    # The same log without segments: no snapshot is taken, so nothing is trimmed.
+    live = await filled(args, examples, directory / "live", "live", snapshot_every_updates=10**9)
+    limits = {"history_bytes": 2**33, "snapshot_every_updates": 10_000}
+    kept = registry, store, replica, seconds = await filled(args, examples, directory / "kept", "kept", **limits)
     catalogue = await HistoryReader(replica.record, store).catalogue()
     counted = sum(segment.entries for segment in catalogue.segments) * BATCH
     raw, stored = (sum(getattr(s, what) for s in catalogue.segments) / counted for what in ("raw_bytes", "size_bytes"))
-    segments = await replayed(replica, store, replica.position)
-    took = await states(replica, args.states)
-    await closed(registry, store, replica)
-    # The same log without segments: no snapshot is taken, so nothing is trimmed.
-    registry, store, replica, _ = await filled(args, examples, directory / "live", snapshot_every_updates=10**9)
-    live = await replayed(replica, store, replica.position)
-    await closed(registry, store, replica)
-    p50, p99 = np.percentile(took, (50, 99))
+    turns = [[await replayed(each, each_store) for _, each_store, each, _ in (live, kept)] for _ in range(args.turns)]
+    from_log, from_segments = (median(rates) for rates in zip(*turns, strict=True))
+    ratio = median(segments / log for log, segments in turns)
+    await closed(*live[:3])
+    wall, processor = 1_000 * np.percentile(await states(replica, args.states), (50, 99), axis=0).T
+    forgetting = await forgotten(registry, replica)
+    await closed(*kept[:3])
     print(
-        f"| {name} | {args.examples:,} | {raw:,.0f} | {stored:,.0f} | {rate:,.0f} | {live:,.0f} | {segments:,.0f} | "
-        f"{1000 * p50:,.0f}, {1000 * p99:,.0f} |",
+        f"| {name} | {args.examples:,} | {raw:,.0f} | {stored:,.0f} | {args.examples / seconds.wall:,.0f} | "
+        f"{from_log:,.0f} | {from_segments:,.0f} | {ratio:.2f} | "
+        f"{wall[0]:,.0f}, {wall[1]:,.0f} | {processor[0]:,.0f}, {processor[1]:,.0f} | "
+        f"{forgetting.wall:,.1f} | {forgetting.processor:,.1f} |",
         flush=True,
     )
 
@@ -80,9 +96,11 @@ async def filled(
     args: argparse.Namespace,
     examples: list[Example],
     directory: Path,
+    model: str = "measured",
     begin: Callable[[Registry, Any, Settings], None] = lambda *given: None,
     **settings: Any,
-) -> tuple[Registry, Any, Replica, float]:
+) -> tuple[Registry, Any, Replica, Seconds]:
+    """Fill a new model; return the registry, the store, the model and the seconds that the updates took."""
     address = {} if args.store is None else {"store": args.store}
     made = Settings(data_dir=directory, snapshot_every_seconds=10**6, **address, **settings)
     store = open_store(made)
@@ -90,17 +108,19 @@ async def filled(
     registry = Registry(store, made)
     await registry.start()
     begin(registry, store, made)
-    replica = await registry.create(ModelSpec.model_validate({"name": "measured", "algorithm": "falt"}))
+    replica = await registry.create(ModelSpec.model_validate({"name": model, "algorithm": "falt"}))
     assert isinstance(replica, Replica)
-    started = time.perf_counter()
+    started, worked = time.perf_counter(), time.process_time()
     waiting: set[asyncio.Task[Any]] = set()
     for first in range(0, args.examples, BATCH):
         batch = [examples[(first + i) % len(examples)] for i in range(BATCH)]
+        if first == args.examples // 2 // BATCH * BATCH:
+            batch[0] = batch[0]._replace(ref=REF)
         waiting.add(asyncio.create_task(replica.update(batch)))
         if len(waiting) >= 8:
             _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     await asyncio.gather(*waiting)
-    seconds = time.perf_counter() - started
+    seconds = Seconds(time.perf_counter() - started, time.process_time() - worked)
     return registry, store, replica, seconds
 
 
@@ -110,27 +130,38 @@ async def closed(registry: Registry, store: Any, replica: Replica) -> None:
     await store.close()
 
 
-async def replayed(replica: Replica, store: Any, through: str) -> float:
-    """Return the examples per second of a replay from the beginning of the log."""
-    model = OnlineModel(replica.spec)
+async def replayed(replica: Replica, store: Any) -> float:
+    """Return the examples per second of processor time of a replay from the beginning of the log."""
+    model, through = OnlineModel(replica.spec), replica.position
     reader = HistoryReader(replica.record, store)
     replayer = LogReplayer(replica.record, replica.spec, store, replica._snapshot_reader, reader.read)
-    started = time.perf_counter()
+    started = time.process_time()
     while position_key(model.position) < position_key(through):
         await replayer.read_on(model, through)
-    return model.updates / (time.perf_counter() - started)
+    return model.updates / (time.process_time() - started)
 
 
-async def states(replica: Replica, n_states: int) -> list[float]:
+async def forgotten(registry: Registry, replica: Replica) -> Seconds:
+    """Return the seconds to forget an example."""
+    started, worked = time.perf_counter(), time.process_time()
+    receipt = await registry.forgetter.begin(replica, Selection(refs=frozenset([REF])), None)
+    while receipt.status == "running":
+        await asyncio.sleep(0.05)
+        receipt = await registry.forgetter.receipt(replica.name, receipt.id)
+    assert (receipt.status, receipt.examples) == ("done", 1), receipt.error
+    return Seconds(time.perf_counter() - started, time.process_time() - worked)
+
+
+async def states(replica: Replica, n_states: int) -> list[Seconds]:
     rng, took = random.Random(0), []
     positions, after = [START], START
     while entries := await replica.read_log(after, None, 10_000, 2**26):
         positions += [entry.position for entry in entries]
         after = positions[-1]
     for position in rng.sample(positions, n_states):
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.process_time()
         found = await replica.state_at(position)
-        took.append(time.perf_counter() - started)
+        took.append(Seconds(time.perf_counter() - started, time.process_time() - worked))
         assert found.position == position
     return took
 

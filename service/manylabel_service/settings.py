@@ -198,7 +198,7 @@ class Settings(BaseSettings):
 
     archive_days: NonNegativeFloat = 30.0
     """Age in days up to which the archive restores a store as it was, and has what was deleted from the store; 0 for
-    no maximum. The logs of models that exist are kept as a whole."""
+    no maximum. The logs of models that exist are kept as a whole, whatever history_days is."""
 
     max_connections: PositiveInt = 1_000
     """Maximum concurrent connections per process, also capped by the open-file limit. At the limit an idle connection
@@ -206,7 +206,8 @@ class Settings(BaseSettings):
 
     max_snapshot_bytes: PositiveInt = 2**35
     """Maximum bytes of the snapshots of all models in the store. Above it, no snapshot is taken, and requests for one
-    get 507; updates continue, and the log of a model without new snapshots grows."""
+    get 507; updates continue, and the log of a model without new snapshots grows. Forgetting and promotion copy the
+    snapshots of a model, and fail if the copies exceed it."""
 
     max_body_bytes: PositiveInt = 4 * 2**20
     """Maximum bytes of a request body. Parsing a body blocks all other requests, so this also bounds the latency of

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,20 +44,23 @@ def main() -> int:
     Returns
     -------
     int
-        The exit status: 0 if it is complete, 1 if it was refused or failed, 2 for wrong usage.
+        The exit status: 0 if it is complete, 1 if it was refused or failed or a model was not restored, 2 for wrong
+        usage.
     """
     given = parser(*sys.argv[1:2]).parse_args()
     settings = start(["--log-level", "error", *given.flags], program=f"manylabel {given.direction}")
     try:
-        told = asyncio.run(_backup(given, settings) if given.direction == "backup" else _restore(given, settings))
+        told, refused = asyncio.run((_backup if given.direction == "backup" else _restore)(given, settings))
     except (ArchiveError, ServiceError, ValueError, OSError) as error:
         sys.stderr.write(f"manylabel {given.direction}: {error}\n")
         return 1
     sys.stdout.write(told)
-    return 0
+    for model, reason in refused.items():
+        sys.stderr.write(f"manylabel {given.direction}: model {model!r} was not restored: {reason}\n")
+    return 1 if refused else 0
 
 
-async def _backup(given: argparse.Namespace, settings: Settings) -> str:
+async def _backup(given: argparse.Namespace, settings: Settings) -> tuple[str, Mapping[str, str]]:
     # Imported here: numerical libraries take seconds to import, and --help needs none.
     from manylabel_service.archive.mark import check_complete
     from manylabel_service.archive.shipping import Shipper
@@ -78,10 +82,11 @@ async def _backup(given: argparse.Namespace, settings: Settings) -> str:
         objects, size_bytes = await Shipper(store, place, settings).ship()
     finally:
         await store.close()
-    return f"wrote {objects} objects, {size_bytes:,} bytes, to {address}\n{_LEFT}"
+    return f"wrote {objects} objects, {size_bytes:,} bytes, to {address}\n{_LEFT}", {}
 
 
-async def _restore(given: argparse.Namespace, settings: Settings) -> str:
+async def _restore(given: argparse.Namespace, settings: Settings) -> tuple[str, Mapping[str, str]]:
+    """Restore; return what to print, and why models were not restored."""
     from manylabel_service.archive.restoring import restore
     from manylabel_service.storage import open_store
 
@@ -103,7 +108,7 @@ async def _restore(given: argparse.Namespace, settings: Settings) -> str:
         lines.append(f"model {name}: position {origin}{moved}")
     lines.append(f"{restored.datasets} datasets, {restored.keys} keys")
     lines += [] if restored.receipt is None else _receipt(restored.receipt)
-    return "\n".join(lines) + f"\n{_LEFT}"
+    return "\n".join(lines) + f"\n{_LEFT}", restored.refused
 
 
 def _without(path: Path) -> "Without":

@@ -32,7 +32,14 @@ from manylabel_service.archive.shipping import ARCHIVE, BLOBS, KINDS, SCRATCH, p
 from manylabel_service.archive.writer import digest_of
 from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.datasets.dataset_store import KIND as DATASETS
-from manylabel_service.errors import BeforeHistory, DurabilityUnavailable, ModelExists, PositionNotFound
+from manylabel_service.errors import (
+    BeforeHistory,
+    DurabilityUnavailable,
+    ModelExists,
+    PositionNotFound,
+    ServiceError,
+    StorageUnavailable,
+)
 from manylabel_service.hosting.examples import MAX_REF_BYTES
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.jobs.supervision.workdirs import remove_stale, task_directory
@@ -48,6 +55,7 @@ from manylabel_service.online.history.lineage import KIND as LINEAGES
 from manylabel_service.online.history.lineage import Lineage, LineageStore, Receipt, read_lineage
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.size_limits import check_arrays, check_size
+from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import as_of, follow_of, moved
 from manylabel_service.online.spec.release import LOWEST
 from manylabel_service.online.spec.spec import ModelSpec
@@ -57,7 +65,7 @@ from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.settings import Settings
 from manylabel_service.storage import POSITION, START, Entry, ModelMeta, Store, file_to_blob, pieces_of, position_key
-from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, Place
+from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, Place, PlaceUnavailable
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
 from manylabel_service.trained.version_store import KIND as VERSIONS
 
@@ -78,6 +86,8 @@ class Restored(NamedTuple):
     """Positions by model: in the origin, and in this store."""
     datasets: int
     keys: int
+    refused: Mapping[str, str] = {}
+    """By name: why a model was not restored."""
     receipt: Receipt | None = None
     """Receipt of the examples that were omitted."""
 
@@ -101,6 +111,8 @@ async def restore(
     without: Without | None = None,
 ) -> Restored:
     """Restore a store, or one model. Raises RestoreRefused, NoCatalogue, ArchiveError, ServiceError or DamagedState.
+
+    If a model of a store cannot be restored, the others are.
 
     Parameters
     ----------
@@ -228,13 +240,22 @@ class _Restoring:
             if not blob.key.startswith(VERSION_BLOBS):
                 await self._put_blob(blob, blob.key)
         models: dict[str, tuple[str, str]] = {}
-        followers = [model for model in self._catalogue.models if follow_of(model.spec) is not None]
-        for model in self._catalogue.models:
-            if model not in followers:
-                models[model.name] = await self._model(model, until)
-        for model in followers:
-            await self._follower(model, models)
-        return self._restored(models, len(self._of_kind(DATASETS)), len(self._of_kind(KEYS)))
+        refused: dict[str, str] = {}
+        for model in sorted(self._catalogue.models, key=lambda model: follow_of(model.spec) is not None):
+            try:
+                if (follow := follow_of(model.spec)) is None:
+                    models[model.name] = await self._model(model, until)
+                elif follow.model in refused:
+                    refused[model.name] = f"it follows {follow.model!r}"
+                else:
+                    await self._follower(model, models)
+            except (PlaceUnavailable, StorageUnavailable):
+                raise
+            except (ArchiveError, ServiceError, DamagedState) as error:
+                refused[model.name] = str(error)
+                await self.wipe(model.name)
+        restored = self._restored(models, len(self._of_kind(DATASETS)), len(self._of_kind(KEYS)))
+        return restored._replace(refused=refused)
 
     async def one(self, name: str, until: str | int | None, without: Without | None) -> Restored:
         """Restore one model."""
@@ -313,7 +334,8 @@ class _Restoring:
         store, settings = self._store, self._settings
         reader = HistoryReader(record, store)
         selection = Selection(without.refs, frozenset([await reader.find(position) for position in without.positions]))
-        rewriter = Rewriter(record, store, selection, LOWEST.format, settings.prediction_ttl_seconds)
+        room = SnapshotQuota(store, settings.max_snapshot_bytes)
+        rewriter = Rewriter(record, store, room, selection, LOWEST.format, settings.prediction_ttl_seconds)
         id, created = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES)), rfc3339(now_ms())
         findings = await rewriter.find()
         receipt = Receipt(id=id, status="done", created=created, since=findings.begin, first=findings.first)

@@ -9,6 +9,7 @@ from manylabel_service.models.build import build_id
 from manylabel_service.models.successions import ReplayDiffers, Successions
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import followers_of
 from manylabel_service.online.spec.release import ClusterVersion, Versions
 from manylabel_service.online.successor.rewriter import Rewriter, Rewritten, Selection
@@ -72,11 +73,19 @@ class Forgetter:
 
     Parameters
     ----------
-    store, settings, in_use, successions : components of the registry.
+    store, settings, room, in_use, successions : components of the registry.
     """
 
-    def __init__(self, store: Store, settings: Settings, in_use: ClusterVersion, successions: Successions) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        room: SnapshotQuota,
+        in_use: ClusterVersion,
+        successions: Successions,
+    ) -> None:
         self._store = store
+        self._room = room
         self._settings = settings
         self._in_use = in_use
         self._successions = successions
@@ -114,7 +123,7 @@ class Forgetter:
     async def _forget(self, replica: Replica, selection: Selection, receipt: Receipt) -> None:
         name, record, store = replica.name, replica.record, self._store
         versions, ttl_seconds = self._in_use.versions, self._settings.prediction_ttl_seconds
-        rewriter = Rewriter(record, store, selection, versions.format, ttl_seconds)
+        rewriter = Rewriter(record, store, self._room, selection, versions.format, ttl_seconds)
         findings = await rewriter.find()
         receipt = receipt.model_copy(update={"since": findings.begin, "first": findings.first})
         if findings.first is None:

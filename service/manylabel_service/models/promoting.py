@@ -11,6 +11,7 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.successions import ReplayDiffers, Successions
 from manylabel_service.online.history.lineage import Promotion
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.successor.promotion import PromotionWriter
 from manylabel_service.settings import Settings
@@ -22,11 +23,19 @@ class Promoter:
 
     Parameters
     ----------
-    store, settings, in_use, successions : components of the registry.
+    store, settings, room, in_use, successions : components of the registry.
     """
 
-    def __init__(self, store: Store, settings: Settings, in_use: ClusterVersion, successions: Successions) -> None:
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        room: SnapshotQuota,
+        in_use: ClusterVersion,
+        successions: Successions,
+    ) -> None:
         self._store = store
+        self._room = room
         self._settings = settings
         self._in_use = in_use
         self._successions = successions
@@ -92,7 +101,7 @@ class Promoter:
         ttl_seconds = self._settings.prediction_ttl_seconds
         for replica in (leader, follower):  # to replay little while the log is sealed
             await replica.take_snapshot()
-        writer = PromotionWriter(record, follower.record, self._store, versions.format, ttl_seconds)
+        writer = PromotionWriter(record, follower.record, self._store, self._room, versions.format, ttl_seconds)
         staged = await writer.stage((*leader.model.rollbacks, *follower.model.rollbacks))
         await self._successions.note(name, promotion, staged)
         await writer.build()

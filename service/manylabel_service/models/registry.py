@@ -99,8 +99,8 @@ class Registry:
         self.in_use = ClusterVersion()
         self.membership = Membership(store, "server", self.in_use, self._standing, self._asked)
         self.successions = Successions(store, self.membership, self._replaced)
-        self.forgetter = Forgetter(store, settings, self.in_use, self.successions)
-        self._promoter = Promoter(store, settings, self.in_use, self.successions)
+        self.forgetter = Forgetter(store, settings, self.snapshot_room, self.in_use, self.successions)
+        self._promoter = Promoter(store, settings, self.snapshot_room, self.in_use, self.successions)
 
     # -- life -------------------------------------------------------------------------------------
 

@@ -346,7 +346,7 @@ class Snapshots(Protocol):
         ...
 
     async def total_bytes(self) -> int:
-        """Return the bytes of all snapshots of all models."""
+        """Return the bytes of all snapshots of all models and staged successors."""
         ...
 
     async def delete(self, record: ModelMeta, position: str) -> None:

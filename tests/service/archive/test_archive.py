@@ -238,36 +238,54 @@ async def test_until_a_time_or_a_position(place: FilePlace, new_store: Make) -> 
     await origin.fleet.end()
 
 
-async def test_what_is_damaged_or_missing_is_named_and_nothing_is_restored(
-    place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("target", ["sqlite", "redis"])
+async def test_what_is_damaged_or_missing_is_named_and_all_else_is_restored(
+    target: str, place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shipping, "PART_BYTES", 1 << 20)
     origin = await begun(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
+    await origin.registry.create(Fleet.spec("other"))
+    leader = await origin.replica()
+    await origin.registry.create(*await leader.begin_follower(Fleet.spec("f"), from_start=True, until=None))
+    await origin.learn(5, "other")
     for _ in range(3):
         await origin.learn(4)
         await origin.shipper.ship()
-    keys = [key for key in await place.keys("") if "/log/" in key or "/catalogue/" in key]
+    prefix = f"/models/{leader.record.incarnation}/"
+    keys = [key for key in await place.keys("") if (prefix in key and "/log/" in key) or "/catalogue/" in key]
     assert len(keys) == 4
+    late = next(key for key in keys if key.endswith("/8_12")).replace("log/8_12", "state/8")
+    await place.put(late, origin.states["8"])  # so that a damage before it is met after the model was created
     for key in keys:
         whole, name = await place.get(key), key.rpartition("/")[2]
         for damaged in (b"", whole[: len(whole) // 2], None):
             await place.delete(key)
             if damaged is not None:
                 await place.put(key, damaged)
-            store = await opened(new_store("sqlite"))
-            if (name, damaged) == ("8_12", None):  # nothing tells that there was more
-                assert (await restore(place, store, Settings())).models["m"][0] == "8"
-            else:
+            store = await opened(new_store(target))
+            if "/catalogue/" in key:
                 with pytest.raises(ArchiveError) as told:
                     await restore(place, store, Settings())
-                assert isinstance(told.value, NoCatalogue) or name.split("_")[0] in str(told.value)
+                assert isinstance(told.value, NoCatalogue) or name in str(told.value)
                 assert not await store.models.all()
-                await check_complete(store)
+            elif (name, damaged) == ("8_12", None):  # nothing tells that there was more
+                assert (await restore(place, store, Settings())).models["m"][0] == "8"
+            else:
+                restored = await restore(place, store, Settings())
+                (record,) = await store.models.all()
+                assert [*restored.models] == [record.name] == ["other"]
+                assert name.split("_")[0] in restored.refused["m"]
+                assert "'m'" in restored.refused["f"]
+                assert [*await store.documents.revisions("history")] == [str(record.incarnation)]
+                assert [*await store.documents.revisions("lineages")] == ["other"]
+                assert {key.split("/")[1] for key in await store.blobs.keys()} == {str(record.incarnation)}
+            await check_complete(store)
             await store.close()
         await place.put(key, whole)
     await place.delete(next(key for key in keys if key.endswith("/4_8")))
-    store = await opened(new_store("sqlite"))
+    store = await opened(new_store(target))
+    await restore(place, store, Settings())
     restored = await restore(place, store, Settings(), until="3", model="m")
     assert restored.models["m"][0] == "3", "what is before the gap can be restored"
     await store.close()

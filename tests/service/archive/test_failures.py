@@ -185,6 +185,26 @@ async def test_large_files_are_written_next_to_the_data(
     await origin.fleet.end()
 
 
+async def test_the_program_names_a_model_that_was_not_restored_and_fails(
+    place: FilePlace, new_store: Make, tmp_path: Path
+) -> None:
+    origin = await begun(new_store("sqlite"), place)
+    for name in ("bad", "good"):
+        await origin.registry.create(Fleet.spec(name))
+        await origin.learn(3, name)
+    await origin.shipper.ship()
+    bad = (await origin.replica("bad")).record.incarnation
+    (part,) = [key for key in await place.keys("") if f"/models/{bad}/" in key]
+    await place.delete(part)
+    await place.put(part, b"")
+    await origin.fleet.end()
+    flags = ["--from", f"file://{place._root}", "--data-dir", str(tmp_path / "restored")]
+    done = await asyncio.to_thread(finished, "manylabel_service.archive", "restore", *flags)
+    assert done.returncode == 1
+    assert "model good: position 3" in done.stdout
+    assert f"model 'bad' was not restored: {part} is damaged" in done.stderr
+
+
 async def test_the_program_takes_the_examples_from_a_file(place: FilePlace, new_store: Make, tmp_path: Path) -> None:
     origin = await begun(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())

@@ -11,6 +11,7 @@ from manylabel_service.archive.archived import catalogue_keys
 from manylabel_service.archive.restoring import restore
 from manylabel_service.archive.shipping import Shipper
 from manylabel_service.archive.thinning import DAY_MS, LOOK_MS, needed_catalogues
+from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Store, pieces_of
 from manylabel_service.storage.places.files import FilePlace
@@ -121,6 +122,26 @@ async def test_a_deleted_model_stays_as_long_as_a_daily_catalogue_names_it(place
             await store.close()
         clock.forward(1.0)
         await passes.ship()
+    await origin.fleet.end()
+
+
+async def test_the_log_of_a_model_that_exists_stays_as_a_whole(place: FilePlace, new_store: Make) -> None:
+    """Whatever `history_days` and `archive_days` are."""
+    origin = await begun(new_store("sqlite"), place, history_days=1e-9)
+    clock = Clock()
+    passes = shipper(origin.store, place, clock, history_days=1e-9, archive_days=10)
+    await origin.registry.create(Fleet.spec())
+    for _ in range(4):
+        await origin.learn(15)
+        await passes.ship()
+        await origin.snapshot()
+        clock.forward(100)
+    await passes.ship()
+    record = (await origin.replica()).record
+    assert int(await HistoryReader(record, origin.store).begin()) > 1, "the store does not have it"
+    store = await opened(new_store("sqlite"))
+    assert (await restore(place, store, Settings(), model="m", until="1")).models["m"][0] == "1"
+    await store.close()
     await origin.fleet.end()
 
 

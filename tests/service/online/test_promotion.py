@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import pytest
+from tests.service.online.forgetting.test_forgetting import ended
 from tests.service.online.history.test_history import SMALL, entries_of, example, lived, small_segments
 from tests.service.online.test_followers import caught_up, follow, learnt, state
 from tests.support.waiting import eventually_async
@@ -14,6 +15,7 @@ from manylabel_service.clock import now_ms
 from manylabel_service.errors import (
     BeforeHistory,
     KeyReused,
+    LimitExceeded,
     ModelFailed,
     ModelIsOnline,
     NotPromotable,
@@ -30,6 +32,7 @@ from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.state.log_entries import StreamPart
 from manylabel_service.online.successor.promotion import PromotionWriter
+from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.storage import START, ManualSnapshot
 
 __all__ = ["small_segments"]
@@ -61,6 +64,33 @@ async def labelled(replica: Replica, id: str, x: Features, *labels: str) -> None
     y = Labels.all_of(labels)
     (kept,) = await replica.kept([id], [y])
     await replica.update([Example(x, y)], prediction_ids=[id], served=[kept.scores])
+
+
+@pytest.mark.parametrize("change", ["forget", "promote"])
+async def test_copies_of_snapshots_count_towards_their_limit(any_fleet: Any, change: str) -> None:
+    registry = await any_fleet.start(**SMALL)
+    leader = await registry.create(any_fleet.spec())
+    await lived(leader, random.Random(3), 20)
+    await leader.update([Example(example(random.Random(3)).x, Labels.all_of(["new"]))])
+    await leader.take_snapshot()
+    if change == "promote":
+        follower = await caught_up(await follow(registry, leader, algorithm="salt"), leader.position)
+        await follower.take_snapshot()
+    total = await any_fleet.store(registry).snapshots.total_bytes()
+    await any_fleet.stop(registry)
+    registry = await any_fleet.start(**SMALL, max_snapshot_bytes=total + total // 2)
+    snapshots = any_fleet.store(registry).snapshots
+    leader = await hosted(registry, "m")
+    if change == "promote":
+        await caught_up(await hosted(registry, "f"), leader.position)
+        with pytest.raises(LimitExceeded, match="bytes of all snapshots"):
+            await registry.promote("f", None, None)
+    else:
+        selection = Selection(positions=frozenset([leader.position]))
+        receipt = await ended(registry, (await registry.forgetter.begin(leader, selection, None)).id)
+        assert (receipt.status, "bytes of all snapshots" in str(receipt.error)) == ("failed", True)
+    assert await snapshots.total_bytes() == total
+    await lived(leader, random.Random(4), 1)
 
 
 @pytest.mark.parametrize("algorithm", sorted(PARAMS))

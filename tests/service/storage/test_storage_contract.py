@@ -838,6 +838,9 @@ async def test_successors_take_names_together_or_not_at_all(store: Store) -> Non
             await store.logs.read(record, START, 10)
     assert [entry.payload for entry in await read_all(store, successors[2])] == [b"kept"]
     discarded = await store.models.stage(successors[0], START)
+    await store.snapshots.put(discarded, START, b"copy")
+    assert await store.snapshots.total_bytes() == 4
     await store.models.discard(discarded)
+    assert await store.snapshots.total_bytes() == 0
     with pytest.raises(ModelGone):
         await store.models.replace([(successors[0], discarded)])

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from manylabel_service.errors import LimitExceeded
-from manylabel_service.storage import Store
+from manylabel_service.storage import LogExtent, ModelMeta, Store
+from manylabel_service.storage.protocol import Bytes
 
 MAX_BYTES_IN_MEMORY = 2**28
 """Maximum bytes of snapshots stored concurrently; a larger snapshot is stored alone."""
@@ -62,6 +63,11 @@ class SnapshotQuota:
         if n_bytes > 0 and total > self._max_stored_bytes:
             raise LimitExceeded("the bytes of all snapshots", total, self._max_stored_bytes)
         self._stored_bytes = total
+
+    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent) -> None:
+        """Store a snapshot that replaces none. Raises LimitExceeded or StorageError."""
+        await self.add_stored(len(data))
+        await self._store.snapshots.put(record, position, data, extent)
 
     async def stored_bytes(self) -> int:
         """Return the bytes of all snapshots in the store, as of some seconds ago; raise StorageError."""

@@ -14,6 +14,7 @@ import structlog
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import NotPromotable
 from manylabel_service.online.history.catalogue import LOST, CatalogueStore, StoredState
+from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import Follow, demoted, follow_of, promoted
 from manylabel_service.online.spec.spec import ModelSpec
@@ -41,14 +42,20 @@ class PromotionWriter(SuccessorWriter):
 
     Parameters
     ----------
-    record, store, format_version, ttl_seconds : as of `SuccessorWriter`, of the leader.
+    record, store, room, format_version, ttl_seconds : as of `SuccessorWriter`, of the leader.
     follower : follower that has caught up.
     """
 
     def __init__(
-        self, record: ModelMeta, follower: ModelMeta, store: Store, format_version: int, ttl_seconds: float
+        self,
+        record: ModelMeta,
+        follower: ModelMeta,
+        store: Store,
+        room: SnapshotQuota,
+        format_version: int,
+        ttl_seconds: float,
     ) -> None:
-        super().__init__(record, store, format_version, ttl_seconds)
+        super().__init__(record, store, room, format_version, ttl_seconds)
         self._follower = follower
         follow = follow_of(follower.spec)
         assert follow is not None
@@ -94,9 +101,10 @@ class PromotionWriter(SuccessorWriter):
         new = catalogue.model_copy(update={"segments": tuple(segments), "states": ()})
         await self._new_catalogue.put(await self._new_catalogue.read(), new)
         specs = [read_spec(record.spec) for _, record in self._successions(START)]
+        shared = self._store, self._room, self._format
         self._copies = (
-            _Copy(self._store, self._follower, self.successor, specs[0], self._format, self._follow.has_seed),
-            _Copy(self._store, self._record, self._demoted, specs[1], self._format, self._new_follow.has_seed),
+            _Copy(*shared, self._follower, self.successor, specs[0], self._follow.has_seed),
+            _Copy(*shared, self._record, self._demoted, specs[1], self._new_follow.has_seed),
         )
         if self._begin != START:
             own, other = self._copies
@@ -152,15 +160,17 @@ class _Copy:
     def __init__(
         self,
         store: Store,
+        room: SnapshotQuota,
+        format_version: int,
         source: ModelMeta,
         successor: ModelMeta,
         spec: ModelSpec | TrainedSpec,
-        format_version: int,
         seeded: bool,
     ) -> None:
         self.source, self.successor = source, successor
         self.past = PastStates(source, store)
         self._store = store
+        self._room = room
         self._spec = spec
         self._format = format_version
         self._catalogues = CatalogueStore(source, store), CatalogueStore(successor, store)
@@ -202,7 +212,7 @@ class _Copy:
 
     async def put_snapshot(self, position: str, model: OnlineModel, extent: LogExtent) -> None:
         """Store a snapshot of the successor."""
-        await self._store.snapshots.put(self.successor, position, await self._data(model), extent)
+        await self._room.put(self.successor, position, await self._data(model), extent)
 
     async def _data(self, model: OnlineModel) -> memoryview:
         model.spec = self._spec

@@ -15,6 +15,7 @@ from manylabel_service.online.history.catalogue import Catalogue, Segment
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
 from manylabel_service.online.history.segment import encode as encode_segment
+from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.log_entries import Update, decode, encode
@@ -67,14 +68,20 @@ class Rewriter(SuccessorWriter):
 
     Parameters
     ----------
-    record, store, format_version, ttl_seconds : as of `SuccessorWriter`.
+    record, store, room, format_version, ttl_seconds : as of `SuccessorWriter`.
     selection : examples to forget.
     """
 
     def __init__(
-        self, record: ModelMeta, store: Store, selection: Selection, format_version: int, ttl_seconds: float
+        self,
+        record: ModelMeta,
+        store: Store,
+        room: SnapshotQuota,
+        selection: Selection,
+        format_version: int,
+        ttl_seconds: float,
     ) -> None:
-        super().__init__(record, store, format_version, ttl_seconds)
+        super().__init__(record, store, room, format_version, ttl_seconds)
         self._selection = selection
         self.findings = Findings()
         self.counted = Findings()
@@ -162,7 +169,7 @@ class Rewriter(SuccessorWriter):
             if not self._is_later(snapshot.position):
                 data = await self._store.snapshots.get(self._record, snapshot.position)
                 if data is not None:
-                    await self._store.snapshots.put(self.successor, snapshot.position, data, snapshot.extent)
+                    await self._room.put(self.successor, snapshot.position, data, snapshot.extent)
                     self._snapped.add(position_key(snapshot.position))
         await self._note_stops()
 
@@ -258,7 +265,7 @@ class Rewriter(SuccessorWriter):
 
     async def _put_snapshot(self, model: OnlineModel, log_bytes: int, data: memoryview) -> None:
         extent = LogExtent(model.updates, log_bytes)
-        await self._store.snapshots.put(self.successor, model.position, data, extent)
+        await self._room.put(self.successor, model.position, data, extent)
 
     # -- ending -----------------------------------------------------------------------------------
 

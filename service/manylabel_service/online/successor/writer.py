@@ -11,6 +11,7 @@ from manylabel_service.errors import LogTrimmed
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.prediction_store import decode_kept, encode_kept
+from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import START, Entry, ModelMeta, Store, pieces_of, position_key
 from manylabel_service.ulid import timestamp_of
@@ -33,6 +34,7 @@ class SuccessorWriter:
     Parameters
     ----------
     record, store : the model and where it is.
+    room : quota of the snapshots of all models.
     format_version : format version of written entries and states.
     ttl_seconds : seconds for which predictions are stored.
 
@@ -45,9 +47,12 @@ class SuccessorWriter:
     _ends: tuple[OnlineModel, OnlineModel]
     """The states of the model and of the successor at the end of the log."""
 
-    def __init__(self, record: ModelMeta, store: Store, format_version: int, ttl_seconds: float) -> None:
+    def __init__(
+        self, record: ModelMeta, store: Store, room: SnapshotQuota, format_version: int, ttl_seconds: float
+    ) -> None:
         self._record = record
         self._store = store
+        self._room = room
         self._format = format_version
         self._ttl_seconds = ttl_seconds
         self._catalogue = CatalogueStore(record, store)

@@ -24,7 +24,7 @@ from manylabel_service.storage.protocol import (
     position_key,
 )
 from manylabel_service.storage.redis.engine import Part
-from manylabel_service.storage.redis.keys import MODELS, Keys, entry_id, position_of
+from manylabel_service.storage.redis.keys import MODELS, STAGED, Keys, entry_id, position_of
 from manylabel_service.storage.redis.scripts import (
     DELETE_SNAPSHOT,
     KEEP_SNAPSHOT,
@@ -161,8 +161,10 @@ class RedisSnapshots(Part):
     @gated
     async def total_bytes(self) -> int:
         connection, total = self._engine.connection, 0
-        models = await connection.command("HGETALL", MODELS)
-        heads = [Keys.named(name.decode(), int(value.partition(b" ")[0])).head for name, value in models.items()]
+        models, staged = [await connection.command("HGETALL", key) for key in (MODELS, STAGED)]
+        numbers = [(name, value.partition(b" ")[0]) for name, value in models.items()]
+        numbers += [(name, incarnation) for incarnation, name in staged.items()]
+        heads = [Keys.named(name.decode(), int(incarnation)).head for name, incarnation in numbers]
         for start in range(0, len(heads), HEADS_AT_ONCE):
             for fields in await connection.pipeline(
                 [("HGETALL", head) for head in heads[start : start + HEADS_AT_ONCE]]

@@ -322,7 +322,7 @@ class Tables:
     def total_snapshot_bytes(self) -> int:
         (total,) = self._connection.execute(
             "SELECT coalesce(sum(size_bytes), 0) FROM snapshots JOIN models USING (incarnation) "
-            "WHERE models.name IS NOT NULL"
+            f"WHERE models.name IS NOT NULL OR incarnation IN ({','.join(map(str, self._staged))})"
         ).fetchone()
         return int(total)
 
