@@ -62,7 +62,7 @@ def measured(folder: Path, name: str) -> Found:
     records = _questions(folder) if name == QUESTIONS else load_records(folder, name)
     encoder = RecordEncoder(TextSettings(fields=FIELDS.get(name, ["text"])))
     features, labels, model = dict[str, int](), dict[str, int](), FALT()
-    _warm_up()
+    warm_up()
     counts = np.zeros((3, 0))
     ndcg, seconds, by_labels = [], [], {}
     for record in records:
@@ -99,7 +99,7 @@ def measured(folder: Path, name: str) -> Found:
     return Found(figures, by_labels)
 
 
-def _warm_up() -> None:
+def warm_up() -> None:
     """Compile everything: with a small table, and with a sparse one."""
     for n_features in (2, 300_000):
         model = FALT()

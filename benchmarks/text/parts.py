@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.text import encoding, many_labels, quality, stream, titles, vectors
+from benchmarks.text import encoding, indexers, many_labels, quality, stream, titles, vectors
 
 PARTS = {
     "encoding": encoding.run,
@@ -13,6 +13,7 @@ PARTS = {
     "quality": quality.run,
     "titles": titles.run,
     "many-labels": many_labels.run,
+    "indexers": indexers.run,
     "vectors": vectors.run,
 }
 
@@ -22,6 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sets", nargs="+", choices=many_labels.SETS, default=list(many_labels.SETS), help="sets of many-labels"
     )
+    parser.add_argument("--indexers", type=Path, help="Python with the peers of indexers")
+    parser.add_argument("--rows", type=int, help="documents of each set of indexers; by default all")
     parser.add_argument("--records", type=int, default=2_000, help="records to read; by default %(default)s")
     parser.add_argument("--repeats", type=int, default=7, help="runs of each contender; by default %(default)s")
     parser.add_argument("--seed", type=int, default=0)

@@ -104,7 +104,7 @@ class Part:
         self.reserve(n_features, n_labels)
         self.n_features, self.n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
 
-    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
         """Return the maximum bytes of the state with these columns, after this many further examples and values."""
         sizes = self._sizes(n_features, n_labels)
         return sum(np.dtype(each.dtype).itemsize * prod(each.shape_of(sizes)) for each in self._declared.values())

@@ -182,13 +182,17 @@ class Pipeline:
         """Return the bytes of the state; allocated memory is up to eight times as much."""
         return self.nbytes_after(self.n_features, self.n_labels, 0, 0)
 
-    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+    def nbytes_after(
+        self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int | None = None
+    ) -> int:
         """Return the maximum bytes of the state with these columns, at least the present ones.
 
-        The state then has learnt `n_samples` further examples with `n_values` values in total.
+        The state then has learnt `n_samples` further examples with `n_values` values in total, of `n_distinct`
+        features; None means as many features as values.
         """
         n_scaled = self._scaling.values_after(n_features, n_samples, n_values)
-        model = self.model.nbytes_after(self._n_rows(n_features), n_labels, n_samples, n_scaled)
+        n_changed = n_scaled if n_distinct is None else min(n_scaled, self._scaling.features_after(n_distinct))
+        model = self.model.nbytes_after(self._n_rows(n_features), n_labels, n_samples, n_scaled, n_changed)
         return model + sum(part.nbytes_after(n_features, n_labels, n_samples, n_values) for part in self._parts)
 
     def nbytes_of_vectors(self, n_values: int, n_features: int, n_labels: int) -> int:

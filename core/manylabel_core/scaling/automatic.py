@@ -80,6 +80,10 @@ class AutomaticScaling(Scaling):
         most_dense = min(n_features, 2 * seen // (int(self._count[0]) + 1) + 1)
         return n_values + n_samples * most_dense
 
+    def features_after(self, n_distinct: int) -> int:
+        """Return that number and the dense features: only a feature of a row becomes dense."""
+        return n_distinct + int(self._n_dense[0])
+
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         super().restore(arrays, n_features, n_labels)
         self._dense = np.zeros(n_features, dtype=np.int32)

@@ -33,6 +33,10 @@ class Scaling(Part):
         """Return the maximum number of scaled values of `n_rows` rows with `n_values` values in all."""
         return n_values
 
+    def features_after(self, n_distinct: int) -> int:
+        """Return the maximum number of distinct features of scaled rows that have `n_distinct` before scaling."""
+        return n_distinct
+
 
 class UnitNorm(Scaling):
     """Every example is divided by its Euclidean norm; an example of zeros stays as it is."""

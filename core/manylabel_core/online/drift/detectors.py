@@ -127,7 +127,7 @@ class Detectors(Part):
     def _sizes(self, n_features: int, n_labels: int, arrays: Mapping[str, NDArray[Any]] | None = None) -> Sizes:
         return {**super()._sizes(n_features, n_labels), "runs": n_rows(self._longest(arrays))}
 
-    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
         """Return the maximum bytes of the state, whose windows may become longer by the examples."""
         n_longer = n_rows(self._longest() + n_samples) - n_rows(self._longest())
         of_runs = self._runs.itemsize * RUNS * n_longer * (1 + n_labels)

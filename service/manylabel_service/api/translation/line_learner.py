@@ -202,9 +202,11 @@ class LineLearner:
                 started = time.perf_counter()
             updated = await self._update(replica, good) if good else None
         except ServiceError as error:
-            if self._stop and len(good) > 1 and isinstance(error, InvalidExample | LimitExceeded):
-                for line in good:  # one of the examples is rejected, so none was learnt; those before it are learnt now
-                    async for learnt in self._learn(replica, [line], None):
+            if len(good) > 1 and isinstance(error, InvalidExample | LimitExceeded):
+                middle = good[len(good) // 2].number  # none was learnt; the first ones may fit, and then more
+                for first in (True, False):
+                    part = [line for line in lines if (line.number < middle) is first]
+                    async for learnt in self._learn(replica, part, None):
                         yield learnt
                 return
             problem = _refusal(error)

@@ -16,8 +16,8 @@ from manylabel_service.online.state.model import OnlineModel
 class SizeDelta(NamedTuple):
     """Growth of a model by one or several updates.
 
-    `features` counts features up to the highest index, `columns` those that were seen and need memory, and `vectors`
-    the values of vectors of new fields.
+    `features` counts features up to the highest index, `columns` those that were seen and need memory, `vectors`
+    the values of vectors of new fields, and `distinct` the distinct features of each update.
     """
 
     features: int = 0
@@ -26,6 +26,7 @@ class SizeDelta(NamedTuple):
     values: int = 0
     columns: int = 0
     vectors: int = 0
+    distinct: int = 0
 
     def plus(self, other: "SizeDelta", sign: int = 1) -> "SizeDelta":
         """Return both together; with `sign` -1, this without the other."""
@@ -36,6 +37,7 @@ class SizeDelta(NamedTuple):
             self.values + sign * other.values,
             self.columns + sign * other.columns,
             self.vectors + sign * other.vectors,
+            self.distinct + sign * other.distinct,
         )
 
 
@@ -125,6 +127,8 @@ class DryRun:
         self._new_features = _Gain(model.features.names, model.limits.features)
         self._new_labels = _Gain(model.labels, model.limits.labels)
         self._new_indices = IndexColumns()
+        self._listed = set[str | int]()
+        self._n_dense = 0
         self.layout = model.features.layout
         self.n_examples = 0
         self.n_values = 0
@@ -140,7 +144,8 @@ class DryRun:
         n_features = max(n_features - len(self._features), 0)
         n_columns = n_names if layout.kind == "named" else len(self._new_indices) + n_indices
         n_vectors = layout.n_vector_values - self._features.layout.n_vector_values
-        return SizeDelta(n_features, n_labels, self.n_examples, self.n_values, n_columns, max(n_vectors, 0))
+        n_distinct = len(self._listed) + self._n_dense + layout.n_vector_values
+        return SizeDelta(n_features, n_labels, self.n_examples, self.n_values, n_columns, max(n_vectors, 0), n_distinct)
 
     def check(self, example: Example) -> None:
         """Try the next example. Raises InvalidExample."""
@@ -172,7 +177,7 @@ class DryRun:
         if check is not None:
             sizes = self._new_features.size_with(features), self._new_labels.size_with(labels), len(indices)
             growth = self._growth(layout, *sizes)
-            check(growth.plus(SizeDelta(examples=1, values=example.x.n_values)))
+            check(growth.plus(SizeDelta(examples=1, values=example.x.n_values, distinct=len(example.x.values))))
         self._new_features.take(features)
         self._new_labels.take(labels)
         if len(indices):
@@ -180,6 +185,16 @@ class DryRun:
         self.layout = layout
         self.n_examples += 1
         self.n_values += example.x.n_values
+        self._list_features(example.x)
+
+    def _list_features(self, x: Features) -> None:
+        """List the features of an example, to count the distinct ones."""
+        if x.names is not None:
+            self._listed.update(x.names)
+        elif x.indices is not None:
+            self._listed.update(x.indices.tolist())
+        else:
+            self._n_dense = max(self._n_dense, len(x.values))
 
     def _checked(self, example: Example) -> Example:
         """Return an example whose form is right, with the current names of its labels."""

@@ -140,9 +140,11 @@ class OnlineModel:
         answers = sum(part.nbytes for part in (self.answers, self.titles, self.promises) if part is not None)
         return answers + sum(part.nbytes for part in (*learnt, *requests))
 
-    def nbytes_after(self, n_features: int, n_labels: int, n_examples: int, n_values: int) -> int:
+    def nbytes_after(
+        self, n_features: int, n_labels: int, n_examples: int, n_values: int, n_distinct: int | None = None
+    ) -> int:
         """Return the maximum bytes of memory with these numbers of columns, after learning n_values values."""
-        grown = self.learner.pipeline.nbytes_after(n_features, n_labels, n_examples, n_values)
+        grown = self.learner.pipeline.nbytes_after(n_features, n_labels, n_examples, n_values, n_distinct)
         return self.nbytes - self.learner.pipeline.nbytes + grown
 
     def predict(self, xs: Sequence[Features], probabilities: bool = False) -> list[Prediction]:

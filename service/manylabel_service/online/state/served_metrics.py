@@ -55,7 +55,9 @@ class NothingLearnt:
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         """Do nothing: no memory is needed."""
 
-    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+    def nbytes_after(
+        self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int | None = None
+    ) -> int:
         """Return 0: no memory is needed."""
         return 0
 

@@ -14,9 +14,9 @@ from manylabel_service.online.updates.update_queue import RETRY_SECONDS, UpdateQ
 from manylabel_service.settings import Settings
 from manylabel_service.slices import in_slices
 
-WEIGHED_EXAMPLES = 256
-WEIGHED_VALUES = 65_536
-"""Number of examples, or values, after which the bytes of a model without new columns are checked again."""
+UNWEIGHED = SizeDelta(examples=256, values=65_536, distinct=65_536)
+"""Number of examples, and of values, after which the bytes of a model without new columns are checked again. The bytes
+are checked with each update if that many more might exceed the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class Admission:
         self._in_use = in_use
         self._settings = settings
         self._unweighed = SizeDelta()
+        self._may_fill = True
 
     async def admit(self, update: Update, model: OnlineModel, queue: UpdateQueue, *, each: bool = False) -> Admitted:
         """Check and encode an update, in slices; with `each`, examples are rejected separately.
@@ -51,7 +52,7 @@ class Admission:
         Raises
         ------
         InvalidExample, LimitExceeded
-            Without `each`.
+            Without `each`. LimitExceeded also with `each`, if several examples together might exceed the bytes.
         QueueFull
             The update would fit alone, but perhaps not after the queued ones.
         """
@@ -61,7 +62,10 @@ class Admission:
         except LimitExceeded:
             if not each:
                 raise
-            admitted = await self._tried(update, model, each, lambda growth: self._check_size(model, growth))
+            alone = len(update.examples) == 1
+            admitted = await self._tried(update, model, each, lambda growth: self._check_size(model, growth, alone))
+            if admitted.update.examples:
+                self._check_size(model, admitted.checked.growth)
         if admitted.update.examples:
             self._check_room(model, admitted.checked.growth, queue.growth)
         return admitted
@@ -85,8 +89,8 @@ class Admission:
         )
         return Admitted(left, payload, dry_run.checked, refused)
 
-    def _check_size(self, model: OnlineModel, growth: SizeDelta) -> None:
-        for what, size, limit in self._sizes(model, growth):
+    def _check_size(self, model: OnlineModel, growth: SizeDelta, with_bytes: bool = True) -> None:
+        for what, size, limit in self._sizes(model, growth, with_bytes and self._must_weigh(growth)):
             if size > limit:
                 raise LimitExceeded(f"{what} of model {self._name!r}", size, limit)
 
@@ -106,23 +110,29 @@ class Admission:
     def _check_room(self, model: OnlineModel, growth: SizeDelta, waiting: SizeDelta) -> None:
         self._unweighed = self._unweighed.plus(growth)
         if self._must_weigh(growth):
-            for what, size, limit in self._sizes(model, growth.plus(waiting)):
+            together = growth.plus(waiting)
+            self._may_fill = self._nbytes(model, together.plus(UNWEIGHED)) > self._settings.max_model_bytes
+            for what, size, limit in self._sizes(model, together, self._may_fill):
                 if size > limit:
                     raise QueueFull(self._name, f"growth to {limit:,} {what}", RETRY_SECONDS)
             self._unweighed = SizeDelta()
 
-    def _sizes(self, model: OnlineModel, growth: SizeDelta) -> Iterator[tuple[str, int, int]]:
+    def _sizes(self, model: OnlineModel, growth: SizeDelta, with_bytes: bool) -> Iterator[tuple[str, int, int]]:
         n_features, n_labels = grown(model, growth)
         yield "features", n_features, self._settings.max_features
         yield "labels", n_labels, self._settings.max_labels
-        if self._must_weigh(growth):
-            n_columns, n_labels = grown_columns(model, growth)
-            nbytes = model.nbytes_after(n_columns + growth.vectors, n_labels, growth.examples, growth.values)
-            nbytes += model.learner.pipeline.nbytes_of_vectors(growth.vectors, n_columns, n_labels)
-            yield "bytes", nbytes, self._settings.max_model_bytes
+        if with_bytes:
+            yield "bytes", self._nbytes(model, growth), self._settings.max_model_bytes
+
+    def _nbytes(self, model: OnlineModel, growth: SizeDelta) -> int:
+        """Return the maximum bytes of a model after it has grown."""
+        n_columns, n_labels = grown_columns(model, growth)
+        learnt = growth.examples, growth.values, growth.distinct
+        nbytes = model.nbytes_after(n_columns + growth.vectors, n_labels, *learnt)
+        return nbytes + model.learner.pipeline.nbytes_of_vectors(growth.vectors, n_columns, n_labels)
 
     def _must_weigh(self, growth: SizeDelta) -> bool:
-        """Return whether columns are added, or it was long ago that the model was weighed."""
+        """Return whether the model may become too large, or gains columns, or was weighed long ago."""
         since = self._unweighed
         grows = growth.columns > 0 or growth.labels > 0 or growth.vectors > 0
-        return grows or since.examples >= WEIGHED_EXAMPLES or since.values >= WEIGHED_VALUES
+        return self._may_fill or grows or since.examples >= UNWEIGHED.examples or since.values >= UNWEIGHED.values

@@ -29,7 +29,7 @@ from manylabel_core.online.models.linear._sparse_table import (
     missing_room,
 )
 from manylabel_core.online.models.linear.sparse_table import SparseTable
-from manylabel_core.rows import Rows, Targets
+from manylabel_core.rows import Rows, Targets, as_rows, as_targets
 
 Arrays = dict[str, NDArray[Any]]
 MAKERS: dict[str, Callable[..., OnlineLearner]] = {
@@ -232,6 +232,24 @@ def test_bytes_are_those_of_what_was_learnt() -> None:
             assert sum(array.nbytes for array in model.state().values()) == model.pipeline.nbytes <= bound
         most = model.pipeline.nbytes_after(D, L, 2**53, 2**53)
         assert model.pipeline.nbytes < most == model.pipeline.nbytes_after(D, L, 1, 2 * D)
+
+
+@pytest.mark.parametrize("scaling", ["none", "auto"])
+def test_a_feature_counts_once_however_often_it_is_learnt(scaling: str) -> None:
+    """The bound follows from distinct features, and from dense ones, which count in every example."""
+    rng, n_features = np.random.default_rng(0), 2_000
+    with larger_than(0):
+        model = FALT(scaling=scaling)
+        model.pipeline.grow(n_features, L)
+        for size in (1, 2, 5, 20, 50, 100):
+            X = np.where(rng.random((size, n_features)) < 0.005, 1.0, 0.0)
+            X[:, :3] = rng.normal(size=(size, 3))
+            n_values, n_distinct = np.count_nonzero(X), np.count_nonzero(X.any(axis=0))
+            loose, bound = (model.pipeline.nbytes_after(n_features, L, size, n_values, n) for n in (None, n_distinct))
+            model.pipeline.learn(as_rows(X)[0].without_zeros(), as_targets(rng.random((size, L)) < 0.1))
+            assert model.pipeline.nbytes <= bound <= loose
+        assert n_distinct < n_values
+        assert bound < loose
 
 
 FORGED: dict[str, tuple[str, Callable[[NDArray[Any]], NDArray[Any]]]] = {

@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.support.cases import for_each
 
+from manylabel_core.online.models.linear import sparse_table
 from manylabel_service.api import schemas
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -338,6 +339,31 @@ def test_a_line_that_does_not_fit_the_model_ends_a_stream_that_is_to_stop(
         assert (error["line"], error["error"]["code"]) == (4, "limit_exceeded")
         assert (summary["learnt"], summary["next"], summary["updates"]) == (3, 4, 3)
         assert small.get(address).json()["updates"] == 3
+
+
+@pytest.mark.parametrize("query", ["", "?stop=true"])
+def test_lines_that_fit_one_after_the_other_are_learnt(
+    monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Any], create: Callable[..., str], query: str
+) -> None:
+    """Each new word could get weights for all labels; together the words of a block would exceed the limit."""
+    monkeypatch.setattr(sparse_table, "DENSE_BYTES", 0)
+    labels, size = [f"l{i}" for i in range(800)], 300
+    items = [{"x": {"all": 1, **{f"w{i}-{j}": 1 for j in range(6)}}, "y": [f"l{i % 4}"]} for i in range(size)]
+    with serve() as large:
+        address = create(large, "m", labels=labels)
+        expected = answers(large.post(f"{address}/stream{query}", content=lines_of(items), headers=NDJSON))
+        n_bytes = large.get(address).json()["bytes"]
+    with serve(max_model_bytes=int(1.2 * n_bytes)) as small:
+        address = create(small, "m", labels=labels)
+        assert small.post(f"{address}/update", json={"examples": items}).json()["code"] == "limit_exceeded"
+        found = answers(small.post(f"{address}/stream{query}", content=lines_of(items), headers=NDJSON))
+        assert [line["scores"] for line in found] == [line["scores"] for line in expected]
+        large_line = {"x": {f"u{i}": 1 for i in range(600)}, "y": []}
+        last = answers(
+            small.post(f"{address}/stream", content=lines_of([items[0], large_line, items[0]]), headers=NDJSON)
+        )
+        assert [line.get("error", {}).get("code") for line in last] == [None, "limit_exceeded", None]
+        assert small.get(address).json()["updates"] == size + 2
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ class Expansion(Model):
             **super().arrays(n_features, n_labels),
         }
 
-    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
         """Return the maximum bytes, if each example becomes a vector with all features."""
         n_planes, item = len(self._intercept), self._intercept.itemsize
         n_vectors, n_values = self.n_support + n_samples, self._support.n_values + n_values

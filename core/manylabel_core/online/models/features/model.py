@@ -70,10 +70,10 @@ class FeatureModel(Model):
         size = np.array([n_features, n_labels], dtype=np.int64)
         return {"size": size, **self._linear.arrays(self._map.n_columns, n_labels), **self._map.arrays()}
 
-    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
         """Return the maximum bytes, including the map's memory outside the state."""
         n_columns = self._map.columns_after(n_samples)
-        weights = self._linear.nbytes_after(n_columns, n_labels, n_samples, n_samples * n_columns)
+        weights = self._linear.nbytes_after(n_columns, n_labels, n_samples, n_samples * n_columns, n_columns)
         return 16 + weights + self._map.nbytes_after(n_features, n_samples, n_values)
 
     def size(self, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:

@@ -113,7 +113,7 @@ class VectorBlocks(Part):
         own = {"blocks.weights": self._table[:, 0, : 1 + n_labels], "blocks.evidence": self._evidence}
         return {**own, **super().arrays(n_features, n_labels)}
 
-    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
         own = self._table.itemsize * len(self._table) * (1 + n_labels) + self._evidence.nbytes
         return own + super().nbytes_after(n_features, n_labels, n_samples, n_values)
 

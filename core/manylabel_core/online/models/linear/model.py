@@ -147,10 +147,10 @@ class LinearModel(Model):
         weights = self._table.arrays(_WEIGHTS, n_features, n_labels)
         return {**weights, **planes, **super().arrays(n_features, n_labels)}
 
-    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
         """Return the most bytes of the state with these numbers of columns."""
         own = super().nbytes_after(n_features, n_labels, n_samples, n_values)
-        return own + self._table.nbytes_after(n_features, n_labels, n_values)
+        return own + self._table.nbytes_after(n_features, n_labels, n_distinct)
 
     def size(self, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
         return self._table.size(_WEIGHTS, arrays)

@@ -111,9 +111,9 @@ class SparseTable:
         """Blocks of all rows."""
         return int(self.parts[1][HELD])
 
-    def nbytes_after(self, n_rows: int, n_columns: int, n_values: int) -> int:
+    def nbytes_after(self, n_rows: int, n_columns: int, n_changed: int) -> int:
         """Return the most bytes of a state with these rows and columns, after this many rows have changed."""
-        most = min(n_rows * n_blocks(n_columns), self.held + n_values * n_blocks(n_columns))
+        most = min(n_rows * n_blocks(n_columns), self.held + n_changed * n_blocks(n_columns))
         return 8 * n_rows + self.block_bytes * most
 
     @property

@@ -98,15 +98,15 @@ class WeightTable:
         named = _named(name, parts) if self.can_be_sparse else {}
         return {name: dense[:rows, 0, : 1 + n_labels], **named}
 
-    def nbytes_after(self, n_features: int, n_labels: int, n_values: int) -> int:
-        """Return the most bytes of a state with these columns, after `n_values` more features were learnt from."""
+    def nbytes_after(self, n_features: int, n_labels: int, n_changed: int) -> int:
+        """Return the most bytes of a state with these columns, after the weights of `n_changed` features changed."""
         dense, sparse = self.both
         if not self._is_sparse(n_features, n_labels):
             return int(dense.itemsize * dense.shape[1] * (1 + n_features) * (1 + n_labels))
         if sparse is None:
             sparse = SparseTable(dense.dtype)
-            n_values += len(dense) - 1
-        return dense.itemsize * (1 + n_labels) + sparse.nbytes_after(n_features, 1 + n_labels, n_values)
+            n_changed += len(dense) - 1
+        return dense.itemsize * (1 + n_labels) + sparse.nbytes_after(n_features, 1 + n_labels, n_changed)
 
     def nbytes_if_dense(self, n_features: int, n_labels: int) -> int:
         """Return the bytes of a dense table with these columns if it would be sparse, else 0."""

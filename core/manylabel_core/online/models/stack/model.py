@@ -249,12 +249,14 @@ class Stack(Model):
             arrays |= self._vectors.arrays(n_labels)
         return {**arrays, "stack.shared": self._shared[:, 0], **super().arrays(n_features, n_labels)}
 
-    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int) -> int:
+    def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
         """Return the most bytes of the experts and the tables."""
         own = super().nbytes_after(n_features, n_labels, n_samples, n_values) + self._shared.nbytes
         own += self._titles.nbytes_after(n_features, n_labels)
         own += 0 if self._vectors is None else self._vectors.nbytes(n_labels)
-        return own + sum(each.nbytes_after(n_features, n_labels, n_samples, n_values) for each in self._experts)
+        return own + sum(
+            each.nbytes_after(n_features, n_labels, n_samples, n_values, n_distinct) for each in self._experts
+        )
 
     def nbytes_of_first_vectors(self, n_features: int, n_labels: int) -> int:
         """Return the bytes of the dense table of words that vectors need; 0 if there is one."""

@@ -99,7 +99,7 @@ class VectorExperts:
         """Return the most bytes of the state with this number of labels."""
         sizes = zip(self._lengths, self._centroids, strict=True)
         return self.adaptive.nbytes_after(0, n_labels, 0, 0) + sum(
-            each.nbytes_after(n, n_labels, 0, n) for n, each in sizes
+            each.nbytes_after(n, n_labels, 0, n, n) for n, each in sizes
         )
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
