@@ -48,7 +48,7 @@ loop, and none blocks that loop. Calls on different models do not wait for long 
 """
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -200,7 +200,7 @@ class Models(Protocol):
         position.
 
         It is not listed, and goes by itself some time after its process died. Calls with its record work as for any
-        model, but that snapshots may be put at any position. Raises `ModelGone`.
+        model. Raises `ModelGone`.
         """
         ...
 
@@ -228,6 +228,10 @@ class Logs(Protocol):
     """
 
     durabilities: frozenset[Durability]
+
+    async def check(self, record: ModelMeta) -> None:
+        """Raise `ModelGone` if the log of a model has been deleted, `ModelDamaged` if it is known to be damaged."""
+        ...
 
     async def append(
         self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability
@@ -316,7 +320,8 @@ class Snapshots(Protocol):
     ) -> None:
         """Add a snapshot, or replace the one at the same position.
 
-        A `foreign` position is one of another model's log, and is not looked for in the log of this one.
+        A `foreign` position is not looked for in the log: it is one of another model's log, or the model is a
+        successor whose log does not reach it yet.
 
         It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
         `StorageUnavailable` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
@@ -365,6 +370,13 @@ class Snapshots(Protocol):
 
     async def let_go(self, record: ModelMeta, position: str) -> bool:
         """Make a manual snapshot automatic; return False if it was not manual. Raises `ModelGone`."""
+        ...
+
+    async def collect_garbage(self, models: Iterable[ModelMeta]) -> None:
+        """Delete what processes that died have left: snapshots of deleted models, and old data of no snapshot.
+
+        `models` are all models of the store; successors need not be among them.
+        """
         ...
 
     async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:

@@ -12,9 +12,12 @@ ORPHANED_SECONDS = 7_200.0
 """Age in seconds from which a blob that no document names counts as left by a dead process."""
 
 
-def is_old(id: str) -> bool:
-    """Return whether a blob with this id is an orphan if no document names it. Raises ValueError for no ULID."""
-    return ulid.timestamp_of(id) < now_ms() - 1_000 * ORPHANED_SECONDS
+def is_old(id: str, before_ms: int | None = None) -> bool:
+    """Return whether a blob with this id is an orphan if no document names it. Raises ValueError for no ULID.
+
+    `before_ms` is the Unix time in milliseconds before which all blobs count as old.
+    """
+    return ulid.timestamp_of(id) < (now_ms() - 1_000 * ORPHANED_SECONDS if before_ms is None else before_ms)
 
 
 async def named_models(store: Store, kind: str, prefix: str) -> dict[int, ModelMeta | None]:
