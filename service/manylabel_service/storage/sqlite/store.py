@@ -39,9 +39,12 @@ class SQLiteStore:
     async def open(self) -> None:
         opened_ms = now_ms()
         await self.engine.open()
-        self.engine.background.begin(attempt(self._collect_garbage(opened_ms)))
+        await self._begin_collecting(opened_ms)
 
     @gated
+    async def _begin_collecting(self, before_ms: int) -> None:
+        self.engine.background.begin(attempt(self._collect_garbage(before_ms)))
+
     async def _collect_garbage(self, before_ms: int) -> None:
         await self.snapshots.collect_garbage(await self.models.all(), before_ms)
 
