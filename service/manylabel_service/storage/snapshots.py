@@ -75,8 +75,11 @@ class SnapshotTable(StoredModel):
         return self.model_copy(update={"snapshots": {key: each for key, each in self.snapshots.items() if key != id}})
 
 
-class ModelSnapshots:
-    """Implements `Snapshots` on the logs, documents and blobs of a store."""
+class Snapshots:
+    """The snapshots of all models: bytes at positions of their logs.
+
+    All stores share this class, which needs the logs, documents and blobs of a store.
+    """
 
     def __init__(self, gate: Gate, logs: Logs, documents: Documents, blobs: Blobs) -> None:
         self.gate = gate
@@ -88,6 +91,16 @@ class ModelSnapshots:
     async def put(
         self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
     ) -> None:
+        """Add a snapshot, or replace the one at the same position.
+
+        A `foreign` position is not looked for in the log: it is one of another model's log, or the model is a
+        successor whose log does not reach it yet.
+
+        It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
+        `StorageUnavailable` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
+        later. Several processes that put a snapshot at one position put equal bytes. Raises `ModelGone`, and `LogLost`
+        as `append` for a position that the log does not have, or `LogTrimmed` for one from before its start.
+        """
         id, position = ulid.new(), _normal(position)
         new = SnapshotMeta(position, len(data), now_ms(), extent=extent)
 
@@ -119,12 +132,18 @@ class ModelSnapshots:
 
     @gated
     async def all(self, record: ModelMeta) -> list[SnapshotMeta]:
+        """Return the snapshots of a model, the highest position first. Raises `ModelGone`."""
         await self._logs.check(record)
         table = await self._table(record)
         return sorted(table.snapshots.values(), key=lambda each: position_key(each.position), reverse=True)
 
     @gated
     async def get(self, record: ModelMeta, position: str) -> memoryview | None:
+        """Return the stored bytes of a snapshot; the reader verifies their checksum.
+
+        They belong to the caller, who may write to them. None if there is no snapshot at the position, or one whose
+        bytes are lost. Raises `ModelGone`.
+        """
         tried, found = None, await self._find(record, position)
         while found is not None and found[0] != tried:
             tried, data = found[0], bytearray()
@@ -141,6 +160,11 @@ class ModelSnapshots:
         return None
 
     async def read(self, record: ModelMeta, position: str) -> AsyncGenerator[bytes, None]:
+        """Read the bytes that `get` returns, in order, in pieces of a few megabytes.
+
+        None at all if there is no such snapshot; not all of them if it is removed meanwhile, but all if it is
+        replaced. `close` does not wait for it. Raises `ModelGone`.
+        """
         tried, n_sent, found = None, 0, await self._find(record, position)
         while found is not None and found[0] != tried:
             (tried, snapshot), n_known = found, n_sent
@@ -162,11 +186,13 @@ class ModelSnapshots:
 
     @gated
     async def total_bytes(self) -> int:
+        """Return the bytes of all snapshots of all models and staged successors."""
         tables = [table for table in (await self._tables.all()).values() if table is not None]
         return sum(each.size_bytes for table in tables for each in table.snapshots.values())
 
     @gated
     async def delete(self, record: ModelMeta, position: str) -> None:
+        """Remove a snapshot, unless it is missing, pinned or manual. Raises `ModelGone`."""
         position = _normal(position)
 
         def without(table: SnapshotTable) -> SnapshotTable:
@@ -177,10 +203,22 @@ class ModelSnapshots:
 
     @gated
     async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:
+        """Protect a snapshot from `Snapshots.delete`, or protect it no longer.
+
+        False if there is no snapshot at the position. Raises `ModelGone`.
+        """
         return await self._replace(record, position, lambda own, _: replace(own, pinned=pinned))
 
     @gated
     async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
+        """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if it is missing.
+
+        One that is kept stays so, under the name that it has; it gets what it does not have.
+
+        Raises `ModelGone`, `SnapshotExists` if it has another name already, or another snapshot of the model has this
+        one, and `SnapshotsFull` if more than `most` of the model would be kept; nothing has changed then.
+        """
+
         def keep(own: SnapshotMeta, snapshots: Iterable[SnapshotMeta]) -> SnapshotMeta:
             others = [other for other in snapshots if other is not own and other.kept]
             _check_kept(record, own, others, kept, most)
@@ -193,6 +231,7 @@ class ModelSnapshots:
 
     @gated
     async def let_go(self, record: ModelMeta, position: str) -> bool:
+        """Make a manual snapshot automatic; return False if it was not manual. Raises `ModelGone`."""
         was_kept = False
 
         def let_go(own: SnapshotMeta, _: object) -> SnapshotMeta:

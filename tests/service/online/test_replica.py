@@ -33,7 +33,7 @@ from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.storage import Entry, SQLiteStore
-from manylabel_service.storage.snapshots import ModelSnapshots
+from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite.logs import SQLiteLogs
 
 Hosting = Callable[..., AbstractAsyncContextManager[Registry]]
@@ -54,7 +54,7 @@ class ObstructedLogs(SQLiteLogs):
         return await super().append(record, payloads, after, durability)
 
 
-class ObstructedSnapshots(ModelSnapshots):
+class ObstructedSnapshots(Snapshots):
     """Snapshots that a test can hold up."""
 
     def __init__(self, store: "ObstructedStore") -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from manylabel_service.errors import ModelExists, ModelGone
 from manylabel_service.storage.checksums import first_link, seal, unseal
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.models import ModelNames, Succession
+from manylabel_service.storage.models import Models, Succession
 from manylabel_service.storage.protocol import Logs, ModelMeta, position_key
 from manylabel_service.storage.redis.engine import Engine
 from manylabel_service.storage.redis.keys import DELETIONS, GONE, LAST_INCARNATION, MODELS, STAGED, Keys, entry_id
@@ -22,7 +22,7 @@ from manylabel_service.storage.redis.scripts import (
     PURGE_PREDICTIONS,
     UNNAME,
 )
-from manylabel_service.storage.snapshots import ModelSnapshots
+from manylabel_service.storage.snapshots import Snapshots
 
 STAGED_SECONDS = 7 * 86_400
 """Seconds after which a model without a name never gets one."""
@@ -31,10 +31,10 @@ PURGED_AT_ONCE = 1_000
 """Predictions of a deleted model that are removed in one step."""
 
 
-class RedisModels(ModelNames):
+class RedisModels(Models):
     """Implements `Models` on the engine of a store."""
 
-    def __init__(self, engine: Engine, logs: Logs, snapshots: ModelSnapshots) -> None:
+    def __init__(self, engine: Engine, logs: Logs, snapshots: Snapshots) -> None:
         super().__init__(engine.gate, engine.background, logs, snapshots)
         self._engine = engine
 

@@ -22,7 +22,7 @@ from manylabel_service.storage.redis.logs import RedisLogs
 from manylabel_service.storage.redis.models import RedisModels
 from manylabel_service.storage.redis.predictions import RedisPredictions
 from manylabel_service.storage.redis.watcher import Watcher
-from manylabel_service.storage.snapshots import ModelSnapshots
+from manylabel_service.storage.snapshots import Snapshots
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ class RedisStore:
         self.predictions = RedisPredictions(self.engine)
         self.documents = RedisDocuments(self.engine)
         self.blobs = RedisBlobs(self.engine)
-        self.snapshots = ModelSnapshots(self.gate, self.logs, self.documents, self.blobs)
+        self.snapshots = Snapshots(self.gate, self.logs, self.documents, self.blobs)
         self.models = RedisModels(self.engine, self.logs, self.snapshots)
 
     async def open(self) -> None:

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.models import ModelNames, Succession
+from manylabel_service.storage.models import Models, Succession
 from manylabel_service.storage.protocol import Logs, ModelMeta, position_key
-from manylabel_service.storage.snapshots import ModelSnapshots
+from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite.engine import Engine
 
 
-class SQLiteModels(ModelNames):
+class SQLiteModels(Models):
     """Implements `Models` on the engine of a store."""
 
-    def __init__(self, engine: Engine, logs: Logs, snapshots: ModelSnapshots) -> None:
+    def __init__(self, engine: Engine, logs: Logs, snapshots: Snapshots) -> None:
         super().__init__(engine.gate, engine.background, logs, snapshots)
         self._engine = engine
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from manylabel_service.clock import now_ms
 from manylabel_service.storage.background import attempt
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.snapshots import ModelSnapshots
+from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite.blobs import SQLiteBlobs
 from manylabel_service.storage.sqlite.documents import SQLiteDocuments
 from manylabel_service.storage.sqlite.engine import Engine
@@ -33,7 +33,7 @@ class SQLiteStore:
         self.predictions = SQLitePredictions(self.engine)
         self.documents = SQLiteDocuments(self.engine)
         self.blobs = SQLiteBlobs(self.engine)
-        self.snapshots = ModelSnapshots(self.gate, self.logs, self.documents, self.blobs)
+        self.snapshots = Snapshots(self.gate, self.logs, self.documents, self.blobs)
         self.models = SQLiteModels(self.engine, self.logs, self.snapshots)
 
     async def open(self) -> None:
