@@ -119,15 +119,15 @@ PLACES = (
         STORAGE,
     ),
     Place(
-        f"{SERVICE}/storage/sqlite/database/tables.py",
-        "            self.check_position(record, position)\n",
-        "",
+        f"{SERVICE}/storage/snapshots.py",
+        "                await self._logs.read(record, position, 1)\n",
+        "                pass\n",
         STORAGE,
     ),
     Place(
-        f"{SERVICE}/storage/sqlite/database/tables.py",
-        "AND position = ? AND NOT pinned AND NOT kept",
-        "AND position = ? AND NOT kept",
+        f"{SERVICE}/storage/snapshots.py",
+        "found is None or found[1].pinned or found[1].kept",
+        "found is None or found[1].kept",
         STORAGE,
     ),
     Place(

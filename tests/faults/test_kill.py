@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.snapshot_files import snapshot_files
 
 from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
 from manylabel_service.online.spec.spec import ModelSpec
@@ -133,7 +134,7 @@ def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start, k
     assert {name: replayed.positions[name] for name in workers.sent.positions} == workers.sent.positions
     assert set(replayed.learnt) <= set(workers.sent.positions) | workers.sent.unanswered
     assert status.updates == replayed.model.updates == len(replayed.learnt)
-    assert _newest_snapshot(server.data_dir).read_bytes() == replayed.model.to_bytes()
+    assert snapshot_files(server.data_dir)[-1].read_bytes() == replayed.model.to_bytes()
     assert len(workers.sent.positions) > 10 * kills
 
 
@@ -170,7 +171,3 @@ async def _replay(data_dir: Path) -> Replayed:
         positions.setdefault(x.names[0], outcome.answer.position)
         learnt[x.names[0]] += not outcome.replayed
     return Replayed(model, learnt, positions)
-
-
-def _newest_snapshot(data_dir: Path) -> Path:
-    return max(data_dir.glob("snapshots/*/*.safetensors"), key=lambda path: int(path.stem))

@@ -49,7 +49,7 @@ def on_a_cluster(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
 def _at(url: str) -> StoreUnderTest:
     address = Address.parse(url)
     return StoreUnderTest(
-        lambda: RedisStore(address, timeout_seconds=120.0), lambda: _n_keys(address, "ml:{blobs}:*"), True
+        lambda: RedisStore(address, timeout_seconds=120.0), lambda: _n_keys(address, "ml:{blob*"), True
     )
 
 

@@ -123,6 +123,7 @@ class JobMonitor:
                 await job_store.remove_blobs(id)
         await collect_deleted(self._context.store)
         await collect_garbage(self._context.store)
+        await self._context.store.snapshots.collect_garbage(await self._context.store.models.all())
 
 
 class _Heartbeat(NamedTuple):

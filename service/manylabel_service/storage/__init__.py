@@ -20,10 +20,10 @@ from manylabel_service.storage.protocol import (
     ManualSnapshot,
     ModelMeta,
     SnapshotMeta,
-    Store,
     position_key,
 )
 from manylabel_service.storage.sqlite import SQLiteStore
+from manylabel_service.storage.store import Store
 
 __all__ = [
     "MAX_DOCUMENT_BYTES",

@@ -4,7 +4,13 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import IO, Any, TypeVar
 
+import structlog
+
+from manylabel_service.errors import StorageError
+
 T = TypeVar("T")
+
+log = structlog.get_logger()
 
 
 class BackgroundTasks:
@@ -35,6 +41,16 @@ class BackgroundTasks:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # retrieved, even if the caller is gone
+
+
+async def attempt(work: Coroutine[Any, Any, None]) -> None:
+    """Do work that is repeated later if it fails."""
+    try:
+        await work
+    except StorageError as error:
+        log.warning("storage_maintenance_failed", error=str(error), action="nothing is lost; it is retried later")
+    except Exception:
+        log.exception("storage_maintenance_failed")
 
 
 async def open_in_thread(open_file: Callable[[], IO[bytes]]) -> IO[bytes]:

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-import numpy as np
-
 from manylabel_service.errors import BlobDamaged
 from manylabel_service.storage.background import open_in_thread
 from manylabel_service.storage.protocol import Bytes
@@ -141,11 +139,6 @@ async def blob_bytes(blobs: _Readable, key: str) -> bytes:
     """Return a whole blob, which is known to be small. Raises `BlobNotFound`, as `blob_to_file`."""
     async with aclosing(blobs.read(key)) as pieces:
         return b"".join([piece async for piece in pieces])
-
-
-def same_bytes(one: Bytes, other: Bytes) -> bool:
-    """Compare by NumPy, which releases the GIL."""
-    return np.array_equal(np.frombuffer(one, dtype=np.uint8), np.frombuffer(other, dtype=np.uint8))
 
 
 async def evenly(pieces: AsyncIterable[bytes], size_bytes: int) -> AsyncGenerator[bytes, None]:

@@ -84,7 +84,7 @@ class Collection(Generic[T]):
 
     async def all(self, after: int = 0) -> dict[str, T | None]:
         """Return the documents that changed after a revision, by name and ordered by revision; None if damaged."""
-        return self._read(await self._documents.all(self.kind, after))
+        return await self._read_many(await self._documents.all(self.kind, after))
 
     async def names(self) -> set[str]:
         """Return the names of all documents."""
@@ -148,16 +148,18 @@ class Collection(Generic[T]):
         returns all documents."""
         documents, names = await self._follower.poll(whole)
         try:
-            if len(documents) <= MAX_INLINE:
-                yield Changes(self._read(documents), names)
-            else:
-                yield Changes(await asyncio.to_thread(self._read, documents), names)
+            yield Changes(await self._read_many(documents), names)
         except BaseException:
             self._follower.restart()
             raise
 
     def _parsed(self, document: Document) -> T:
         return self._model.model_validate_json(document.value).at(document.revision)
+
+    async def _read_many(self, documents: list[Document]) -> dict[str, T | None]:
+        if len(documents) <= MAX_INLINE:
+            return self._read(documents)
+        return await asyncio.to_thread(self._read, documents)
 
     def _read(self, documents: list[Document]) -> dict[str, T | None]:
         found: dict[str, T | None] = {}

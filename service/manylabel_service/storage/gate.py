@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -9,6 +10,9 @@ from manylabel_service.errors import StorageUnavailable
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+_passed: ContextVar[frozenset["Gate"]] = ContextVar("_passed", default=frozenset())
+"""Gates that the current call has passed."""
 
 
 class Gate:
@@ -35,8 +39,8 @@ class Gate:
             self._empty.set()
 
     def check(self) -> None:
-        """Raise `StorageUnavailable` if the gate is closed."""
-        if not self.is_open:
+        """Raise `StorageUnavailable` if the gate is closed, unless within a call that has passed it."""
+        if not self.is_open and self not in _passed.get():
             raise _not_open()
 
     async def until_closed(self, work: Coroutine[Any, Any, T]) -> T:
@@ -81,11 +85,18 @@ G = TypeVar("G", bound=Gated)
 
 
 def gated(method: Callable[Concatenate[G, P], Awaitable[T]]) -> Callable[Concatenate[G, P], Coroutine[Any, Any, T]]:
-    """Guard a method by the gate of its store, which waits for running calls before it closes."""
+    """Guard a method by the gate of its store, which waits for running calls before it closes.
+
+    Calls within the method, and tasks that it begins, pass the gate until they end.
+    """
 
     @wraps(method)
     async def call(self: G, *args: P.args, **kwargs: P.kwargs) -> T:
         with self.gate:
-            return await method(self, *args, **kwargs)
+            passed = _passed.set(_passed.get() | {self.gate})
+            try:
+                return await method(self, *args, **kwargs)
+            finally:
+                _passed.reset(passed)
 
     return call  # type: ignore[return-value]  # it binds as a method, which `wraps` hides

@@ -6,8 +6,8 @@ from typing import Protocol
 from pydantic import SecretStr
 
 from manylabel_service.storage.address import EMBEDDED, Address, is_redis
-from manylabel_service.storage.protocol import Store
 from manylabel_service.storage.sqlite import SQLiteStore
+from manylabel_service.storage.store import Store
 
 
 class StoreSettings(Protocol):

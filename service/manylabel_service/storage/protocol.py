@@ -160,65 +160,6 @@ class Document(NamedTuple):
     damaged: bool = False
 
 
-class Models(Protocol):
-    """The records of all models: a name, an incarnation and a spec each."""
-
-    async def create(self, name: str, spec: bytes, state: Bytes | None = None, at: str = SEED) -> ModelMeta:
-        """Add a model with an empty log.
-
-        Without a state it has no snapshots. With one, that is its snapshot at the position `at`, and the log
-        counts as trimmed through there: the model cannot be mistaken for one that began empty. `at` is `SEED`, or
-        what `position_at` returns: positions of the log are above it.
-
-        Raises `ModelExists` when the name is taken; of several attempts at once exactly one succeeds.
-        """
-        ...
-
-    def position_at(self, position: str) -> str:
-        """Return the first position at or after one of any store at which a log of this store can begin."""
-        ...
-
-    async def find(self, name: str) -> ModelMeta | None:
-        """Return the current model of this name; None if missing."""
-        ...
-
-    async def all(self) -> list[ModelMeta]:
-        """Return all models, in the order of their creation."""
-        ...
-
-    async def delete(self, record: ModelMeta) -> None:
-        """Remove the model with its log and its snapshots.
-
-        When this returns, the name is free and every call with this record raises `ModelGone`, one
-        that is in progress either ends as if it came before or raises too. The space may be given
-        back later, bit by bit.
-        """
-        ...
-
-    async def stage(self, record: ModelMeta, at: str) -> ModelMeta:
-        """Prepare a successor of a model: another incarnation with its spec, whose log ends, without entries, at a
-        position.
-
-        It is not listed, and goes by itself some time after its process died. Calls with its record work as for any
-        model, but that snapshots may be put at any position. Raises `ModelGone`.
-        """
-        ...
-
-    async def replace(self, successions: Sequence[tuple[ModelMeta, ModelMeta]]) -> None:
-        """Give the names of models to their successors, all in one step; what the names stood for is deleted as by
-        `delete`.
-
-        Each pair is a model and its successor, with the spec that it has from then on. A successor of the same
-        incarnation is the model itself, which only gets another spec. Raises `ModelGone` for a model, or for a
-        successor that was discarded; nothing has changed then.
-        """
-        ...
-
-    async def discard(self, successor: ModelMeta) -> None:
-        """Remove a successor that has not replaced its model; it no longer can."""
-        ...
-
-
 class Logs(Protocol):
     """The logs of all models.
 
@@ -228,6 +169,10 @@ class Logs(Protocol):
     """
 
     durabilities: frozenset[Durability]
+
+    async def check(self, record: ModelMeta) -> None:
+        """Raise `ModelGone` if the log of a model has been deleted, `ModelDamaged` if it is known to be damaged."""
+        ...
 
     async def append(
         self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability
@@ -304,73 +249,6 @@ class Logs(Protocol):
     async def seal(self, record: ModelMeta, sealed: bool) -> None:
         """Seal or unseal a log; while it is sealed, `append` and `Predictions.put` raise `LogSealed`. Raises
         `ModelGone`.
-        """
-        ...
-
-
-class Snapshots(Protocol):
-    """The snapshots of all models: bytes at positions of their logs."""
-
-    async def put(
-        self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
-    ) -> None:
-        """Add a snapshot, or replace the one at the same position.
-
-        A `foreign` position is one of another model's log, and is not looked for in the log of this one.
-
-        It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
-        `StorageUnavailable` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
-        later. Several processes that put a snapshot at one position put equal bytes. Raises `ModelGone`, and `LogLost`
-        as `append` for a position that the log does not have, or `LogTrimmed` for one from before its start.
-        """
-        ...
-
-    async def all(self, record: ModelMeta) -> list[SnapshotMeta]:
-        """Return the snapshots of a model, the highest position first. Raises `ModelGone`."""
-        ...
-
-    async def get(self, record: ModelMeta, position: str) -> memoryview | None:
-        """Return the stored bytes of a snapshot; the reader verifies their checksum.
-
-        They belong to the caller, who may write to them. None if there is no snapshot at the position, or one whose
-        bytes are lost. Raises `ModelGone`.
-        """
-        ...
-
-    def read(self, record: ModelMeta, position: str) -> AsyncGenerator[bytes, None]:
-        """Read the bytes that `get` returns, in order, in pieces of a few megabytes.
-
-        None at all if there is no such snapshot; not all of them if it is removed meanwhile, but all if it is
-        replaced. `close` does not wait for it. Raises `ModelGone`.
-        """
-        ...
-
-    async def total_bytes(self) -> int:
-        """Return the bytes of all snapshots of all models and staged successors."""
-        ...
-
-    async def delete(self, record: ModelMeta, position: str) -> None:
-        """Remove a snapshot, unless it is missing, pinned or manual. Raises `ModelGone`."""
-        ...
-
-    async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
-        """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if it is missing.
-
-        One that is kept stays so, under the name that it has; it gets what it does not have.
-
-        Raises `ModelGone`, `SnapshotExists` if it has another name already, or another snapshot of the model has this
-        one, and `SnapshotsFull` if more than `most` of the model would be kept; nothing has changed then.
-        """
-        ...
-
-    async def let_go(self, record: ModelMeta, position: str) -> bool:
-        """Make a manual snapshot automatic; return False if it was not manual. Raises `ModelGone`."""
-        ...
-
-    async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:
-        """Protect a snapshot from `Snapshots.delete`, or protect it no longer.
-
-        False if there is no snapshot at the position. Raises `ModelGone`.
         """
         ...
 
@@ -482,48 +360,4 @@ class Blobs(Protocol):
 
     async def keys(self, prefix: str = "") -> list[str]:
         """Return the keys of all blobs that begin with a prefix, sorted."""
-        ...
-
-
-class Store(Protocol):
-    """Store with six parts, which exist from the start and work while the store is open.
-
-    Attributes
-    ----------
-    shared : whether several processes can have it open.
-    """
-
-    shared: bool
-
-    @property
-    def models(self) -> Models: ...
-    @property
-    def logs(self) -> Logs: ...
-    @property
-    def snapshots(self) -> Snapshots: ...
-    @property
-    def predictions(self) -> Predictions: ...
-    @property
-    def documents(self) -> Documents: ...
-    @property
-    def blobs(self) -> Blobs: ...
-
-    async def open(self) -> None:
-        """Make the store ready; called before anything else.
-
-        Raises `StoreUnusable` when it cannot be used, `StorageUnavailable` when it cannot be reached now: then it
-        may be called again. Either way it holds nothing open. Unfinished work of a process that died is
-        finished or undone, at the latest in the background.
-        """
-        ...
-
-    async def close(self) -> None:
-        """Wait for the calls in progress, then release all resources.
-
-        Later calls raise `StorageUnavailable`; a second close does nothing.
-        """
-        ...
-
-    async def erased(self) -> None:
-        """Wait until no file or key of the store has data deleted so far."""
         ...

@@ -6,29 +6,14 @@ names it. A process that dies in between leaves a blob that no document names, w
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.storage.protocol import ModelMeta, Store
 
 ORPHANED_SECONDS = 7_200.0
 """Age in seconds from which a blob that no document names counts as left by a dead process."""
 
 
-def is_old(id: str) -> bool:
-    """Return whether a blob with this id is an orphan if no document names it. Raises ValueError for no ULID."""
-    return ulid.timestamp_of(id) < now_ms() - 1_000 * ORPHANED_SECONDS
+def is_old(id: str, before_ms: int | None = None) -> bool:
+    """Return whether a blob with this id is an orphan if no document names it. Raises ValueError for no ULID.
 
-
-async def named_models(store: Store, kind: str, prefix: str) -> dict[int, ModelMeta | None]:
-    """Return the incarnations that name documents of a kind, or blobs under a prefix, with their models.
-
-    Returns
-    -------
-    dict
-        By incarnation: the model, None if it was deleted. Empty if a model is damaged: the rest may be of that.
+    `before_ms` is the Unix time in milliseconds before which all blobs count as old.
     """
-    blobs = {key.removeprefix(prefix).partition("/")[0] for key in await store.blobs.keys(prefix)}
-    named = {int(name) for name in blobs | (await store.documents.revisions(kind)).keys()}
-    records = await store.models.all() if named else []
-    if any(record.damaged for record in records):
-        return {}
-    models = {record.incarnation: record for record in records}
-    return {incarnation: models.get(incarnation) for incarnation in named}
+    return ulid.timestamp_of(id) < (now_ms() - 1_000 * ORPHANED_SECONDS if before_ms is None else before_ms)

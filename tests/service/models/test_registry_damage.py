@@ -51,13 +51,14 @@ def damage_log(settings: Settings, name: str) -> None:
         with contextlib.closing(sqlite3.connect(settings.data_dir / "manylabel.sqlite3")) as connection, connection:
             ((number,),) = connection.execute("SELECT incarnation FROM models WHERE name = ?", (name,))
             connection.execute("DELETE FROM entries WHERE key = ?", ((number << NUMBER_BITS) + 3,))
-            connection.execute("DELETE FROM snapshots WHERE incarnation = ?", (number,))
+            connection.execute("DELETE FROM documents WHERE kind = 'snapshots' AND name = ?", (str(number),))
         return
     with redis.Redis.from_url(settings.store) as client:
-        base = f"ml:{{{name}.{client.hget('ml:models', name).split()[0].decode()}}}:"
-        client.xdel(f"{base}log", client.xrange(f"{base}log")[2][0])
-        snapshots = [field for field in client.hkeys(f"{base}head") if field.startswith(b"snap:")]
-        client.hdel(f"{base}head", *snapshots)
+        number = client.hget("ml:models", name).split()[0].decode()
+        log = f"ml:{{{name}.{number}}}:log"
+        client.xdel(log, client.xrange(log)[2][0])
+        client.hdel("ml:{documents}:values:snapshots", number)
+        client.zrem("ml:{documents}:order:snapshots", number)
 
 
 @pytest.mark.parametrize("damage", [damage_record, damage_log])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.limits import settings_of
+from tests.support.snapshot_files import snapshot_files
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
@@ -32,8 +33,8 @@ from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.storage import Entry, SQLiteStore
+from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite.logs import SQLiteLogs
-from manylabel_service.storage.sqlite.snapshots import SQLiteSnapshots
 
 Hosting = Callable[..., AbstractAsyncContextManager[Registry]]
 
@@ -53,11 +54,11 @@ class ObstructedLogs(SQLiteLogs):
         return await super().append(record, payloads, after, durability)
 
 
-class ObstructedSnapshots(SQLiteSnapshots):
+class ObstructedSnapshots(Snapshots):
     """Snapshots that a test can hold up."""
 
     def __init__(self, store: "ObstructedStore") -> None:
-        super().__init__(store.engine)
+        super().__init__(store.gate, store.logs, store.documents, store.blobs)
         self.store = store
 
     async def put(self, *args: Any) -> None:
@@ -116,11 +117,6 @@ def spec(name: str = "m", **fields: Any) -> ModelSpec:
 def example(i: int) -> Example:
     values = np.array([1.0, i % 7], dtype=np.float32)
     return Example(Features(("a", f"b{i % 5}"), None, values), Labels.all_of([f"l{i % 3}"]))
-
-
-def snapshot_files(tmp_path: Path) -> list[Path]:
-    """The files of all snapshots, oldest first."""
-    return sorted(tmp_path.glob("data/snapshots/*/*.safetensors"), key=lambda path: int(path.stem))
 
 
 def flip_a_bit(path: Path) -> None:
@@ -384,7 +380,7 @@ class TestSnapshots:
         self, hosting: Hosting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         before, _ = await _two_snapshots(hosting)
-        flip_a_bit(snapshot_files(tmp_path)[-1])
+        flip_a_bit(snapshot_files(tmp_path / "data")[-1])
         async with hosting() as registry:
             assert registry.failed == []
             assert (await registry.get("m")).model.to_bytes() == before
@@ -394,7 +390,7 @@ class TestSnapshots:
         self, hosting: Hosting, tmp_path: Path
     ) -> None:
         await _two_snapshots(hosting)
-        for snapshot in snapshot_files(tmp_path):
+        for snapshot in snapshot_files(tmp_path / "data"):
             flip_a_bit(snapshot)
         async with hosting() as registry:
             assert registry.failed == ["m"]
@@ -428,7 +424,7 @@ class TestSnapshots:
 
     async def test_an_unreadable_one_costs_a_longer_replay(self, hosting: Hosting, tmp_path: Path) -> None:
         before, _ = await _two_snapshots(hosting)
-        newest = snapshot_files(tmp_path)[-1]
+        newest = snapshot_files(tmp_path / "data")[-1]
         newest.unlink()
         newest.mkdir()
         async with hosting() as registry:
@@ -449,7 +445,7 @@ class TestSnapshots:
             store.snapshots.put = put  # type: ignore[assignment, method-assign]
             replica = await registry.create(spec())
             await learn(replica, 1)
-            await eventually_async(lambda: snapshot_files(tmp_path))
+            await eventually_async(lambda: snapshot_files(tmp_path / "data"))
             assert failures == 0
 
 
@@ -500,7 +496,7 @@ class TestModels:
             for call in calls:
                 with pytest.raises(NotReady, match="failed"):
                     await call
-        assert snapshot_files(tmp_path) == []
+        assert snapshot_files(tmp_path / "data") == []
         monkeypatch.undo()
         async with hosting() as registry:
             assert (await registry.get("m")).model.updates == 1  # it was logged: a sound fold learns it

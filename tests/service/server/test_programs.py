@@ -14,6 +14,7 @@ import pytest
 from tests.support.cases import for_each
 from tests.support.forked_server import finished
 from tests.support.server_process import ServerProcess
+from tests.support.snapshot_files import snapshot_files
 from tests.support.waiting import eventually
 
 from manylabel_service.programs import Parser
@@ -66,7 +67,7 @@ def test_all_files_of_a_server_and_of_its_archives_are_private(tmp_path: Path) -
 
     def is_done(http: httpx2.Client, job: str) -> bool:
         found.update(modes(data))
-        return bool(http.get(job).json()["state"] == "succeeded" and any((data / "snapshots").rglob("*.safetensors")))
+        return bool(http.get(job).json()["state"] == "succeeded" and bool(snapshot_files(data)))
 
     with open_umask():
         server = ServerProcess(data, ("--snapshot-every-updates", "1")).start()
@@ -78,7 +79,7 @@ def test_all_files_of_a_server_and_of_its_archives_are_private(tmp_path: Path) -
         job = http.post("/v1/jobs", json={"trainer": "m3l", "data": {"dataset": "d"}, "model": "t"}).raise_for_status()
         eventually(lambda: is_done(http, job.headers["Location"]), 120)
         assert server.stop() == 0
-    assert {"audit.jsonl", "lock", "manylabel.sqlite3", "manylabel.sqlite3-wal", "snapshots", "blobs"} <= found.keys()
+    assert {"audit.jsonl", "lock", "manylabel.sqlite3", "manylabel.sqlite3-wal", "blobs"} <= found.keys()
     assert any(name.startswith("jobs/task-") and name.endswith(".json") for name in found)
     assert open_to_others(found) == {}
     with open_umask():

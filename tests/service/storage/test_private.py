@@ -31,23 +31,23 @@ async def test_a_store_opens_nothing_to_others(tmp_path: Path) -> None:
         modes = {path.name: mode(path) for path in [data, *data.iterdir()]}
         await store.close()
     files = {"lock", "reserve", "manylabel.sqlite3", "manylabel.sqlite3-wal", "manylabel.sqlite3-shm"}
-    assert modes == dict.fromkeys(files, 0o600) | dict.fromkeys(("data", "snapshots", "blobs"), 0o700)
+    assert modes == dict.fromkeys(files, 0o600) | dict.fromkeys(("data", "blobs"), 0o700)
     assert lines == []
 
 
 async def test_a_directory_that_is_open_to_others_is_closed_and_the_log_says_so(tmp_path: Path) -> None:
     data = tmp_path / "data"
-    for folder in (data, data / "snapshots", data / "blobs"):
+    for folder in (data, data / "blobs"):
         folder.mkdir(mode=0o755)
     (data / "manylabel.sqlite3").touch(mode=0o644)
     with structlog.testing.capture_logs() as lines:
         store = SQLiteStore(data)
         await store.open()
         await store.close()
-    assert {mode(data / name) for name in ("", "snapshots", "blobs")} == {0o700}
+    assert {mode(data / name) for name in ("", "blobs")} == {0o700}
     assert mode(data / "manylabel.sqlite3") == 0o600
     told = {(line["event"], line["log_level"], line["path"], line["mode"]) for line in lines}
-    assert told == {("made_private", "warning", str(data / name), "0755") for name in ("", "snapshots", "blobs")} | {
+    assert told == {("made_private", "warning", str(data / name), "0755") for name in ("", "blobs")} | {
         ("made_private", "warning", str(data / "manylabel.sqlite3"), "0644")
     }
 

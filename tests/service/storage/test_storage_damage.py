@@ -21,7 +21,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.storage import START, Entry, ModelMeta, SQLiteStore, Store, blob_bytes, pieces_of
 from manylabel_service.storage.redis import RedisStore
-from manylabel_service.storage.redis.keys import MODELS, Keys, piece_key
+from manylabel_service.storage.redis.keys import MODELS, Keys, piece_keys
 from manylabel_service.storage.sqlite.database.tables import NUMBER_BITS
 
 Edit = Callable[[list[Any]], list[Any]]
@@ -209,6 +209,23 @@ async def test_a_damaged_document_is_named_and_the_others_are_listed(store: Stor
     await store.documents.delete("jobs", "a", revision=revision)
 
 
+async def test_a_damaged_list_of_snapshots_is_made_from_the_blobs(store: Store) -> None:
+    record, entries = await filled(store, "m")
+    for entry in entries[3:5]:
+        await store.snapshots.put(record, entry.position, b"at " + entry.position.encode())
+    edit_values(store, "documents", "value", ["ml:{documents}:values:snapshots"])
+    with structlog.testing.capture_logs() as lines:
+        listed = await store.snapshots.all(record)
+    assert [line["event"] for line in lines] == ["snapshot_damaged"]
+    assert [(each.position, each.size_bytes) for each in listed] == [
+        (entry.position, 3 + len(entry.position)) for entry in entries[4:2:-1]
+    ]
+    await store.snapshots.delete(record, listed[0].position)
+    assert await store.snapshots.all(record) == listed, "any of them may be manual"
+    for each in listed:
+        assert await store.snapshots.get(record, each.position) == b"at " + each.position.encode()
+
+
 async def test_a_damaged_prediction_is_named_and_not_answered(store: Store) -> None:
     record = await store.models.create("m", b"{}")
     await store.predictions.put(record, {"a": b"one"}, 60, 10)
@@ -234,7 +251,7 @@ async def test_a_damaged_blob_never_ends(store: Store, size: int, tmp_path: Path
     else:
         with client_of(store) as client:
             token = client.hget("ml:{blobs}:heads", "a").split()[0].decode()
-        edit_values(store, "", "", [piece_key(token, size // (4 << 20))])
+        edit_values(store, "", "", piece_keys(token, 1 + size // (4 << 20))[-1:])
     received = 0
 
     async def receive() -> None:

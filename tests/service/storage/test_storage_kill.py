@@ -6,6 +6,7 @@ Run as a script, this file is that process.
 import asyncio
 import contextlib
 import itertools
+import json
 import os
 import random
 import sqlite3
@@ -231,11 +232,12 @@ def check_files(directory: Path, alive: set[int]) -> None:
     with contextlib.closing(sqlite3.connect(directory / "manylabel.sqlite3")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         assert {row[0] for row in connection.execute(f"SELECT DISTINCT key >> {NUMBER_BITS} FROM entries")} <= alive
-        rows = connection.execute("SELECT incarnation, position FROM snapshots").fetchall()
-        heads = [bytes(head) for (head,) in connection.execute("SELECT head FROM blobs")]
-        tokens = {head[SEAL_BYTES:].split(b" ")[0].decode() for head in heads}
-    listed = {(str(incarnation), f"{position}.safetensors") for incarnation, position in rows}
-    assert {(file.parent.name, file.name) for file in directory.glob("snapshots/*/*")} == listed
+        tables = connection.execute("SELECT name, value FROM documents WHERE kind = 'snapshots'").fetchall()
+        blobs = dict(connection.execute("SELECT key, head FROM blobs"))
+        tokens = {head[SEAL_BYTES:].split(b" ")[0].decode() for head in blobs.values()}
+    assert {int(name) for name, _ in tables} <= alive
+    named = {id for _, value in tables for id in json.loads(value[SEAL_BYTES:])["snapshots"]}
+    assert {key.split("/")[-1] for key in blobs} - {"blob"} == named
     assert {file.name for file in directory.glob("blobs/*")} == tokens
 
 

@@ -64,7 +64,7 @@ async def opens(address: Address) -> list[Any]:
         await store.documents.delete("jobs", "a", revision=revision)
         for data in (b"old", b"new"):
             await store.blobs.put("b", pieces_of(data))
-        assert await store.blobs.keys() == ["b"]
+        assert await store.blobs.keys("b") == ["b"]
         assert await blob_bytes(store.blobs, "b") == b"new"
         await store.blobs.delete("b")
         await store.models.delete(record)

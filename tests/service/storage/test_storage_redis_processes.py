@@ -10,10 +10,10 @@ import pytest
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import ModelExists, ModelGone, StorageUnavailable
-from manylabel_service.storage import SEED, START, Address, Entry, ModelMeta
-from manylabel_service.storage.redis import RedisStore, logs, models, snapshots
+from manylabel_service.storage import SEED, START, Address, Entry, ModelMeta, pieces_of
+from manylabel_service.storage.redis import RedisStore, blobs, logs, models
 from manylabel_service.storage.redis import watcher as changes
-from manylabel_service.storage.redis.keys import GONE, MODELS, NEW, Keys
+from manylabel_service.storage.redis.keys import GONE, LOOSE, MODELS, STAGED, Keys
 
 Stores = Callable[[], AsyncExitStack]
 
@@ -200,31 +200,32 @@ async def test_a_deleted_model_leaves_nothing(url: str, store: RedisStore) -> No
     before = await keys_of(url, store)
     record = await store.models.create("m", b"", b"seed")
     written = await store.logs.append(record, [b"x"] * 50, SEED, "log")
-    await store.snapshots.put(record, written[5].position, bytes(snapshots.CHUNK_BYTES + 1))
-    await store.snapshots.put(record, written[5].position, bytes(2 * snapshots.CHUNK_BYTES + 1))
+    await store.snapshots.put(record, written[5].position, bytes(blobs.PIECE_BYTES + 1))
+    await store.snapshots.put(record, written[5].position, bytes(2 * blobs.PIECE_BYTES + 1))
     await store.snapshots.pin(record, written[5].position, True)
     await store.predictions.put(record, {f"p{i}": b"x" for i in range(2500)}, 3600.0, 5000)
     assert len(await keys_of(url, store)) > 2500
     await store.models.delete(record)
     await store.cleaned()
-    assert await keys_of(url, store) - {"{ml:models}:deletions"} == before
+    assert await keys_of(url, store) - {"{ml:models}:deletions", "ml:{documents}:last"} == before
     assert await store.models.all() == [kept]
 
 
 async def test_a_snapshot_that_is_replaced_or_deleted_leaves_no_chunks(url: str, store: RedisStore) -> None:
     record = await store.models.create("m", b"")
     before = await keys_of(url, store)
-    for size in (3 * snapshots.CHUNK_BYTES, 10, snapshots.CHUNK_BYTES + 1):
+    for size in (3 * blobs.PIECE_BYTES, 10, blobs.PIECE_BYTES + 1):
         await store.snapshots.put(record, START, bytes(size))
-        assert len(await keys_of(url, store) - before) == -(-size // snapshots.CHUNK_BYTES)
+        pieces = [key for key in await keys_of(url, store) if key.startswith("ml:{blob.")]
+        assert len(pieces) == -(-size // blobs.PIECE_BYTES)
     await store.snapshots.delete(record, START)
-    assert await keys_of(url, store) == before
+    assert {key for key in await keys_of(url, store) if "documents" not in key} == before
 
 
 async def test_a_reader_goes_on_when_another_process_puts_equal_bytes(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(blobs, "PIECE_BYTES", 1000)
     record, data = await store.models.create("m", b""), random.Random(3).randbytes(3500)
     await store.snapshots.put(record, START, data)
     reading = store.snapshots.read(record, START)
@@ -255,39 +256,50 @@ async def test_a_snapshot_that_is_written_wrongly_is_refused_and_leaves_the_one_
     assert await keys_of(url, store) == before
 
 
-async def test_chunks_of_a_process_that_died_go_by_themselves(
-    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+async def test_the_pieces_of_a_writer_that_died_at_the_last_step_are_removed(
+    url: str, store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "CHUNK_BYTES", 1000)
-    record = await store.models.create("m", b"")
-    keys = Keys.of(record)
-    orphan = await store.snapshots.upload(keys, "0-0", bytes(2500))
-    await store.snapshots.put(record, START, bytes(3500))
-    stored = await store.snapshots._find(record, keys, "0-0")
-    assert stored is not None
-    for key in orphan.keys(keys, "0-0"):
-        assert 0 < await store.engine.connection.command("TTL", key) <= snapshots.ORPHAN_SECONDS
-    claimed = stored.keys(keys, "0-0")
-    assert [await store.engine.connection.command("TTL", key) for key in claimed] == [-1] * 4
+    before, run = await keys_of(url, store), store.engine.connection.run
+
+    async def dying(script: Any, *words: Any, **options: Any) -> Any:
+        if script in (blobs._CLAIM, blobs._DISCARD):
+            raise StorageUnavailable("the process ends here", heals=False)
+        return await run(script, *words, **options)
+
+    monkeypatch.setattr(store.engine.connection, "run", dying)
+    with pytest.raises(StorageUnavailable, match="ends here"):
+        await store.blobs.put("b", pieces_of(bytes(blobs.PIECE_BYTES + 1)))
+    await other.blobs.drop_loose()
+    (piece, _) = pieces = [key for key in await keys_of(url, store) if key.startswith("ml:{blob.")]
+    assert len(pieces) == 2, "it may still be under way"
+    assert await other.engine.connection.command("TTL", piece) == -1
+    monkeypatch.setattr(blobs, "ORPHAN_SECONDS", -1)
+    await other.blobs.drop_loose()
+    assert await keys_of(url, store) == before
 
 
-async def test_a_snapshot_whose_chunks_went_too_early_is_not_listed(
-    store: RedisStore, monkeypatch: pytest.MonkeyPatch
+async def test_who_comes_too_late_with_the_last_step_of_a_blob_is_told(
+    url: str, store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    record = await store.models.create("m", b"")
-    await store.snapshots.put(record, START, b"good")
-    upload = store.snapshots.upload
+    before, run = await keys_of(url, store), store.engine.connection.run
 
-    async def forgetful(keys: Keys, id: str, *given: Any) -> snapshots.Stored:
-        stored = await upload(keys, id, *given)
-        await store.engine.connection.command("DEL", stored.keys(keys, id)[0])
-        return stored
+    async def slow(script: Any, *words: Any, **options: Any) -> Any:
+        if script is blobs._CLAIM:
+            with monkeypatch.context() as patch:
+                patch.setattr(blobs, "ORPHAN_SECONDS", -1)
+                patch.setattr(other.engine.connection, "command", nothing)
+                with pytest.raises(StorageUnavailable):
+                    await other.blobs.drop_loose()  # the other process dies too, before it has removed any piece
+        return await run(script, *words, **options)
 
-    monkeypatch.setattr(store.snapshots, "upload", forgetful)
-    with pytest.raises(Exception, match="evicted") as caught:
-        await store.snapshots.put(record, START, b"bad")
-    assert caught.value.heals  # type: ignore[attr-defined]
-    assert await store.snapshots.get(record, START) == b"good"
+    async def nothing(*_: object) -> None:
+        raise StorageUnavailable("the process ends here", heals=False)
+
+    monkeypatch.setattr(store.engine.connection, "run", slow)
+    with pytest.raises(StorageUnavailable, match="took too long"):
+        await store.blobs.put("b", pieces_of(b"late"))
+    assert await store.engine.connection.command("ZCARD", LOOSE) == 0
+    assert await keys_of(url, store) == before
 
 
 async def test_a_creation_that_was_given_up_is_undone(
@@ -296,47 +308,41 @@ async def test_a_creation_that_was_given_up_is_undone(
     before = await keys_of(url, other)
 
     async def die(*_: object) -> None:
-        raise RuntimeError("the process ends here")
+        raise StorageUnavailable("the process ends here", heals=False)
 
     with monkeypatch.context() as patch:
-        patch.setattr(store.models, "_init", die)
-        with pytest.raises(RuntimeError):
-            await store.models.create("early", b"")
-    found = store.models._init
-
-    async def found_and_die(record: ModelMeta, state: bytes | None, at: str) -> None:
-        await found(record, state, at)
-        await die()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store.models, "_init", found_and_die)
-        with pytest.raises(RuntimeError):
-            await store.models.create("late", b"", bytes(100))
+        patch.setattr(store.models, "_name", die)
+        patch.setattr(store.models, "_discard", die)
+        for name, state in (("early", None), ("late", bytes(100))):
+            with pytest.raises(StorageUnavailable, match="ends here"):
+                await store.models.create(name, b"", state)
     assert await other.models.all() == []
     await other.models.purge_all()
-    assert await other.engine.connection.command("HLEN", NEW) == 2, "it may still be under way"
-    monkeypatch.setattr(models, "ABANDONED_SECONDS", -1)
+    assert await other.engine.connection.command("HLEN", STAGED) == 2, "it may still be under way"
+    monkeypatch.setattr(models, "STAGED_SECONDS", -1)
     await other.models.purge_all()
-    assert await keys_of(url, other) - {"{ml:models}:last"} == before
+    assert await keys_of(url, other) - {"{ml:models}:last", "ml:{documents}:last"} == before
     assert await other.models.create("late", b"") in await store.models.all()
 
 
 async def test_who_comes_too_late_with_a_creation_is_told(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = store.models._init
+    found = store.models._name
 
-    async def slow(record: ModelMeta, state: bytes | None, at: str) -> None:
+    async def slow(successions: Any) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(models, "ABANDONED_SECONDS", -1)
+            patch.setattr(models, "STAGED_SECONDS", -1)
             await other.models.purge_all()
-        await found(record, state, at)
+        await found(successions)
 
-    monkeypatch.setattr(store.models, "_init", slow)
-    with pytest.raises(Exception, match="too long"):
-        await store.models.create("m", b"")
+    monkeypatch.setattr(store.models, "_name", slow)
+    for state in (None, b"state"):
+        with pytest.raises(StorageUnavailable, match="too long"):
+            await store.models.create("m", b"", state)
     assert await store.models.all() == []
     assert await other.engine.connection.command("HLEN", GONE) == 0
+    assert await other.blobs.keys() == []
 
 
 async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(url: str, store: RedisStore) -> None:
@@ -346,14 +352,17 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(ur
     await store.predictions.put(record, {"p": b"x"}, 3600.0, 10)
     # The first of its two steps, as `Models.delete` does it.
     answer = await store.engine.connection.run(
-        models.UNPUBLISH, (MODELS, GONE, models.DELETIONS), record.name, record.incarnation
+        models.UNNAME, (MODELS, GONE, models.DELETIONS), record.name, record.incarnation
     )
     assert answer == ["ok"]
     assert await store.models.all() == []
     async with opened(url) as heir:
 
         async def cleaned() -> bool:
-            return await keys_of(url, heir) - {"{ml:models}:deletions", "{ml:models}:last"} == before
+            return (
+                await keys_of(url, heir) - {"{ml:models}:deletions", "{ml:models}:last", "ml:{documents}:last"}
+                == before
+            )
 
         await eventually_async(cleaned)
     with pytest.raises(ModelGone):

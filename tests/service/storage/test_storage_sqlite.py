@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
+from tests.support.snapshot_files import snapshot_files
 
+from manylabel_service import ulid
 from manylabel_service.errors import (
     BlobGone,
     LogTrimmed,
@@ -31,7 +34,7 @@ from manylabel_service.errors import (
 from manylabel_service.storage import START, Document, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.sqlite.database import file_watch, tables
 from manylabel_service.storage.sqlite.database import wal_checkpointer as checkpoints
-from manylabel_service.storage.sqlite.files import snapshot_files
+from manylabel_service.storage.sqlite.files import blob_files
 
 
 @pytest.fixture
@@ -161,17 +164,6 @@ async def test_a_newer_schema_is_refused(directory: Path, database: Path) -> Non
     assert (caught.value.path, caught.value.found, caught.value.known) == (database, 7, 1)
 
 
-async def test_snapshots_without_their_database_are_not_swept_away(directory: Path, database: Path) -> None:
-    async with opened(directory) as store:
-        record = await store.models.create("m", b"")
-        await store.snapshots.put(record, START, b"precious")
-    database.unlink()
-    for _ in range(2):
-        with pytest.raises(StoreDamaged, match="snapshots"):
-            await SQLiteStore(directory).open()
-    assert [file.read_bytes() for file in directory.glob("snapshots/*/*")] == [b"precious"]
-
-
 async def test_blobs_without_their_database_are_not_swept_away(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
         await store.blobs.put("b", pieces_of(b"precious"))
@@ -270,7 +262,7 @@ async def test_a_snapshot_that_does_not_fit_leaves_the_older_one_and_no_trace(di
                 assert caught.value.heals
         assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1"]
         assert await store.snapshots.get(record, "1") == b"older"
-        assert [file.name for file in directory.glob("snapshots/*/*")] == ["1.safetensors"]
+        assert [file.read_bytes() for file in directory.glob("blobs/*")] == [b"older"]
         await store.snapshots.put(record, "2", bytes(3_000_000))
         assert await store.snapshots.get(record, "2") == bytes(3_000_000)
 
@@ -285,9 +277,9 @@ async def test_a_snapshot_whose_row_fails_leaves_no_file_of_its_own(directory: P
             for position in ("0", "1"):
                 with pytest.raises(StorageUnavailable):
                     await store.snapshots.put(record, position, b"newer")
-        assert [file.name for file in directory.glob("snapshots/*/*")] == ["1.safetensors"]
+        assert [file.read_bytes() for file in directory.glob("blobs/*")] == [b"older"]
         assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1"]
-        assert await store.snapshots.get(record, "1") in (b"older", b"newer")
+        assert await store.snapshots.get(record, "1") == b"older"
 
 
 async def test_a_blob_that_does_not_fit_leaves_the_older_one_and_no_trace(directory: Path) -> None:
@@ -453,23 +445,19 @@ async def test_read_stops_at_many_bytes(directory: Path, monkeypatch: pytest.Mon
 # -- what is left over ----------------------------------------------------------------------------
 
 
-async def test_what_no_row_points_to_is_swept_at_opening(directory: Path) -> None:
+async def test_snapshots_that_no_document_names_are_swept_at_opening(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         await store.snapshots.put(record, START, b"kept")
-    folder = directory / "snapshots" / str(record.incarnation)
-    (folder / "7.safetensors").write_bytes(b"renamed, but killed before its row was there")
-    (folder / "8.temporary").write_bytes(b"half of")
-    (directory / "snapshots" / "99").mkdir()
-    (directory / "snapshots" / "99" / "1.safetensors").write_bytes(b"of a model that is gone")
-    (directory / "snapshots" / "stray").touch()
+        for incarnation in (record.incarnation, 99):
+            await store.blobs.put(f"snapshots/{incarnation}/7/{ulid.new()}", pieces_of(b"left by a kill"))
+        await store.cleaned()
+        assert len(await store.blobs.keys()) == 3, "they may be under way"
     async with opened(directory) as store:
+        await store.cleaned()
         assert [snapshot.position for snapshot in await store.snapshots.all(record)] == [START]
         assert await store.snapshots.get(record, START) == b"kept"
-        assert await store.snapshots.get(record, "7") is None
-    assert [str(f.relative_to(directory)) for f in directory.glob("snapshots/**/*") if f.is_file()] == [
-        f"snapshots/{record.incarnation}/0.safetensors"
-    ]
+    assert [file.read_bytes() for file in directory.glob("blobs/*")] == [b"kept"]
 
 
 async def test_blobs_that_no_row_points_to_are_swept_at_opening(directory: Path) -> None:
@@ -494,34 +482,34 @@ async def test_a_blob_whose_file_is_damaged_says_so(directory: Path, damage: str
         assert await blob_bytes(store.blobs, "b") == b"whole again"
 
 
-@pytest.mark.parametrize("flaw", [b"bad!", b"new", b"newss"])
+@pytest.mark.parametrize("flaw", [b"bad!", b"new"])
 async def test_a_snapshot_that_is_written_wrongly_is_refused_and_leaves_the_one_before(
     directory: Path, monkeypatch: pytest.MonkeyPatch, flaw: bytes
 ) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         await store.snapshots.put(record, START, b"good")
-        monkeypatch.setattr(snapshot_files, "write_all", lambda descriptor, _: os.write(descriptor, flaw))
+        monkeypatch.setattr(blob_files, "write_all", lambda descriptor, _: os.write(descriptor, flaw))
         with pytest.raises(StorageUnavailable, match="not what was written"):
             await store.snapshots.put(record, START, b"news")
         assert await store.snapshots.get(record, START) == b"good"
-        assert [file.name for file in directory.glob("snapshots/*/*")] == ["0.safetensors"]
+        assert [file.read_bytes() for file in directory.glob("blobs/*")] == [b"good"]
 
 
-async def test_a_snapshot_whose_file_is_lost_is_none_and_one_that_is_damaged_comes_as_it_is(
-    directory: Path,
-) -> None:
+async def test_a_snapshot_whose_file_is_lost_or_damaged_is_none(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         await store.logs.append(record, [b"x"], START, "log")
         for position in ("0", "1"):
             await store.snapshots.put(record, position, b"data of " + position.encode())
-        folder = directory / "snapshots" / str(record.incarnation)
-        (folder / "0.safetensors").unlink()
-        (folder / "1.safetensors").write_bytes(b"damaged")
+        lost, damaged = snapshot_files(directory)
+        lost.unlink()
+        damaged.write_bytes(b"data of 2")
         assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1", "0"]
         assert await store.snapshots.get(record, "0") is None
-        assert await store.snapshots.get(record, "1") == b"damaged"
+        with structlog.testing.capture_logs() as lines:
+            assert await store.snapshots.get(record, "1") is None
+        assert [line["event"] for line in lines] == ["snapshot_damaged"]
         await store.snapshots.delete(record, "0")
         assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1"]
 
@@ -548,8 +536,8 @@ async def test_a_deleted_model_leaves_the_disk_while_others_go_on(directory: Pat
         assert await read_all(store, successor) == written
         assert rows(database, "SELECT count(payload) FROM entries") == [(appended + 1,)]
         assert rows(database, "SELECT count(*) FROM models") == [(2,)]
-        assert rows(database, "SELECT count(*) FROM snapshots") == [(0,)]
-        assert list((directory / "snapshots").iterdir()) == []
+        assert rows(database, "SELECT count(*) FROM documents") == [(0,)]
+        assert list((directory / "blobs").iterdir()) == []
 
 
 async def test_a_deletion_that_was_interrupted_is_finished_at_the_next_opening(directory: Path, database: Path) -> None:
@@ -605,14 +593,14 @@ async def test_a_snapshot_that_was_overtaken_while_it_was_written_leaves_nothing
         record = await store.models.create("m", b"")
         await store.logs.append(record, [b"x"], START, "log")
         begun, go_on = threading.Event(), threading.Event()
-        write = store.engine.snapshot_files.write
+        add = store.engine.blob_files.add
 
-        def held_write(incarnation: int, position: str, data: bytes) -> None:
+        def held_add(token: str, piece: bytes, sync: bool) -> None:
             begun.set()
             assert go_on.wait(120)
-            write(incarnation, position, data)
+            add(token, piece, sync)
 
-        store.engine.snapshot_files.write = held_write  # type: ignore[method-assign]
+        store.engine.blob_files.add = held_add  # type: ignore[method-assign]
         putting = asyncio.create_task(store.snapshots.put(record, START, b"late"))
         assert await asyncio.to_thread(begun.wait, 30)
         if change == "deleted":
@@ -625,7 +613,7 @@ async def test_a_snapshot_that_was_overtaken_while_it_was_written_leaves_nothing
             await putting
         await store.cleaned()
         assert await store.snapshots.all(record) == []
-        assert list((directory / "snapshots").glob("*/*")) == []
+        assert list((directory / "blobs").iterdir()) == []
 
 
 async def test_the_incarnation_of_a_model_that_has_left_the_disk_is_not_used_again(directory: Path) -> None:
@@ -644,8 +632,8 @@ async def test_the_incarnation_of_a_model_that_has_left_the_disk_is_not_used_aga
 
 async def test_a_creation_with_a_state_that_was_interrupted_is_undone(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
-        record = await store.engine.threads.write(store.engine.tables.prepare_model, "m", b"spec")
-        await store.engine.threads.file(store.engine.snapshot_files.write, record.incarnation, "1", b"state")
+        record = await store.engine.threads.write(store.engine.tables.prepare_model, "m", b"spec", "1")
+        await store.snapshots.put(record, "1", b"state")
         assert await store.models.all() == []
         assert await store.models.find("m") is None
     assert rows(database, "SELECT count(*) FROM models") == [(1,)]
@@ -654,7 +642,7 @@ async def test_a_creation_with_a_state_that_was_interrupted_is_undone(directory:
         await store.cleaned()
         assert await store.models.all() == [created]
         assert await store.snapshots.get(created, "1") == b"other"
-        assert [path.name for path in (directory / "snapshots").iterdir()] == [str(created.incarnation)]
+        assert [path.read_bytes() for path in (directory / "blobs").iterdir()] == [b"other"]
     assert rows(database, "SELECT incarnation FROM models") == [(created.incarnation,)]
 
 
@@ -705,14 +693,12 @@ async def test_nothing_is_acknowledged_once_a_file_is_gone(
         assert len(await store.logs.append(record, [b"again"], entry.position, "log")) == 1
 
 
-@pytest.mark.parametrize("removed", ["snapshots", "snapshots/1"])
-async def test_a_folder_of_snapshots_that_somebody_removed_is_made_anew(directory: Path, removed: str) -> None:
+async def test_a_folder_of_blobs_that_somebody_removed_is_made_anew(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"spec")
         first, second = await store.logs.append(record, [b"a", b"b"], START, "log")
         await store.snapshots.put(record, first.position, b"first")
-        assert record.incarnation == 1
-        shutil.rmtree(directory / removed)
+        shutil.rmtree(directory / "blobs")
         assert await store.snapshots.get(record, first.position) is None
         await store.snapshots.put(record, second.position, b"second")
         assert bytes(await store.snapshots.get(record, second.position) or b"") == b"second"

@@ -24,7 +24,6 @@ from manylabel_service.online.spec.text import Text, text_to_dict
 
 router = Router("datasets", errors=["dataset_not_found"])
 
-_STORED = ("not_ready", "storage_unavailable")
 RECORDS = ("csv", "tsv", "ndjson")
 """Formats whose rows can be records."""
 _COUNT = re.compile(r"-?[0-9]{1,9}")

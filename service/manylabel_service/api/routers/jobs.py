@@ -46,7 +46,6 @@ class Listing(Parameters):
     """Maximum number of jobs listed."""
 
 
-_STORED = ("job_not_found", "not_ready", "storage_unavailable")
 _EXAMPLE = {
     "trainer": "m3l",
     "params": {"C": 1.0},

@@ -17,8 +17,6 @@ from manylabel_service.clock import now_ms, rfc3339, unix_ms
 
 router = Router("keys", errors=["key_not_found"])
 
-_STORED = ("not_ready", "storage_unavailable")
-_SENT = ("malformed_json", "body_too_large", "unsupported_media_type", "invalid_request")
 _EXAMPLE = {"name": "the tagging page", "scopes": ["predict"], "models": ["tags-*"]}
 
 

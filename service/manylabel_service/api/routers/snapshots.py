@@ -23,8 +23,6 @@ from manylabel_service.storage import ManualSnapshot, SnapshotMeta
 
 router = Router("snapshots", errors=["model_not_found", "model_is_trained"])
 
-_STORED = ("model_not_found", "model_is_trained", "not_ready", "storage_unavailable")
-
 
 @router.endpoint("GET /v1/models/{name}/snapshots", "List snapshots", "read", schemas.SnapshotList)
 async def list_snapshots(context: ContextOf, name: str) -> Response:

@@ -31,8 +31,6 @@ router = Router("versions", errors=["model_not_found", "model_is_online"])
 
 MAX_DIGITS = 15
 
-STORED = ("model_not_found", "model_is_online", "not_ready", "storage_unavailable")
-
 
 @router.endpoint("GET /v1/models/{name}/versions", "List versions", "read", schemas.VersionList)
 async def list_versions(context: ContextOf, name: str) -> Response:

@@ -18,8 +18,6 @@ from manylabel_service.webhooks.webhook import Delivery, DeliveryState, Webhook,
 
 router = Router("webhooks", errors=["webhook_not_found"])
 
-_STORED = ("not_ready", "storage_unavailable")
-_SENT = ("malformed_json", "body_too_large", "unsupported_media_type", "invalid_request")
 _EXAMPLE = {"url": "https://hooks.example.org/manylabel", "events": ["drift", "label"], "models": ["tags-*"]}
 
 

@@ -64,10 +64,10 @@ class SnapshotQuota:
             raise LimitExceeded("the bytes of all snapshots", total, self._max_stored_bytes)
         self._stored_bytes = total
 
-    async def put(self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent) -> None:
-        """Store a snapshot that replaces none. Raises LimitExceeded or StorageError."""
+    async def put(self, successor: ModelMeta, position: str, data: Bytes, extent: LogExtent) -> None:
+        """Store a snapshot of a successor, which replaces none. Raises LimitExceeded or StorageError."""
         await self.add_stored(len(data))
-        await self._store.snapshots.put(record, position, data, extent)
+        await self._store.snapshots.put(successor, position, data, extent, foreign=True)
 
     async def stored_bytes(self) -> int:
         """Return the bytes of all snapshots in the store, as of some seconds ago; raise StorageError."""

@@ -1,20 +1,22 @@
-"""The blobs of a Redis store: pieces under a random token, until the head of the key names it.
+"""The blobs of a Redis store: pieces under a random token, which the head of a key names.
 
-Pieces are written with a time to live, so that those of a process that died go by themselves. A writer that lives,
-however slow, prolongs it; the last step ends it.
+The pieces of one blob share a hash tag, the heads of all blobs another, so no script reaches both on a Redis Cluster.
+Pieces are written with a time to live, so those of a process that died expire. A living writer renews it. At the end
+the blob is listed as loose, its pieces lose their time to live, and the head of the key changes in one step, which also
+takes the blob from the list and puts the one before it there. Any process may remove loose blobs after a time.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import aclosing, asynccontextmanager, suppress
 
-from manylabel_service.errors import BlobGone, BlobNotFound, StorageUnavailable
+from manylabel_service.errors import BlobDamaged, BlobGone, BlobNotFound, StorageUnavailable
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.redis.engine import Part
-from manylabel_service.storage.redis.keys import BLOBS, piece_key
-from manylabel_service.storage.redis.scripts import Script
+from manylabel_service.storage.redis.keys import BLOBS, LOOSE, piece_keys
+from manylabel_service.storage.redis.scripts import NOW, Script
 
 ORPHAN_SECONDS = 3600
 """Seconds after which the pieces of a writer that died are removed."""
@@ -22,57 +24,69 @@ ORPHAN_SECONDS = 3600
 PROLONG_SECONDS = 300.0
 """Interval in seconds at which a writer renews its claim on unfinished blobs."""
 
-_DROP = """
-local base = string.sub(KEYS[1], 1, -6)
-local function drop(head)
-  local token, pieces = string.match(head, '^(%S+) (%d+) ')
-  for number = 0, tonumber(pieces) - 1 do redis.call('UNLINK', base .. token .. '.' .. number) end
-end
-"""
+# KEYS loose. ARGV token and number of pieces.
+_LOOSEN = Script(
+    NOW,
+    """
+redis.call('ZADD', KEYS[1], now_ms(), ARGV[1])
+return {'ok'}
+""",
+)
 
-# KEYS heads. ARGV key, token, pieces, head. The command that changes the head comes first: if Redis is full, it refuses
-# that command, and nothing has changed.
+# KEYS pieces. The pieces of a blob stay.
+_PERSIST = Script(
+    """
+for i = 1, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 0 then return {'missing'} end
+end
+for i = 1, #KEYS do redis.call('PERSIST', KEYS[i]) end
+return {'ok'}
+"""
+)
+
+# KEYS heads, loose. ARGV key, token and number of pieces, head. The command that changes the head comes first: if Redis
+# is full, it refuses that command, and nothing has changed.
 _CLAIM = Script(
-    _DROP,
     """
-for number = 0, tonumber(ARGV[3]) - 1 do
-  if redis.call('EXISTS', base .. ARGV[2] .. '.' .. number) == 0 then return {'missing'} end
-end
+if tonumber(redis.call('ZSCORE', KEYS[2], ARGV[2]) or '0') == 0 then return {'missing'} end
 local old = redis.call('HGET', KEYS[1], ARGV[1])
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[4])
-for number = 0, tonumber(ARGV[3]) - 1 do redis.call('PERSIST', base .. ARGV[2] .. '.' .. number) end
-if old then drop(old) end
-return {'ok'}
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+redis.call('ZREM', KEYS[2], ARGV[2])
+if old then redis.call('ZADD', KEYS[2], 0, string.match(old, '^(%S+ %d+) ')) end
+return {'ok', old or ''}
 """,
 )
 
-# KEYS heads. ARGV token, pieces, seconds. A piece that is still being written does not exist yet, so its time to live
-# is not extended.
-_PROLONG = Script(
-    """
-local base = string.sub(KEYS[1], 1, -6)
-for number = 0, tonumber(ARGV[2]) - 1 do redis.call('EXPIRE', base .. ARGV[1] .. '.' .. number, ARGV[3]) end
-return {'ok'}
-"""
-)
-
-# KEYS heads. ARGV key, head. The pieces are deleted only if the key does not refer to this head.
+# KEYS heads, loose. ARGV key, token and number of pieces, head. Ensures that no claim succeeds from now on. The first
+# write deletes, because a full Redis refuses the first write of a script if it needs memory.
 _DISCARD = Script(
-    _DROP,
     """
-if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then drop(ARGV[2]) end
+if redis.call('HGET', KEYS[1], ARGV[1]) == ARGV[3] then return {'claimed'} end
+if redis.call('ZREM', KEYS[2], ARGV[2]) == 1 then redis.call('ZADD', KEYS[2], 0, ARGV[2]) end
 return {'ok'}
 """,
 )
 
-# KEYS heads. ARGV key.
+# KEYS heads, loose. ARGV key.
 _DELETE = Script(
-    _DROP,
     """
 local old = redis.call('HGET', KEYS[1], ARGV[1])
 redis.call('HDEL', KEYS[1], ARGV[1])
-if old then drop(old) end
-return {'ok'}
+if old then redis.call('ZADD', KEYS[2], 0, string.match(old, '^(%S+ %d+) ')) end
+return {'ok', old or ''}
+""",
+)
+
+# KEYS loose. ARGV milliseconds. The blobs whose pieces can be removed, since no claim of them succeeds.
+_ABANDON = Script(
+    NOW,
+    """
+local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now_ms() - tonumber(ARGV[1]))
+for _, blob in ipairs(found) do
+  redis.call('ZREM', KEYS[1], blob)
+  redis.call('ZADD', KEYS[1], 0, blob)
+end
+return {'ok', found}
 """,
 )
 
@@ -97,15 +111,43 @@ class RedisBlobs(Part):
             raise
         return head.size_bytes
 
+    @gated
     async def _claim(self, key: str, head: BlobManifest) -> None:
-        with self.gate:
-            answer = await self._engine.connection.run(_CLAIM, (BLOBS,), key, head.token, head.pieces, head.text())
+        run, blob = self._engine.connection.run, _loose(head)
+        await run(_LOOSEN, (LOOSE,), blob)
+        pieces = piece_keys(head.token, head.pieces)
+        answer = await run(_PERSIST, pieces) if pieces else [b"ok"]
+        if answer[0] != "missing":
+            answer = await run(_CLAIM, (BLOBS, LOOSE), key, blob, head.text())
         if answer[0] == "missing":
             raise StorageUnavailable("a part of a blob was evicted, or took too long to be written", heals=True)
+        await self._drop_old(key, answer[1])
 
     async def _discard(self, key: str, head: BlobManifest) -> None:
-        with suppress(StorageUnavailable):  # they expire
-            await self._engine.connection.run(_DISCARD, (BLOBS,), key, head.text())
+        with suppress(StorageUnavailable):  # what remains is removed by its age
+            answer = await self._engine.connection.run(_DISCARD, (BLOBS, LOOSE), key, _loose(head), head.text())
+            if answer[0] == "ok":
+                await self._drop(_loose(head))
+
+    async def _drop_old(self, key: str, head: bytes) -> None:
+        """Remove the pieces of the blob that a key had."""
+        if head:
+            with suppress(StorageUnavailable, BlobDamaged):
+                await self._engine.background.finish(self._drop(_loose(StoredManifest.parse(key, head.decode()))))
+
+    async def _drop(self, blob: str) -> None:
+        """Remove pieces that no key has."""
+        token, n_pieces = blob.split(" ")
+        if pieces := piece_keys(token, int(n_pieces)):
+            await self._engine.connection.command("UNLINK", *pieces)
+        await self._engine.connection.command("ZREM", LOOSE, blob)
+
+    @gated
+    async def drop_loose(self) -> None:
+        """Remove the pieces of writers and deletions that have died."""
+        answer = await self._engine.connection.run(_ABANDON, (LOOSE,), ORPHAN_SECONDS * 1000)
+        for blob in answer[1]:
+            await self._drop(blob.decode())
 
     @asynccontextmanager
     async def _kept_alive(self, head: BlobManifest) -> AsyncIterator[None]:
@@ -119,12 +161,13 @@ class RedisBlobs(Part):
         while True:
             await asyncio.sleep(PROLONG_SECONDS)
             with suppress(StorageUnavailable), self.gate:  # the claim detects missing pieces
-                await self._engine.connection.run(_PROLONG, (BLOBS,), head.token, head.pieces, ORPHAN_SECONDS)
+                keys = piece_keys(head.token, head.pieces)  # the last may not have been written yet
+                await self._engine.connection.pipeline([("EXPIRE", key, ORPHAN_SECONDS) for key in keys])
 
     async def _write(self, head: BlobManifest, piece: bytes) -> None:
         await head.count(piece)
         with self.gate:
-            key = piece_key(head.token, head.pieces - 1)
+            key = piece_keys(head.token, head.pieces)[-1]
             await self._engine.connection.command("SET", key, piece, "EX", ORPHAN_SECONDS)
 
     def read(self, key: str) -> AsyncGenerator[bytes, None]:
@@ -142,9 +185,9 @@ class RedisBlobs(Part):
                 yield piece
 
     async def _pieces(self, key: str, head: StoredManifest) -> AsyncGenerator[bytes, None]:
-        for number in range(head.pieces):
+        for name in piece_keys(head.token, head.pieces):
             with self.gate:
-                piece = await self._engine.connection.command("GET", piece_key(head.token, number))
+                piece = await self._engine.connection.command("GET", name)
             if piece is None:
                 raise BlobGone(key)
             yield piece
@@ -152,9 +195,15 @@ class RedisBlobs(Part):
     @gated
     async def delete(self, key: str) -> None:
         check_key(key)
-        await self._engine.connection.run(_DELETE, (BLOBS,), key)
+        answer = await self._engine.connection.run(_DELETE, (BLOBS, LOOSE), key)
+        await self._drop_old(key, answer[1])
 
     @gated
     async def keys(self, prefix: str = "") -> list[str]:
         keys = await self._engine.connection.command("HKEYS", BLOBS)
         return sorted(text for key in keys if (text := key.decode(errors="replace")).startswith(prefix))
+
+
+def _loose(head: BlobManifest | StoredManifest) -> str:
+    """Return the token and the number of pieces of a blob."""
+    return f"{head.token} {head.pieces}"

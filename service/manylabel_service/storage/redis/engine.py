@@ -1,16 +1,8 @@
 """Connection of one process to the Redis of a store, and the work that closing it waits for."""
 
-from collections.abc import Coroutine
-from typing import Any
-
-import structlog
-
-from manylabel_service.errors import StorageUnavailable
 from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.gate import Gate
 from manylabel_service.storage.redis.client.connection import Connection
-
-log = structlog.get_logger()
 
 
 class Engine:
@@ -28,13 +20,6 @@ class Engine:
     def __init__(self) -> None:
         self.gate = Gate()
         self.background = BackgroundTasks()
-
-    async def attempt(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do work that will be repeated later if Redis is unavailable now."""
-        try:
-            await work
-        except StorageUnavailable as error:
-            log.warning("storage_maintenance_failed", error=str(error), action="nothing is lost; it is retried later")
 
 
 class Part:

@@ -3,17 +3,15 @@
 All keys of one incarnation of a model share a hash tag, so a script may touch several of them on a Redis Cluster, and
 a name that is created again shares no key with what had it before::
 
-    ml:{tags.1763690000000}:head                 hash: how far the log goes and is trimmed, and the list of snapshots
+    ml:{tags.1763690000000}:head                 hash: how far the log goes and is trimmed
     ml:{tags.1763690000000}:log                  stream: the log
-    ml:{tags.1763690000000}:snap:<id>:<part>     string: one chunk of a snapshot
     ml:{tags.1763690000000}:due                  sorted set: ids of stored predictions by the end of their time
     ml:{tags.1763690000000}:sizes                hash: bytes of each stored prediction, and under "" of all
     ml:{tags.1763690000000}:pred:<id>            string, expires: a stored prediction
 
     ml:models                                    hash: name -> incarnation and spec, the models there are
     {ml:models}:last                             string: the highest incarnation given
-    {ml:models}:new, {ml:models}:gone            hashes: incarnation -> name, not yet there or not yet removed
-    {ml:models}:staged                           hash: incarnation -> name, of successors without a name
+    {ml:models}:staged, {ml:models}:gone         hashes: incarnation -> name, not yet named or not yet removed
     {ml:models}:deletions                             stream: an entry for each deletion
 
     ml:{documents}:last                          string: the highest revision given
@@ -21,10 +19,11 @@ a name that is created again shares no key with what had it before::
     ml:{documents}:order:<kind>                  sorted set: names by revision
 
     ml:{blobs}:heads                             hash: key -> where the pieces of the blob are
-    ml:{blobs}:<token>.<part>                    string: one piece of a blob; expires while it is being written
+    ml:{blobs}:loose                             sorted set: tokens without a key and their numbers of pieces, by time
+    ml:{blob.<token>}:<part>                     string: one piece of a blob; expires while it is being written
 
-All documents are in one place of a Redis Cluster, since their revisions come from one counter; and all blobs, so that
-one can take the place of another in one step. No model has a tag without a number.
+All documents are in one place of a Redis Cluster, since their revisions come from one counter. The pieces of blobs are
+spread over the cluster, those of one blob in one place. No model has a tag without a number.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from manylabel_service.storage.protocol import ModelMeta, position_key
 
 MODELS = "ml:models"
 LAST_INCARNATION = "{ml:models}:last"
-NEW = "{ml:models}:new"
 GONE = "{ml:models}:gone"
 STAGED = "{ml:models}:staged"
 DELETIONS = "{ml:models}:deletions"
 
 LAST_REVISION = "ml:{documents}:last"
 BLOBS = "ml:{blobs}:heads"
+LOOSE = "ml:{blobs}:loose"
 
 LARGEST = 2**53 - 1
 """Largest part of a position: scripts compute with doubles."""
@@ -74,9 +73,6 @@ class Keys:
     def due(self) -> str:
         return f"{self.base}due"
 
-    def chunk(self, id: str, token: str, number: int) -> str:
-        return f"{self.base}snap:{id}:{token}.{number}"
-
     @property
     def sizes(self) -> str:
         return f"{self.base}sizes"
@@ -90,9 +86,9 @@ def document_keys(kind: str) -> tuple[str, str]:
     return f"ml:{{documents}}:values:{kind}", f"ml:{{documents}}:order:{kind}"
 
 
-def piece_key(token: str, number: int) -> str:
-    """Return the key of one piece of a blob."""
-    return f"ml:{{blobs}}:{token}.{number}"
+def piece_keys(token: str, n_pieces: int) -> list[str]:
+    """Return the keys of the pieces of a blob."""
+    return [f"ml:{{blob.{token}}}:{number}" for number in range(n_pieces)]
 
 
 @lru_cache(8192)  # one per watched model

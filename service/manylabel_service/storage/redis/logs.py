@@ -7,13 +7,13 @@ from struct import pack
 from typing import Any, get_args
 from zlib import crc32
 
-from manylabel_service.errors import DurabilityUnavailable
+from manylabel_service.errors import DurabilityUnavailable, ModelGone
 from manylabel_service.storage.checksums import damaged_entry, next_link
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.protocol import Durability, Entry, ModelMeta, position_key
 from manylabel_service.storage.redis.engine import Engine, Part
 from manylabel_service.storage.redis.keys import Keys, entry_id
-from manylabel_service.storage.redis.scripts import ADOPT, APPEND, COUNT, MARK, READ, TRIM, check
+from manylabel_service.storage.redis.scripts import ADOPT, APPEND, COUNT, READ, SEAL, TRIM, check
 from manylabel_service.storage.redis.watcher import ASKED_AT_ONCE, Watcher, is_beyond
 
 PAGE_ENTRIES = 1_000
@@ -43,6 +43,11 @@ class RedisLogs(Part):
         self.gate = engine.gate
         # Appends whose callers were cancelled. Later calls wait for them, to keep the order.
         self._left_behind: dict[asyncio.Task[Any], int] = {}
+
+    @gated
+    async def check(self, record: ModelMeta) -> None:
+        if not await self._engine.connection.command("EXISTS", Keys.of(record).head):
+            raise ModelGone(record.name, record.incarnation)
 
     @gated
     async def append(
@@ -150,7 +155,7 @@ class RedisLogs(Part):
 
     @gated
     async def seal(self, record: ModelMeta, sealed: bool) -> None:
-        answer = await self._engine.connection.run(MARK, (Keys.of(record).head,), "sealed", "1" if sealed else "0")
+        answer = await self._engine.connection.run(SEAL, (Keys.of(record).head,), "1" if sealed else "0")
         check(answer, record, "")
 
     def _leave(self, task: asyncio.Task[Any], record: ModelMeta) -> None:

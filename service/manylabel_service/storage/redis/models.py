@@ -2,142 +2,45 @@
 
 The list of models and the keys of a model are in different places of a Redis Cluster, where no script reaches both.
 Creation: reserve an incarnation, fill its keys, claim the name. Deletion: give up the name, remove the keys. Models
-in between are listed (`NEW`, `GONE`), and any process may finish the operation.
+in between are listed (`STAGED`, `GONE`), and any process may remove them.
 """
 
 from collections.abc import Sequence
 
-from manylabel_service.errors import ModelExists, ModelGone, StorageUnavailable
+from manylabel_service.errors import ModelExists, ModelGone
 from manylabel_service.storage.checksums import first_link, seal, unseal
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.protocol import SEED, START, Bytes, ModelMeta, position_key
-from manylabel_service.storage.redis.engine import Engine, Part
-from manylabel_service.storage.redis.keys import DELETIONS, GONE, LAST_INCARNATION, MODELS, NEW, STAGED, Keys, entry_id
+from manylabel_service.storage.models import Models, Succession
+from manylabel_service.storage.protocol import Logs, ModelMeta, position_key
+from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.keys import DELETIONS, GONE, LAST_INCARNATION, MODELS, STAGED, Keys, entry_id
 from manylabel_service.storage.redis.scripts import (
     ABANDONED,
     DISCARD,
-    MARK,
-    MISSING,
-    PUBLISH,
-    PURGE,
+    NAME,
+    PREPARE,
     PURGE_PREDICTIONS,
-    REPLACE,
-    RESERVE,
-    STAGE,
-    UNPUBLISH,
-    Script,
+    UNNAME,
 )
-from manylabel_service.storage.redis.snapshots import FIELD, RedisSnapshots
-
-ABANDONED_SECONDS = 600
-"""A creation that has not come to its end by then never will."""
+from manylabel_service.storage.snapshots import Snapshots
 
 STAGED_SECONDS = 7 * 86_400
-"""A successor that has not taken the place of its model by then never will."""
+"""Seconds after which a model without a name never gets one."""
 
 PURGED_AT_ONCE = 1_000
 """Predictions of a deleted model that are removed in one step."""
 
-INIT = Script(
-    """
-redis.call('HSET', KEYS[1], 'trimmed', ARGV[1], 'last', ARGV[1], 'trimmed_link', ARGV[2], 'last_link', ARGV[2])
-if ARGV[3] then
-  for i = 2, #KEYS do
-    if redis.call('EXISTS', KEYS[i]) == 0 then return {'missing'} end
-    redis.call('PERSIST', KEYS[i])
-  end
-  redis.call('HSET', KEYS[1], ARGV[3], ARGV[4])
-end
-return {'ok'}
-"""
-)
-"""KEYS head, chunks... ARGV id and link of the beginning, field and value of the first snapshot."""
 
-
-class RedisModels(Part):
+class RedisModels(Models):
     """Implements `Models` on the engine of a store."""
 
-    def __init__(self, engine: Engine, snapshots: RedisSnapshots) -> None:
-        super().__init__(engine)
-        self._snapshots = snapshots
-
-    @gated
-    async def create(self, name: str, spec: bytes, state: Bytes | None = None, at: str = SEED) -> ModelMeta:
-        return await self._engine.background.finish(self._create(name, spec, state, at))
-
-    async def _create(self, name: str, spec: bytes, state: Bytes | None, at: str) -> ModelMeta:
-        answer = await self._engine.connection.run(RESERVE, (MODELS, LAST_INCARNATION, NEW), name)
-        if answer[0] == "exists":
-            raise ModelExists(name)
-        record = ModelMeta(name, int(answer[1]), spec)
-        await self._init(record, state, at)
-        sealed = seal(spec, name, record.incarnation)
-        answer = await self._engine.connection.run(PUBLISH, (MODELS, NEW, GONE), name, record.incarnation, sealed)
-        if answer[0] == "ok":
-            return record
-        await self.purge(name, record.incarnation)
-        if answer[0] == "exists":
-            raise ModelExists(name)
-        raise StorageUnavailable(f"creating model {name!r} took too long", heals=True)
-
-    async def _init(self, record: ModelMeta, state: Bytes | None, at: str) -> None:
-        keys, id = Keys.of(record), entry_id(START if state is None else at)
-        link = first_link(record.incarnation)
-        if state is None:
-            await self._engine.connection.run(INIT, (keys.head,), id, link)
-            return
-        stored = await self._snapshots.upload(keys, id, state)
-        chunks = stored.keys(keys, id)
-        answer = await self._engine.connection.run(
-            INIT, (keys.head, *chunks), id, link, FIELD + id.encode(), f"{stored.text()} 0"
-        )
-        if answer[0] == "missing":
-            raise StorageUnavailable("a part of a snapshot was evicted, or took too long to be written", heals=True)
+    def __init__(self, engine: Engine, logs: Logs, snapshots: Snapshots) -> None:
+        super().__init__(engine.gate, engine.background, logs, snapshots)
+        self._engine = engine
 
     def position_at(self, position: str) -> str:
         position_key(position)
         return position
-
-    @gated
-    async def stage(self, record: ModelMeta, at: str) -> ModelMeta:
-        if await self.missing([record]):
-            raise ModelGone(record.name, record.incarnation)
-        answer = await self._engine.connection.run(STAGE, (LAST_INCARNATION, STAGED), record.name)
-        successor = ModelMeta(record.name, int(answer[1]), record.spec)
-        keys, link = Keys.of(successor), first_link(successor.incarnation)
-        await self._engine.connection.run(INIT, (keys.head,), entry_id(at), link)
-        await self._engine.connection.run(MARK, (keys.head,), "staged", "1")
-        return successor
-
-    @gated
-    async def replace(self, successions: Sequence[tuple[ModelMeta, ModelMeta]]) -> None:
-        replaced = [pair for pair in successions if pair[0].incarnation != pair[1].incarnation]
-        await self._engine.background.finish(self._replace(successions, replaced))
-        for record, _ in replaced:
-            self._engine.background.begin(self._engine.attempt(self.purge(record.name, record.incarnation)))
-
-    async def _replace(
-        self, successions: Sequence[tuple[ModelMeta, ModelMeta]], replaced: Sequence[tuple[ModelMeta, ModelMeta]]
-    ) -> None:
-        words: list[str | int | bytes] = []
-        for record, successor in successions:
-            sealed = seal(successor.spec, record.name, successor.incarnation)
-            words += [record.name, record.incarnation, successor.incarnation, sealed]
-        for _, successor in replaced:
-            await self._engine.connection.run(MARK, (Keys.of(successor).head,), "staged", "0")
-        answer = await self._engine.connection.run(REPLACE, (MODELS, STAGED, GONE, DELETIONS), *words)
-        if answer[0] != "ok":
-            gone = successions[int(answer[1])][answer[0] == "late"]
-            raise ModelGone(gone.name, gone.incarnation)
-        for record, _ in replaced:
-            await self._purge_head(Keys.of(record))
-
-    @gated
-    async def discard(self, successor: ModelMeta) -> None:
-        numbers = successor.name, successor.incarnation
-        answer = await self._engine.connection.run(DISCARD, (STAGED, GONE), *numbers)
-        if answer[0] == "ok":
-            await self.purge(*numbers)
 
     @gated
     async def find(self, name: str) -> ModelMeta | None:
@@ -150,47 +53,65 @@ class RedisModels(Part):
         records = [_record(name, value) for name, value in values.items()]
         return sorted(records, key=lambda record: record.incarnation)
 
-    async def missing(self, records: list[ModelMeta]) -> set[int]:
-        """Return the incarnations that no longer exist."""
-        pairs = [word for record in records for word in (record.name, record.incarnation)]
-        answer = await self._engine.connection.run(MISSING, (MODELS,), *pairs)
-        return set(map(int, answer[1]))
+    async def _prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
+        answer = await self._engine.connection.run(PREPARE, (LAST_INCARNATION, STAGED), name)
+        record = ModelMeta(name, int(answer[1]), spec)
+        id, link = entry_id(at), first_link(record.incarnation)
+        bounds = ("trimmed", id, "last", id, "trimmed_link", link, "last_link", link)
+        await self._engine.connection.command("HSET", Keys.of(record).head, *bounds)
+        return record
 
-    @gated
-    async def delete(self, record: ModelMeta) -> None:
-        await self._engine.background.finish(self._unpublish(record))
-        self._engine.background.begin(self._engine.attempt(self.purge(record.name, record.incarnation)))
+    async def _name(self, successions: Sequence[Succession]) -> None:
+        words: list[str | int | bytes] = []
+        for record, successor in successions:
+            sealed = seal(successor.spec, successor.name, successor.incarnation)
+            words += [successor.name, "" if record is None else record.incarnation, successor.incarnation, sealed]
+        answer = await self._engine.connection.run(NAME, (MODELS, STAGED, GONE, DELETIONS), *words)
+        if answer[0] != "ok":
+            record, successor = successions[int(answer[1])]
+            if answer[0] == "exists":
+                raise ModelExists(successor.name)
+            gone = record if answer[0] == "gone" and record is not None else successor
+            raise ModelGone(gone.name, gone.incarnation)
+        for record, successor in successions:
+            if record is not None and record.incarnation != successor.incarnation:
+                await self._unlink(record)
 
-    async def _unpublish(self, record: ModelMeta) -> None:
-        """Release the name, and delete the key that every call with the record reads first."""
-        answer = await self._engine.connection.run(
-            UNPUBLISH, (MODELS, GONE, DELETIONS), record.name, record.incarnation
-        )
+    async def _discard(self, successor: ModelMeta) -> bool:
+        numbers = successor.name, successor.incarnation
+        answer = await self._engine.connection.run(DISCARD, (STAGED, GONE), *numbers)
+        if answer[0] == "ok":
+            await self._unlink(successor)
+        return bool(answer[0] == "ok")
+
+    async def _unname(self, record: ModelMeta) -> None:
+        answer = await self._engine.connection.run(UNNAME, (MODELS, GONE, DELETIONS), record.name, record.incarnation)
         if answer[0] == "gone" and record.damaged:  # not even its incarnation can be read
             await self._engine.connection.command("HDEL", MODELS, record.name)
             return
-        await self._purge_head(Keys.of(record))
+        await self._unlink(record)
         if answer[0] == "gone":
             raise ModelGone(record.name, record.incarnation)
 
-    async def purge(self, name: str, incarnation: int) -> None:
-        """Remove all that is left of a model that has lost its name."""
-        keys = Keys.named(name, incarnation)
-        await self._purge_head(keys)
+    async def _purge(self, record: ModelMeta) -> None:
+        keys = Keys.of(record)
+        await self._unlink(record)
         while (await self._engine.connection.run(PURGE_PREDICTIONS, (keys.head, keys.due), PURGED_AT_ONCE))[1]:
             pass
-        await self._engine.connection.command("HDEL", GONE, incarnation)
+        await self._engine.connection.command("HDEL", GONE, record.incarnation)
 
     async def purge_all(self) -> None:
         """Remove all that a process that died has left half created or half deleted."""
-        answer = await self._engine.connection.run(
-            ABANDONED, (GONE, NEW, STAGED), ABANDONED_SECONDS * 1000, STAGED_SECONDS * 1000
-        )
+        answer = await self._engine.connection.run(ABANDONED, (GONE, STAGED), STAGED_SECONDS * 1000)
         for incarnation, name in zip(answer[1][::2], answer[1][1::2], strict=True):
-            await self.purge(name.decode(), int(incarnation))
+            record = ModelMeta(name.decode(), int(incarnation), b"")
+            await self._snapshots.forget(record.incarnation)
+            await self._purge(record)
 
-    async def _purge_head(self, keys: Keys) -> None:
-        await self._engine.connection.run(PURGE, (keys.head, keys.log))
+    async def _unlink(self, record: ModelMeta) -> None:
+        """Remove the log with the key that every call with the record reads first."""
+        keys = Keys.of(record)
+        await self._engine.connection.command("UNLINK", keys.head, keys.log)
 
 
 def _record(raw: bytes, value: bytes) -> ModelMeta:

@@ -1,8 +1,8 @@
 """Lua scripts, each atomic.
 
-They run on Redis 6.2 and later. Those of a model touch keys of one hash tag only (the names of snapshot chunks are
-made inside from the others). Each answers an array whose first element says how it went: ``ok`` or ``gone``,
-``trimmed`` (with the position), ``lost``, ``damaged`` (with the position), and so on.
+They run on Redis 6.2 and later. Those of a model touch keys of one hash tag only. Each answers an array whose first
+element says how it went: ``ok`` or ``gone``, ``trimmed`` (with the position), ``lost``, ``damaged`` (with the
+position), and so on.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ local function before(a, b)
   local b_ms, b_number = parts(b)
   return a_ms < b_ms or (a_ms == b_ms and a_number < b_number)
 end
-local trimmed, last, trimmed_link, last_link, sealed, staged = unpack(
-  redis.call('HMGET', KEYS[1], 'trimmed', 'last', 'trimmed_link', 'last_link', 'sealed', 'staged'))
+local trimmed, last, trimmed_link, last_link, sealed = unpack(
+  redis.call('HMGET', KEYS[1], 'trimmed', 'last', 'trimmed_link', 'last_link', 'sealed'))
 if not trimmed then return {'gone'} end
 -- The value of an entry ends with its link.
 local function link_of(entry)
@@ -69,15 +69,7 @@ local function page(after, limit, limit_bytes)
 end
 """
 
-_CHUNKS = """
-local function drop_chunks(id, value)
-  local token, chunks = string.match(value, '^(%S+) (%d+) ')
-  local base = string.sub(KEYS[1], 1, -5) .. 'snap:' .. id .. ':' .. token .. '.'
-  for number = 0, tonumber(chunks) - 1 do redis.call('UNLINK', base .. number) end
-end
-"""
-
-_NOW = """
+NOW = """
 local function now_ms()
   local time = redis.call('TIME')
   return time[1] * 1000 + math.floor(time[2] / 1000)
@@ -101,7 +93,7 @@ class Script:
 APPEND = Script(
     _POSITIONS,
     _PAGE,
-    _NOW,
+    NOW,
     """
 local refusal, known_link = refused(ARGV[1])
 if refusal then return refusal end
@@ -135,11 +127,11 @@ return {'ok'}
 """,
 )
 
-# KEYS head. ARGV the field, '1' to set it or '0'.
-MARK = Script(
+# KEYS head. ARGV '1' to seal the log or '0'.
+SEAL = Script(
     """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
-if ARGV[2] == '1' then redis.call('HSET', KEYS[1], ARGV[1], '1') else redis.call('HDEL', KEYS[1], ARGV[1]) end
+if ARGV[1] == '1' then redis.call('HSET', KEYS[1], 'sealed', '1') else redis.call('HDEL', KEYS[1], 'sealed') end
 return {'ok'}
 """,
 )
@@ -193,91 +185,6 @@ return {'ok', trimmed}
 """,
 )
 
-# KEYS head, log, chunks... ARGV id, value, '1' for an id of another log. The chunks were written with a time to live,
-# so that those of a process that died go by themselves.
-PUT_SNAPSHOT = Script(
-    _POSITIONS,
-    _CHUNKS,
-    """
-local refusal = ARGV[3] == '0' and not staged and refused(ARGV[1])
-if refusal then return refusal end
-for i = 3, #KEYS do
-  if redis.call('EXISTS', KEYS[i]) == 0 then return {'missing'} end
-end
-for i = 3, #KEYS do redis.call('PERSIST', KEYS[i]) end
-local field, pinned = 'snap:' .. ARGV[1], '0'
-local old = redis.call('HGET', KEYS[1], field)
-if old then
-  pinned = string.sub(old, -1)
-  drop_chunks(ARGV[1], old)
-end
-redis.call('HSET', KEYS[1], field, ARGV[2] .. ' ' .. pinned)
-return {'ok'}
-""",
-)
-
-# KEYS head. ARGV id.
-DELETE_SNAPSHOT = Script(
-    _CHUNKS,
-    """
-if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
-local value = redis.call('HGET', KEYS[1], 'snap:' .. ARGV[1])
-local kept = redis.call('HEXISTS', KEYS[1], 'kept:' .. ARGV[1]) == 1
-if value and not kept and string.sub(value, -1) == '0' then
-  redis.call('HDEL', KEYS[1], 'snap:' .. ARGV[1])
-  drop_chunks(ARGV[1], value)
-end
-return {'ok'}
-""",
-)
-
-# KEYS head. ARGV id, '1' to pin or '0'.
-PIN_SNAPSHOT = Script(
-    """
-if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
-local field = 'snap:' .. ARGV[1]
-local value = redis.call('HGET', KEYS[1], field)
-if not value then return {'missing'} end
-redis.call('HSET', KEYS[1], field, string.sub(value, 1, -2) .. ARGV[2])
-return {'ok'}
-""",
-)
-
-# KEYS head. ARGV id, maximum, name and note (each in JSON: null for none).
-KEEP_SNAPSHOT = Script(
-    """
-if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
-if redis.call('HEXISTS', KEYS[1], 'snap:' .. ARGV[1]) == 0 then return {'missing'} end
-local fields, others, own = redis.call('HGETALL', KEYS[1]), 0, {name = cjson.null, note = cjson.null}
-local name, note = unpack(cjson.decode('[' .. ARGV[3] .. ',' .. ARGV[4] .. ']'))
-for i = 1, #fields, 2 do
-  local id = string.match(fields[i], '^kept:(.+)$')
-  if id then
-    local kept = cjson.decode(fields[i + 1])
-    if id == ARGV[1] then own = kept else
-      others = others + 1
-      if name ~= cjson.null and kept.name == name then return {'taken', kept.name, id} end
-    end
-  end
-end
-if own.name ~= cjson.null and name ~= cjson.null and own.name ~= name then return {'taken', own.name, ARGV[1]} end
-if others + 1 > tonumber(ARGV[2]) then return {'full'} end
-if own.name == cjson.null then own.name = name end
-if note ~= cjson.null then own.note = note end
-redis.call('HSET', KEYS[1], 'kept:' .. ARGV[1], cjson.encode(own))
-return {'ok'}
-""",
-)
-
-# KEYS head. ARGV id.
-LET_SNAPSHOT_GO = Script(
-    """
-if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
-if redis.call('HDEL', KEYS[1], 'kept:' .. ARGV[1]) == 0 then return {'missing'} end
-return {'ok'}
-""",
-)
-
 # Removes the first of the predictions in `due` that have expired, with their sizes.
 _DROP = """
 local now = now_ms()
@@ -294,13 +201,13 @@ end
 """
 
 # KEYS head, due, sizes. ARGV limit. Removes expired predictions, up to the limit; returns their number.
-DROP_PREDICTIONS = Script(_NOW, _DROP, "return {'ok', drop(ARGV[1])}")
+DROP_PREDICTIONS = Script(NOW, _DROP, "return {'ok', drop(ARGV[1])}")
 
 # KEYS head, due, sizes, predictions... ARGV milliseconds, maximum, maximum bytes, ids..., payloads... Expired
 # predictions are removed in pieces, because a single step would block every client. Redis frees `due` and `sizes` in
 # one step if they expire, so they expire one and two hours after the predictions: upkeep has emptied them by then.
 PUT_PREDICTIONS = Script(
-    _NOW,
+    NOW,
     _DROP,
     """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
@@ -347,7 +254,7 @@ return {'ok', found}
 
 # KEYS head, due. ARGV number, id or "". Expired predictions that are still listed are at the other end.
 KEPT_IDS = Script(
-    _NOW,
+    NOW,
     """
 if redis.call('EXISTS', KEYS[1]) == 0 then return {'gone'} end
 local first = 0
@@ -365,20 +272,6 @@ return {'ok', ids}
 """,
 )
 
-# KEYS head, log. Deletes a model except its predictions.
-PURGE = Script(
-    _CHUNKS,
-    """
-local fields = redis.call('HGETALL', KEYS[1])
-for i = 1, #fields, 2 do
-  local id = string.match(fields[i], '^snap:(.+)$')
-  if id then drop_chunks(id, fields[i + 1]) end
-end
-redis.call('UNLINK', KEYS[1], KEYS[2])
-return {'ok'}
-""",
-)
-
 # KEYS head, due. ARGV number. Removes at most this number of predictions of a deleted model.
 PURGE_PREDICTIONS = Script(
     """
@@ -391,33 +284,10 @@ return {'ok', #popped}
 """,
 )
 
-# KEYS models, last, new. ARGV name. An incarnation is the time in milliseconds, or one more than the last, so no
-# incarnation is used twice even if Redis lost its data.
-RESERVE = Script(
-    _NOW,
-    """
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then return {'exists'} end
-local incarnation = math.max(now_ms(), tonumber(redis.call('GET', KEYS[2]) or '0') + 1)
-local text = string.format('%.0f', incarnation)
-redis.call('SET', KEYS[2], text)
-redis.call('HSET', KEYS[3], text, ARGV[1])
-return {'ok', text}
-""",
-)
-
-# KEYS models, new, gone. ARGV name, incarnation, spec.
-PUBLISH = Script(
-    """
-if redis.call('HDEL', KEYS[2], ARGV[2]) == 0 then return {'late'} end
-if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3]) == 1 then return {'ok'} end
-redis.call('HSET', KEYS[3], ARGV[2], ARGV[1])
-return {'exists'}
-""",
-)
-
-# KEYS last, staged. ARGV name. An incarnation for a successor.
-STAGE = Script(
-    _NOW,
+# KEYS last, staged. ARGV name. An incarnation is the time in milliseconds, or one more than the last, so no incarnation
+# is used twice even if Redis lost its data.
+PREPARE = Script(
+    NOW,
     """
 local incarnation = math.max(now_ms(), tonumber(redis.call('GET', KEYS[1]) or '0') + 1)
 local text = string.format('%.0f', incarnation)
@@ -427,8 +297,9 @@ return {'ok', text}
 """,
 )
 
-# KEYS models, staged, gone, bell. ARGV for each model: name, incarnation, that of the successor, its spec.
-REPLACE = Script(
+# KEYS models, staged, gone, bell. ARGV for each model: name, incarnation or '' for a new name, that of the successor,
+# its spec.
+NAME = Script(
     """
 local done = true
 for i = 1, #ARGV, 4 do
@@ -437,13 +308,14 @@ end
 if done then return {'ok'} end
 for i = 1, #ARGV, 4 do
   local value, number = redis.call('HGET', KEYS[1], ARGV[i]), tostring((i - 1) / 4)
-  if not value or string.match(value, '^%d+') ~= ARGV[i + 1] then return {'gone', number} end
+  if value and ARGV[i + 1] == '' then return {'exists', number} end
+  if ARGV[i + 1] ~= '' and (not value or string.match(value, '^%d+') ~= ARGV[i + 1]) then return {'gone', number} end
   if ARGV[i + 1] ~= ARGV[i + 2] and redis.call('HEXISTS', KEYS[2], ARGV[i + 2]) == 0 then return {'late', number} end
 end
 for i = 1, #ARGV, 4 do
   redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 2] .. ' ' .. ARGV[i + 3])
-  if ARGV[i + 1] ~= ARGV[i + 2] then
-    redis.call('HDEL', KEYS[2], ARGV[i + 2])
+  redis.call('HDEL', KEYS[2], ARGV[i + 2])
+  if ARGV[i + 1] ~= '' and ARGV[i + 1] ~= ARGV[i + 2] then
     redis.call('HSET', KEYS[3], ARGV[i + 1], ARGV[i])
     redis.call('XADD', KEYS[4], 'MAXLEN', '~', 1000, '*', 'i', ARGV[i + 1])
   end
@@ -462,7 +334,7 @@ return {'ok'}
 )
 
 # KEYS models, gone, bell. ARGV name, incarnation.
-UNPUBLISH = Script(
+UNNAME = Script(
     """
 local value = redis.call('HGET', KEYS[1], ARGV[1])
 if not value or string.match(value, '^%d+') ~= ARGV[2] then return {'gone'} end
@@ -473,19 +345,16 @@ return {'ok'}
 """,
 )
 
-# KEYS gone, new, staged. ARGV milliseconds for each of the two. Creations given up count as deleted; all there is to
-# remove.
+# KEYS gone, staged. ARGV milliseconds. Models that have no name by then count as deleted. Returns all deleted ones.
 ABANDONED = Script(
-    _NOW,
+    NOW,
     """
-for k = 2, 3 do
-  local oldest = now_ms() - tonumber(ARGV[k - 1])
-  local new = redis.call('HGETALL', KEYS[k])
-  for i = 1, #new, 2 do
-    if tonumber(new[i]) < oldest then
-      redis.call('HDEL', KEYS[k], new[i])
-      redis.call('HSET', KEYS[1], new[i], new[i + 1])
-    end
+local oldest = now_ms() - tonumber(ARGV[1])
+local staged = redis.call('HGETALL', KEYS[2])
+for i = 1, #staged, 2 do
+  if tonumber(staged[i]) < oldest then
+    redis.call('HDEL', KEYS[2], staged[i])
+    redis.call('HSET', KEYS[1], staged[i], staged[i + 1])
   end
 end
 return {'ok', redis.call('HGETALL', KEYS[1])}

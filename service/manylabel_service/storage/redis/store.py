@@ -10,6 +10,7 @@ import structlog
 
 from manylabel_service.errors import StorageUnavailable, StoreUnusable
 from manylabel_service.storage.address import Address
+from manylabel_service.storage.background import attempt
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.redis.blobs import RedisBlobs
 from manylabel_service.storage.redis.client.capabilities import Capabilities, inspect
@@ -20,8 +21,8 @@ from manylabel_service.storage.redis.engine import Engine
 from manylabel_service.storage.redis.logs import RedisLogs
 from manylabel_service.storage.redis.models import RedisModels
 from manylabel_service.storage.redis.predictions import RedisPredictions
-from manylabel_service.storage.redis.snapshots import RedisSnapshots
 from manylabel_service.storage.redis.watcher import Watcher
+from manylabel_service.storage.snapshots import Snapshots
 
 T = TypeVar("T")
 
@@ -49,13 +50,13 @@ class RedisStore:
         self._timeout_seconds = timeout_seconds
         self.engine = Engine()
         self.gate = self.engine.gate
-        self.snapshots = RedisSnapshots(self.engine)
-        self.models = RedisModels(self.engine, self.snapshots)
-        self._watcher = Watcher(self.engine, self.models)
+        self._watcher = Watcher(self.engine)
         self.logs = RedisLogs(self.engine, self._watcher)
         self.predictions = RedisPredictions(self.engine)
         self.documents = RedisDocuments(self.engine)
         self.blobs = RedisBlobs(self.engine)
+        self.snapshots = Snapshots(self.gate, self.logs, self.documents, self.blobs)
+        self.models = RedisModels(self.engine, self.logs, self.snapshots)
 
     async def open(self) -> None:
         connection = Connection(self.address, self._timeout_seconds)
@@ -103,13 +104,15 @@ class RedisStore:
     async def erased(self) -> None:
         await self.models.purge_all()
         await self.engine.background.done()
+        await self.blobs.drop_loose()
 
     async def _keep_up(self) -> None:
         while True:
-            await self.engine.attempt(self.models.purge_all())
-            await self.engine.attempt(self._drop_expired())
+            await attempt(self.models.purge_all())
+            await attempt(self.blobs.drop_loose())
+            await attempt(self._drop_expired())
             await asyncio.sleep(UPKEEP_SECONDS)
-            await self.engine.attempt(self._check_again())
+            await attempt(self._check_again())
 
     async def _drop_expired(self) -> None:
         await self.predictions.drop_expired(await self.models.all())

@@ -8,9 +8,8 @@ from typing import Any
 from manylabel_service.storage.protocol import ModelMeta, position_key
 from manylabel_service.storage.redis.client.connection import BLOCK_SECONDS
 from manylabel_service.storage.redis.engine import Engine
-from manylabel_service.storage.redis.keys import DELETIONS, Keys, entry_id, log_key, position_of
-from manylabel_service.storage.redis.models import RedisModels
-from manylabel_service.storage.redis.scripts import ENDS
+from manylabel_service.storage.redis.keys import DELETIONS, MODELS, Keys, entry_id, log_key, position_of
+from manylabel_service.storage.redis.scripts import ENDS, MISSING
 
 CHECK_SECONDS = 5.0
 """Deletions are told by a stream; this often it is looked anyway."""
@@ -31,9 +30,8 @@ REMEMBERED = 10_000
 class Watcher:
     """Watcher of changed models, over the connection of one store."""
 
-    def __init__(self, engine: Engine, models: RedisModels) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._models = models
         self._seen = "0-0"
         self._lost = -1
         self._checked = 0.0
@@ -70,7 +68,9 @@ class Watcher:
         now, lost = time.monotonic(), self._engine.connection.breaker.lost
         if not positions or not (lost != self._lost or now - self._checked > CHECK_SECONDS):
             return set()
-        self._remember(await self._models.missing(list(positions)))
+        names = [word for record in positions for word in (record.name, record.incarnation)]
+        answer = await self._engine.connection.run(MISSING, (MODELS,), *names)
+        self._remember(set(map(int, answer[1])))
         ends = await self.ends(positions)
         self._checked, self._lost = now, lost
         return {record for record, end in zip(positions, ends, strict=True) if _short_of(end, positions[record])}

@@ -1,15 +1,13 @@
 """The open data directory of one process: its lock, its database, its files, and the threads that work on them.
 
     <data_dir>/lock                                           held while the store is open
-    <data_dir>/manylabel.sqlite3 (-wal, -shm)                 models, logs, the list of snapshots
-    <data_dir>/snapshots/<incarnation>/<position>.safetensors
-    <data_dir>/blobs/<token>
+    <data_dir>/manylabel.sqlite3 (-wal, -shm)                 models, logs, documents
+    <data_dir>/blobs/<token>                                  snapshots and other large data
     <data_dir>/reserve                                        room for urgent writes while the store is open
 
 Two threads serve it. The writer has the database to itself, and its work comes in small pieces, so
-an append waits for one piece at most. The filer does what waits for the disk: snapshot files,
-pieces of blobs, and the bulk of checkpoints. Each does its work in the order it was requested: a file that is written
-while its model is deleted is there before the folder is removed.
+an append waits for one piece at most. The filer does what waits for the disk: pieces of blobs, and the bulk of
+checkpoints. Each does its work in the order it was requested.
 """
 
 import os
@@ -33,7 +31,6 @@ from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckp
 from manylabel_service.storage.sqlite.files.blob_files import BlobFiles
 from manylabel_service.storage.sqlite.files.directory_lock import DirectoryLock
 from manylabel_service.storage.sqlite.files.reserve import Reserve
-from manylabel_service.storage.sqlite.files.snapshot_files import SnapshotFiles
 
 DATABASE = "manylabel.sqlite3"
 
@@ -44,7 +41,7 @@ class Engine:
     Attributes
     ----------
     gate : passed by every call.
-    threads, tables, prediction_rows, document_rows, blob_rows, snapshot_files, blob_files, maintenance
+    threads, tables, prediction_rows, document_rows, blob_rows, blob_files, maintenance
         There once it is open.
     """
 
@@ -53,7 +50,6 @@ class Engine:
     prediction_rows: PredictionRows
     document_rows: DocumentRows
     blob_rows: BlobRows
-    snapshot_files: SnapshotFiles
     blob_files: BlobFiles
     maintenance: Maintenance
 
@@ -76,9 +72,7 @@ class Engine:
             await self.threads.end(lambda: self._held.close())
             raise
         self.threads.watch = self._watch
-        self.maintenance = Maintenance(
-            self.threads, self.tables, self.prediction_rows, self.snapshot_files, self._checkpoints
-        )
+        self.maintenance = Maintenance(self.threads, self.tables, self.prediction_rows, self._checkpoints)
         self.maintenance.begin(*self._leftovers)
         self.gate.open()
 
@@ -93,7 +87,6 @@ class Engine:
             held.callback(os.close, descriptor)
             make_private(self._path)  # SQLite creates -wal and -shm with the same mode
             writer = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
-            self.snapshot_files = SnapshotFiles(self.directory / "snapshots")
             self.blob_files = BlobFiles(self.directory / "blobs")
             if is_new(writer):
                 self._check_empty()
@@ -106,21 +99,15 @@ class Engine:
             self.blob_rows = BlobRows(writer, self.tables)
             self._checkpoints = WalCheckpointer(writer, other, descriptor)
             self._leftovers = self.tables.hidden_models(), self.tables.trimmed_logs()
-            self._sweep()
+            tokens = self.blob_rows.tokens()
+            self.blob_files.sweep(tokens or (), keep_others=tokens is None)
             self._watch = FileWatch(self._path, descriptor)
             self._held = held.pop_all()
 
     def _check_empty(self) -> None:
         """Refuse files without a database: sweeping them away would end the last hope of the operator."""
-        for files, what in ((self.snapshot_files, "snapshots"), (self.blob_files, "blobs")):
-            if files.any():
-                raise StoreDamaged(self._path, f"it is empty or missing, but the directory has {what}")
-
-    def _sweep(self) -> None:
-        """Remove files without a row; none if a damaged row could refer to them."""
-        alive, tokens = [record.incarnation for record in self.tables.models()], self.blob_rows.tokens()
-        self.snapshot_files.sweep(alive, self.tables.all_snapshots(), keep_others=not self.tables.intact())
-        self.blob_files.sweep(tokens or (), keep_others=tokens is None)
+        if self.blob_files.any():
+            raise StoreDamaged(self._path, "it is empty or missing, but the directory has blobs")
 
     async def close(self) -> None:
         """Close the directory; does nothing where it is closed."""
@@ -133,8 +120,8 @@ class Engine:
 
     async def cleaned(self) -> None:
         """Wait until data deleted so far is removed from the disk."""
-        await self.maintenance.done()
         await self.background.done()
+        await self.maintenance.done()
 
 
 class Part:

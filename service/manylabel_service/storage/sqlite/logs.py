@@ -14,6 +14,10 @@ class SQLiteLogs(Part):
     durabilities: frozenset[Durability] = frozenset(("log", "fsync"))
 
     @gated
+    async def check(self, record: ModelMeta) -> None:
+        await self._engine.threads.write(self._engine.tables.check, record)
+
+    @gated
     async def append(
         self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability
     ) -> list[Entry]:

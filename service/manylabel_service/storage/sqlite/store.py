@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
+from manylabel_service.clock import now_ms
+from manylabel_service.storage.background import attempt
 from manylabel_service.storage.gate import gated
+from manylabel_service.storage.snapshots import Snapshots
 from manylabel_service.storage.sqlite.blobs import SQLiteBlobs
 from manylabel_service.storage.sqlite.documents import SQLiteDocuments
 from manylabel_service.storage.sqlite.engine import Engine
 from manylabel_service.storage.sqlite.logs import SQLiteLogs
 from manylabel_service.storage.sqlite.models import SQLiteModels
 from manylabel_service.storage.sqlite.predictions import SQLitePredictions
-from manylabel_service.storage.sqlite.snapshots import SQLiteSnapshots
 
 
 class SQLiteStore:
@@ -27,15 +29,24 @@ class SQLiteStore:
     def __init__(self, directory: Path, busy_timeout_seconds: float = 5.0) -> None:
         self.engine = Engine(directory, busy_timeout_seconds)
         self.gate = self.engine.gate
-        self.models = SQLiteModels(self.engine)
         self.logs = SQLiteLogs(self.engine)
-        self.snapshots = SQLiteSnapshots(self.engine)
         self.predictions = SQLitePredictions(self.engine)
         self.documents = SQLiteDocuments(self.engine)
         self.blobs = SQLiteBlobs(self.engine)
+        self.snapshots = Snapshots(self.gate, self.logs, self.documents, self.blobs)
+        self.models = SQLiteModels(self.engine, self.logs, self.snapshots)
 
     async def open(self) -> None:
+        opened_ms = now_ms()
         await self.engine.open()
+        await self._begin_collecting(opened_ms)
+
+    @gated
+    async def _begin_collecting(self, before_ms: int) -> None:
+        self.engine.background.begin(attempt(self._collect_garbage(before_ms)))
+
+    async def _collect_garbage(self, before_ms: int) -> None:
+        await self.snapshots.collect_garbage(await self.models.all(), before_ms)
 
     async def close(self) -> None:
         await self.engine.close()

@@ -5,15 +5,11 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import structlog
-
-from manylabel_service.errors import StorageError
-from manylabel_service.storage.background import BackgroundTasks
+from manylabel_service.storage.background import BackgroundTasks, attempt
 from manylabel_service.storage.sqlite.database.prediction_rows import PredictionRows
 from manylabel_service.storage.sqlite.database.tables import LAST_NUMBER, Tables
 from manylabel_service.storage.sqlite.database.threads import Threads
 from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
-from manylabel_service.storage.sqlite.files.snapshot_files import SnapshotFiles
 
 PIECE_SECONDS = 0.002
 """Approximate maximum of seconds that cleaning keeps the writer from appends at a time; it then pauses as long."""
@@ -22,8 +18,6 @@ MAX_PIECE_ROWS = 1 << 14
 
 EMPTY_WAL_SECONDS = 60.0
 """Seconds after which readers of the database that keep the write-ahead log from being emptied are an error."""
-
-log = structlog.get_logger()
 
 
 class Maintenance:
@@ -37,13 +31,11 @@ class Maintenance:
         threads: Threads,
         tables: Tables,
         predictions: PredictionRows,
-        files: SnapshotFiles,
         checkpoints: WalCheckpointer,
     ) -> None:
         self._threads = threads
         self._tables = tables
         self._predictions = predictions
-        self._files = files
         self._checkpoints = checkpoints
         self._tasks = BackgroundTasks()
         self._stopping = False
@@ -74,10 +66,6 @@ class Maintenance:
         if self._checkpoints.begin_if_due():
             self._start(self._checkpoint())
 
-    def forget(self, incarnation: int) -> None:
-        """Start to purge a deleted model."""
-        self._start(self._forget(incarnation))
-
     async def drop_entries(self, incarnation: int, through: int) -> bool:
         """Remove entries in batches; return False if `stop` was called first."""
         return await self._by_pieces(lambda rows: self._tables.drop_entries(incarnation, through, rows))
@@ -103,12 +91,12 @@ class Maintenance:
     async def _clean(self, hidden: set[int], logs: list[tuple[int, int]]) -> None:
         for incarnation, trimmed in logs:
             if incarnation in hidden:
-                await self._forget(incarnation)
+                await self.forget(incarnation)
             else:
                 await self.drop_entries(incarnation, trimmed)
 
-    async def _forget(self, incarnation: int) -> None:
-        await self._threads.file(self._files.remove_all, incarnation)
+    async def forget(self, incarnation: int) -> None:
+        """Purge a deleted model."""
         forgotten = await self._by_pieces(lambda rows: self._predictions.forget(incarnation, rows))
         if forgotten and await self.drop_entries(incarnation, LAST_NUMBER):
             await self._threads.write_urgent(self._tables.forget_model, incarnation)
@@ -129,18 +117,9 @@ class Maintenance:
             self._checkpoints.end()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.begin(_attempt(work))
+        self._tasks.begin(attempt(work))
 
 
 def _timed(remove: Callable[[int], int | None], rows: int) -> tuple[int | None, float]:
     started = time.perf_counter()
     return remove(rows), time.perf_counter() - started
-
-
-async def _attempt(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    except StorageError as error:
-        log.warning("storage_maintenance_failed", error=str(error), action="nothing is lost; it is retried later")
-    except Exception:
-        log.exception("storage_maintenance_failed")

@@ -31,19 +31,6 @@ _SCHEMA = (
     # row has the link before its entry (checksums.py). The last row of each log has no payload, and
     # the next entry replaces it, so a lost end of a log is detected.
     "CREATE TABLE entries (key INTEGER PRIMARY KEY, payload BLOB, link INTEGER NOT NULL, time_ms INTEGER NOT NULL)",
-    """CREATE TABLE snapshots (
-        incarnation INTEGER NOT NULL,
-        position INTEGER NOT NULL,
-        size_bytes INTEGER NOT NULL,
-        created_unix_ms INTEGER NOT NULL,
-        pinned INTEGER NOT NULL DEFAULT 0,
-        examples INTEGER NOT NULL DEFAULT 0,
-        log_bytes INTEGER NOT NULL DEFAULT 0,
-        kept INTEGER NOT NULL DEFAULT 0,
-        name TEXT,
-        note TEXT,
-        PRIMARY KEY (incarnation, position)
-    ) WITHOUT ROWID""",
     """CREATE TABLE predictions (
         incarnation INTEGER NOT NULL,
         id TEXT NOT NULL,
@@ -105,7 +92,7 @@ def mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
     StoreDamaged
         If a table itself is damaged.
     """
-    for table in ("models", "snapshots", "documents", "blobs"):
+    for table in ("models", "documents", "blobs"):
         if _problem(connection, "integrity_check", table) is None:
             continue
         if (problem := _problem(connection, "quick_check", table)) is not None:

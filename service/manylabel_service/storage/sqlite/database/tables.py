@@ -1,4 +1,4 @@
-"""The tables of models, logs and snapshots: each method is one transaction, or nothing.
+"""The tables of models and logs: each method is one transaction, or nothing.
 
 Blocking, for one thread at a time, and relying on being the only writer of the file: where each log
 ends is kept in memory, so that the usual append is a single statement.
@@ -21,8 +21,6 @@ from manylabel_service.errors import (
     ModelDamaged,
     ModelExists,
     ModelGone,
-    SnapshotExists,
-    SnapshotsFull,
 )
 from manylabel_service.storage.checksums import (
     damaged_entry,
@@ -32,15 +30,9 @@ from manylabel_service.storage.checksums import (
     unseal,
 )
 from manylabel_service.storage.protocol import (
-    NO_EXTENT,
-    SEED,
-    START,
     Durability,
     Entry,
-    LogExtent,
-    ManualSnapshot,
     ModelMeta,
-    SnapshotMeta,
     position_key,
 )
 
@@ -81,37 +73,30 @@ class _Model(NamedTuple):
 
 
 class Tables:
-    """Models, logs and rows of snapshots on one connection."""
+    """Models and logs on one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._logs: dict[int, _Log] = {}
-        # Successors that have no name yet, and logs that take no entries: both end with this process.
+        # Models that have no name yet, and logs that take no entries: both end with this process.
         self._staged: set[int] = set()
         self._sealed: set[int] = set()
         self._synchronous = ""
 
     # -- models ---------------------------------------------------------------------------------------
 
-    def create_model(self, name: str, spec: bytes) -> ModelMeta:
-        try:
-            with self.transaction("fsync"):
-                return ModelMeta(name, self._insert_model(name, spec, int(START)), spec)
-        except sqlite3.IntegrityError:
-            raise ModelExists(name) from None
-
-    def prepare_model(self, name: str, spec: bytes, at: str = SEED) -> ModelMeta:
-        """Add a hidden model whose log is trimmed through a position; `reveal_model` ends what this begins."""
-        if self.find_model(name) is not None:
-            raise ModelExists(name)
+    def prepare_model(self, name: str, spec: bytes, at: str) -> ModelMeta:
+        """Add a model without a name, whose log is trimmed through a position, until this process ends."""
         with self.transaction("log"):
-            return ModelMeta(name, self._insert_model(None, spec, number_of(at)), spec)
+            incarnation = self._insert_model(spec, number_of(at))
+        self._staged.add(incarnation)
+        return ModelMeta(name, incarnation, spec)
 
-    def _insert_model(self, name: str | None, spec: bytes, trimmed: int) -> int:
-        """Add a model, and the row that ends its log; return the incarnation."""
-        incarnation = self._connection.execute("INSERT INTO models (name, spec) VALUES (?, ?)", (name, b"")).lastrowid
+    def _insert_model(self, spec: bytes, trimmed: int) -> int:
+        """Add a model without a name, and the row that ends its log; return the incarnation."""
+        incarnation = self._connection.execute("INSERT INTO models (spec) VALUES (?)", (b"",)).lastrowid
         assert incarnation is not None
-        self._write_model(incarnation, name, spec, trimmed)
+        self._write_model(incarnation, None, spec, trimmed)
         self._insert(incarnation, trimmed + 1, (), first_link(incarnation), now_ms=0)
         return incarnation
 
@@ -121,36 +106,24 @@ class Tables:
             (name, seal(spec, incarnation, name, trimmed), trimmed, incarnation),
         )
 
-    def reveal_model(self, record: ModelMeta, at: str, size_bytes: int) -> None:
-        """Store the name of a prepared model and the snapshot that it begins with."""
-        try:
-            with self.transaction("fsync"):
-                self._write_model(record.incarnation, record.name, record.spec, number_of(at))
-                self.put_snapshot_row(record, at, size_bytes)
-        except sqlite3.IntegrityError:
-            raise ModelExists(record.name) from None
-
-    def stage_model(self, record: ModelMeta, at: str) -> ModelMeta:
-        with self.transaction("log"):
-            self._find(record)
-            incarnation = self._insert_model(None, record.spec, number_of(at))
-        self._staged.add(incarnation)
-        return ModelMeta(record.name, incarnation, record.spec)
-
-    def replace_models(self, successions: Sequence[tuple[ModelMeta, ModelMeta]]) -> None:
+    def name_models(self, successions: Sequence[tuple[ModelMeta | None, ModelMeta]]) -> None:
         with self.transaction("fsync"):
             trimmed = []
             for record, successor in successions:
-                self._find(record)
                 trimmed.append(self._intact(successor).trimmed)
-                self._write_model(record.incarnation, None, b"", LAST_NUMBER)
-            for (record, successor), through in zip(successions, trimmed, strict=True):
-                self._write_model(successor.incarnation, record.name, successor.spec, through)
+                if record is None:
+                    if self.find_model(successor.name) is not None:
+                        raise ModelExists(successor.name)
+                else:
+                    self._find(record)
+                    self._write_model(record.incarnation, None, b"", LAST_NUMBER)
+            for (_, successor), through in zip(successions, trimmed, strict=True):
+                self._write_model(successor.incarnation, successor.name, successor.spec, through)
         for record, successor in successions:
-            if successor.incarnation != record.incarnation:
+            self._staged.discard(successor.incarnation)
+            if record is not None and successor.incarnation != record.incarnation:
                 self._logs.pop(record.incarnation, None)
                 self._sealed.discard(record.incarnation)
-                self._staged.discard(successor.incarnation)
 
     def discard_model(self, successor: ModelMeta) -> bool:
         """Hide a successor; return whether it was one."""
@@ -188,7 +161,6 @@ class Tables:
     def forget_model(self, incarnation: int) -> None:
         """Purge the last rows of a deleted model, once its entries and files are gone."""
         with self.transaction("log"):
-            self._connection.execute("DELETE FROM snapshots WHERE incarnation = ?", (incarnation,))
             self._connection.execute("DELETE FROM models WHERE incarnation = ?", (incarnation,))
 
     # -- logs -----------------------------------------------------------------------------------------
@@ -288,130 +260,6 @@ class Tables:
             ).fetchone()
             self._connection.execute("DELETE FROM entries WHERE key BETWEEN ? AND ?", piece)
         return int(size_bytes or 0)
-
-    # -- snapshots ------------------------------------------------------------------------------------
-
-    def check_position(self, record: ModelMeta, position: str) -> None:
-        """Raise `LogTrimmed` or `LogLost` unless the log has, or ends its trimmed part with, the position.
-
-        A successor may have any.
-        """
-        if record.incarnation in self._staged:
-            return
-        self._known(record, self._log(record), position)
-
-    def has_snapshot(self, record: ModelMeta, position: str) -> bool:
-        self._log(record)
-        return (
-            self._connection.execute(
-                "SELECT 1 FROM snapshots WHERE incarnation = ? AND position = ?",
-                (record.incarnation, number_of(position)),
-            ).fetchone()
-            is not None
-        )
-
-    def snapshot_bytes(self, record: ModelMeta, position: str) -> int:
-        """Return the size of a snapshot; 0 if missing."""
-        self._log(record)
-        row = self._connection.execute(
-            "SELECT size_bytes FROM snapshots WHERE incarnation = ? AND position = ?",
-            (record.incarnation, number_of(position)),
-        ).fetchone()
-        return int(row[0]) if row else 0
-
-    def total_snapshot_bytes(self) -> int:
-        (total,) = self._connection.execute(
-            "SELECT coalesce(sum(size_bytes), 0) FROM snapshots JOIN models USING (incarnation) "
-            f"WHERE models.name IS NOT NULL OR incarnation IN ({','.join(map(str, self._staged))})"
-        ).fetchone()
-        return int(total)
-
-    def put_snapshot(self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent, foreign: bool) -> None:
-        with self.transaction("fsync"):
-            if foreign:
-                self._log(record)
-            else:
-                self.check_position(record, position)
-            self.put_snapshot_row(record, position, size_bytes, extent)
-
-    def put_snapshot_row(
-        self, record: ModelMeta, position: str, size_bytes: int, extent: LogExtent = NO_EXTENT
-    ) -> None:
-        """Write the row as a part of a transaction; a snapshot that is replaced stays pinned."""
-        self._connection.execute(
-            "INSERT INTO snapshots (incarnation, position, size_bytes, created_unix_ms, examples, log_bytes) "
-            "VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
-            "size_bytes = excluded.size_bytes, created_unix_ms = excluded.created_unix_ms, "
-            "examples = excluded.examples, log_bytes = excluded.log_bytes",
-            (record.incarnation, number_of(position), size_bytes, time.time_ns() // 1_000_000, *extent),
-        )
-
-    def snapshots(self, record: ModelMeta) -> list[SnapshotMeta]:
-        self._log(record)
-        rows = self._connection.execute(
-            "SELECT position, size_bytes, created_unix_ms, pinned, examples, log_bytes, kept, name, note "
-            "FROM snapshots WHERE incarnation = ? ORDER BY position DESC",
-            (record.incarnation,),
-        )
-        return [
-            SnapshotMeta(
-                str(position),
-                _whole(size),
-                _whole(created),
-                bool(pin),
-                LogExtent(_whole(examples), _whole(log_bytes)),
-                ManualSnapshot(name, note) if kept else None,
-            )
-            for position, size, created, pin, examples, log_bytes, kept, name, note in rows
-        ]
-
-    def all_snapshots(self) -> list[tuple[int, str]]:
-        """Return (incarnation, position) of every snapshot."""
-        rows = self._connection.execute("SELECT incarnation, position FROM snapshots")
-        return [(incarnation, str(position)) for incarnation, position in rows]
-
-    def delete_snapshot(self, record: ModelMeta, position: str) -> bool:
-        """Remove the row unless it is pinned or kept; return whether its file can go."""
-        with self.transaction("log"):
-            self._log(record)
-            self._connection.execute(
-                "DELETE FROM snapshots WHERE incarnation = ? AND position = ? AND NOT pinned AND NOT kept",
-                (record.incarnation, number_of(position)),
-            )
-        return not self.has_snapshot(record, position)
-
-    def pin_snapshot(self, record: ModelMeta, position: str, pinned: bool) -> bool:
-        with self.transaction("fsync"):
-            self._log(record)
-            row = self._connection.execute(
-                "UPDATE snapshots SET pinned = ? WHERE incarnation = ? AND position = ?",
-                (int(pinned), record.incarnation, number_of(position)),
-            )
-        return row.rowcount > 0
-
-    def keep_snapshot(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
-        with self.transaction("fsync"):
-            snapshots = self.snapshots(record)
-            own = next((snapshot for snapshot in snapshots if snapshot.position == position), None)
-            if own is None:
-                return False
-            _check_kept(record, own, [other for other in snapshots if other is not own], kept, most)
-            self._connection.execute(
-                "UPDATE snapshots SET kept = 1, name = coalesce(name, ?), note = coalesce(?, note) "
-                "WHERE incarnation = ? AND position = ?",
-                (*kept, record.incarnation, number_of(position)),
-            )
-        return True
-
-    def let_snapshot_go(self, record: ModelMeta, position: str) -> bool:
-        with self.transaction("fsync"):
-            self._log(record)
-            row = self._connection.execute(
-                "UPDATE snapshots SET kept = 0, name = NULL, note = NULL "
-                "WHERE incarnation = ? AND position = ? AND kept",
-                (record.incarnation, number_of(position)),
-            )
-        return row.rowcount > 0
 
     # -- shared ---------------------------------------------------------------------------------------
 
@@ -530,25 +378,6 @@ class Tables:
                 with suppress(sqlite3.Error):
                     self._connection.execute("ROLLBACK")
             raise
-
-
-def _check_kept(
-    record: ModelMeta, own: SnapshotMeta, others: Sequence[SnapshotMeta], kept: ManualSnapshot, most: int
-) -> None:
-    """Raise SnapshotExists or SnapshotsFull if a manual snapshot cannot have this name."""
-    named = [other for other in others if kept.name and other.kept and other.kept.name == kept.name]
-    if kept.name and own.kept and own.kept.name not in (None, kept.name):
-        named.append(own)
-    for snapshot in named:
-        assert snapshot.kept is not None
-        raise SnapshotExists(record.name, str(snapshot.kept.name), snapshot.position)
-    if sum(other.kept is not None for other in others) + 1 > most:
-        raise SnapshotsFull(record.name, most)
-
-
-def _whole(value: object) -> int:
-    """Return a number of a row without a checksum; 0 for one that is damaged, which must not hide the other rows."""
-    return value if isinstance(value, int) else 0
 
 
 @lru_cache(maxsize=ROWS_PER_INSERT)

@@ -1,1 +1,1 @@
-"""The plain files of a SQLite store: snapshots, blobs, and the lock of the directory. Blocking."""
+"""The plain files of a SQLite store: blobs, and the lock of the directory. Blocking."""

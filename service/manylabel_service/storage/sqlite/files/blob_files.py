@@ -9,7 +9,6 @@ from collections.abc import Collection
 from pathlib import Path
 
 from manylabel_service.storage.private import private_directory
-from manylabel_service.storage.sqlite.files.snapshot_files import read_part, sync_folder, write_all
 
 
 class BlobFiles:
@@ -19,7 +18,9 @@ class BlobFiles:
         self._root = root
 
     def add(self, token: str, piece: bytes, sync: bool) -> None:
-        """Append to a file, created if necessary; sync on request."""
+        """Append to a file, created with its folder if necessary; sync on request."""
+        if not self._root.is_dir():
+            self._create()
         with self._file(token).open("ab", buffering=0) as file:
             write_all(file.fileno(), piece)
             if sync:
@@ -28,11 +29,16 @@ class BlobFiles:
     def complete(self, token: str) -> None:
         """Make a file safe from loss of power."""
         self.add(token, b"", sync=True)
-        sync_folder(self._root)
+        _sync_folder(self._root)
 
     def read(self, token: str, start: int, size_bytes: int) -> bytes | None:
         """Read a part of a file; None if not all of it is there."""
-        return read_part(self._file(token), start, size_bytes)
+        try:
+            with self._file(token).open("rb", buffering=0) as file:
+                data = os.pread(file.fileno(), size_bytes, start)
+        except FileNotFoundError:
+            return None
+        return data if len(data) == size_bytes else None
 
     def remove(self, token: str) -> None:
         """Remove a file, if it is there."""
@@ -44,13 +50,32 @@ class BlobFiles:
 
     def sweep(self, tokens: Collection[str], keep_others: bool = False) -> None:
         """Create the folder if necessary, and remove all other files unless others are kept."""
-        private_directory(self._root)
-        sync_folder(self._root.parent)
+        self._create()
         if keep_others:
             return
         for file in self._root.iterdir():
             if file.name not in tokens:
                 file.unlink()
 
+    def _create(self) -> None:
+        private_directory(self._root)
+        _sync_folder(self._root.parent)
+
     def _file(self, token: str) -> Path:
         return self._root / token
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all bytes, in as many calls as it takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Wait until what was created, renamed or removed in a folder is on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,135 @@
+"""Models of a store: logs with a name."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Any
+
+from manylabel_service.errors import ModelExists, ModelGone, StorageUnavailable
+from manylabel_service.storage.background import BackgroundTasks, attempt
+from manylabel_service.storage.gate import Gate, gated
+from manylabel_service.storage.protocol import SEED, START, Bytes, Logs, ModelMeta
+from manylabel_service.storage.snapshots import Snapshots
+
+Succession = tuple[ModelMeta | None, ModelMeta]
+"""A model, None for a new name, and its successor."""
+
+
+class Models(ABC):
+    """The records of all models: a name, an incarnation and a spec each. All stores share what is not abstract.
+
+    A new model, like a successor, is prepared without a name. It exists once it has one. A deletion removes the name
+    first.
+    """
+
+    def __init__(self, gate: Gate, background: BackgroundTasks, logs: Logs, snapshots: Snapshots) -> None:
+        self.gate = gate
+        self._background = background
+        self._logs = logs
+        self._snapshots = snapshots
+
+    @abstractmethod
+    async def find(self, name: str) -> ModelMeta | None:
+        """Return the current model of this name; None if missing."""
+
+    @abstractmethod
+    async def all(self) -> list[ModelMeta]:
+        """Return all models, in the order of their creation."""
+
+    @abstractmethod
+    def position_at(self, position: str) -> str:
+        """Return the first position at or after one of any store at which a log of this store can begin."""
+
+    @abstractmethod
+    async def _prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
+        """Add a log without a name, which ends at a position."""
+
+    @abstractmethod
+    async def _name(self, successions: Sequence[Succession]) -> None:
+        """Name all successors in one step; raise `ModelGone` or `ModelExists`."""
+
+    @abstractmethod
+    async def _unname(self, record: ModelMeta) -> None:
+        """Remove the name, after which all calls with the record raise `ModelGone`; raise `ModelGone`."""
+
+    @abstractmethod
+    async def _discard(self, successor: ModelMeta) -> bool:
+        """Make a log without a name inaccessible; return whether it was one."""
+
+    @abstractmethod
+    def _purge(self, record: ModelMeta) -> Coroutine[Any, Any, None]:
+        """Remove what a model without a name has left in the store."""
+
+    @gated
+    async def create(self, name: str, spec: bytes, state: Bytes | None = None, at: str = SEED) -> ModelMeta:
+        """Add a model with an empty log.
+
+        Without a state it has no snapshots. With one, that is its snapshot at the position `at`, and the log
+        counts as trimmed through there: the model cannot be mistaken for one that began empty. `at` is `SEED`, or
+        what `position_at` returns: positions of the log are above it.
+
+        Raises `ModelExists` when the name is taken; of several attempts at once exactly one succeeds.
+        """
+        if await self.find(name) is not None:
+            raise ModelExists(name)
+        return await self._background.finish(self._create(name, spec, state, at))
+
+    async def _create(self, name: str, spec: bytes, state: Bytes | None, at: str) -> ModelMeta:
+        record = await self._prepare(name, spec, START if state is None else at)
+        try:
+            if state is not None:
+                await self._snapshots.put(record, at, state, foreign=True)
+            await self._name([(None, record)])
+        except BaseException as error:
+            with suppress(StorageUnavailable):
+                await self.discard(record)
+            if isinstance(error, ModelGone):
+                raise StorageUnavailable(f"creating model {name!r} took too long", heals=True) from error
+            raise
+        return record
+
+    @gated
+    async def stage(self, record: ModelMeta, at: str) -> ModelMeta:
+        """Prepare a successor of a model: another incarnation with its spec, whose log ends, without entries, at a
+        position.
+
+        It is not listed, and goes by itself some time after its process died. Calls with its record work as for any
+        model. Raises `ModelGone`.
+        """
+        await self._logs.check(record)
+        return await self._prepare(record.name, record.spec, at)
+
+    @gated
+    async def replace(self, successions: Sequence[tuple[ModelMeta, ModelMeta]]) -> None:
+        """Give the names of models to their successors, all in one step; what the names stood for is deleted as by
+        `delete`.
+
+        Each pair is a model and its successor, with the spec that it has from then on. A successor of the same
+        incarnation is the model itself, which only gets another spec. Raises `ModelGone` for a model, or for a
+        successor that was discarded; nothing has changed then.
+        """
+        await self._background.finish(self._name(successions))
+        for record, successor in successions:
+            if successor.incarnation != record.incarnation:
+                await self._forget(record)
+
+    @gated
+    async def discard(self, successor: ModelMeta) -> None:
+        """Remove a successor that has not replaced its model; it no longer can."""
+        if await self._discard(successor):
+            await self._forget(successor)
+
+    @gated
+    async def delete(self, record: ModelMeta) -> None:
+        """Remove the model with its log and its snapshots.
+
+        When this returns, the name is free and every call with this record raises `ModelGone`, one
+        that is in progress either ends as if it came before or raises too. The space may be given
+        back later, bit by bit.
+        """
+        await self._background.finish(self._unname(record))
+        await self._forget(record)
+
+    async def _forget(self, record: ModelMeta) -> None:
+        self._background.begin(attempt(self._purge(record)))
+        await self._background.finish(attempt(self._snapshots.forget(record.incarnation)))

@@ -1,0 +1,368 @@
+"""Snapshots of models: blobs that a document of the model names.
+
+A blob is stored under a key that is never used again, and read back. The snapshot exists once the document names it.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import aclosing
+from dataclasses import replace
+
+import structlog
+from pydantic import ConfigDict, Field
+
+from manylabel_service import ulid
+from manylabel_service.clock import now_ms
+from manylabel_service.errors import (
+    BlobDamaged,
+    BlobNotFound,
+    DocumentDamaged,
+    LogLost,
+    LogTrimmed,
+    ModelDamaged,
+    ModelGone,
+    SnapshotExists,
+    SnapshotsFull,
+    StorageFull,
+    StorageUnavailable,
+)
+from manylabel_service.storage.blob_pieces import pieces_of
+from manylabel_service.storage.collection import Collection, StoredModel
+from manylabel_service.storage.gate import Gate, gated
+from manylabel_service.storage.protocol import (
+    NO_EXTENT,
+    Blobs,
+    Bytes,
+    Documents,
+    LogExtent,
+    Logs,
+    ManualSnapshot,
+    ModelMeta,
+    SnapshotMeta,
+    position_key,
+)
+from manylabel_service.storage.publishing import is_old
+
+KIND = "snapshots"
+"""Kind of the documents, which are named by the incarnation."""
+
+BLOBS = "snapshots/"
+
+NOT_PUT = (ModelGone, ModelDamaged, LogTrimmed, LogLost, StorageFull)
+"""Errors after which no document names a new blob."""
+
+log = structlog.get_logger()
+
+
+class SnapshotTable(StoredModel):
+    """Snapshots of one model, by the ids of their blobs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: str
+    snapshots: dict[str, SnapshotMeta] = Field(default_factory=dict)
+
+    def find(self, position: str) -> tuple[str, SnapshotMeta] | None:
+        """Return the snapshot at a position, with the id of its blob."""
+        return next(((id, each) for id, each in self.snapshots.items() if each.position == position), None)
+
+    def having(self, id: str, snapshot: SnapshotMeta) -> "SnapshotTable":
+        """Return the table with a snapshot instead of the one at its position."""
+        others = {other: each for other, each in self.snapshots.items() if each.position != snapshot.position}
+        return self.model_copy(update={"snapshots": {**others, id: snapshot}})
+
+    def without(self, id: str) -> "SnapshotTable":
+        """Return the table without a snapshot."""
+        return self.model_copy(update={"snapshots": {key: each for key, each in self.snapshots.items() if key != id}})
+
+
+class Snapshots:
+    """The snapshots of all models: bytes at positions of their logs.
+
+    All stores share this class, which needs the logs, documents and blobs of a store.
+    """
+
+    def __init__(self, gate: Gate, logs: Logs, documents: Documents, blobs: Blobs) -> None:
+        self.gate = gate
+        self._logs = logs
+        self._tables = Collection(documents, KIND, SnapshotTable)
+        self._blobs = blobs
+
+    @gated
+    async def put(
+        self, record: ModelMeta, position: str, data: Bytes, extent: LogExtent = NO_EXTENT, foreign: bool = False
+    ) -> None:
+        """Add a snapshot, or replace the one at the same position.
+
+        A `foreign` position is not looked for in the log: it is one of another model's log, or the model is a
+        successor whose log does not reach it yet.
+
+        It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
+        `StorageUnavailable` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
+        later. Several processes that put a snapshot at one position put equal bytes. Raises `ModelGone`, and `LogLost`
+        as `append` for a position that the log does not have, or `LogTrimmed` for one from before its start.
+        """
+        id, position = ulid.new(), _normal(position)
+        new = SnapshotMeta(position, len(data), now_ms(), extent=extent)
+
+        def named(table: SnapshotTable) -> SnapshotTable:
+            found = table.find(position)
+            return table.having(id, replace(new, pinned=found[1].pinned, kept=found[1].kept) if found else new)
+
+        key = _key(record.incarnation, id, new)
+        await self._blobs.put(key, pieces_of(data))
+        try:
+            await self._verify(record, key)
+            if not foreign:
+                await self._logs.read(record, position, 1)
+            await self._change(record, named)
+        except NOT_PUT:
+            await self._blobs.delete(key)
+            raise
+
+    async def _verify(self, record: ModelMeta, key: str) -> None:
+        """Read a blob back; delete it and raise `StorageUnavailable` or `ModelGone` if it is not what was written."""
+        try:
+            async with aclosing(self._blobs.read(key)) as pieces:
+                async for _ in pieces:
+                    pass
+        except (BlobDamaged, BlobNotFound) as error:
+            await self._blobs.delete(key)
+            await self._logs.check(record)  # a deletion of the model may have removed the blob
+            raise StorageUnavailable("a snapshot is not what was written", heals=True) from error
+
+    @gated
+    async def all(self, record: ModelMeta) -> list[SnapshotMeta]:
+        """Return the snapshots of a model, the highest position first. Raises `ModelGone`."""
+        await self._logs.check(record)
+        table = await self._table(record)
+        return sorted(table.snapshots.values(), key=lambda each: position_key(each.position), reverse=True)
+
+    @gated
+    async def get(self, record: ModelMeta, position: str) -> memoryview | None:
+        """Return the stored bytes of a snapshot; the reader verifies their checksum.
+
+        They belong to the caller, who may write to them. None if there is no snapshot at the position, or one whose
+        bytes are lost. Raises `ModelGone`.
+        """
+        tried, found = None, await self._find(record, position)
+        while found is not None and found[0] != tried:
+            tried, data = found[0], bytearray()
+            try:
+                async with aclosing(self._blobs.read(_key(record.incarnation, *found))) as pieces:
+                    async for piece in pieces:
+                        data += piece
+                return memoryview(data)
+            except BlobNotFound:  # it was replaced or deleted in the meantime, or lost
+                found = await self._find(record, position)
+            except BlobDamaged as error:
+                log.error("snapshot_damaged", model=record.name, position=position, error=str(error))
+                return None
+        return None
+
+    async def read(self, record: ModelMeta, position: str) -> AsyncGenerator[bytes, None]:
+        """Read the bytes that `get` returns, in order, in pieces of a few megabytes.
+
+        None at all if there is no such snapshot; not all of them if it is removed meanwhile, but all if it is
+        replaced. `close` does not wait for it. Raises `ModelGone`.
+        """
+        tried, n_sent, found = None, 0, await self._find(record, position)
+        while found is not None and found[0] != tried:
+            (tried, snapshot), n_known = found, n_sent
+            try:
+                async with aclosing(self._blobs.read(_key(record.incarnation, *found))) as pieces:
+                    async for piece in pieces:
+                        rest, n_known = piece[n_known:], max(0, n_known - len(piece))
+                        if rest:
+                            n_sent += len(rest)
+                            yield rest
+                return
+            except BlobNotFound:
+                found = await self._find(record, position)
+                if found is not None and n_sent and found[1].size_bytes != snapshot.size_bytes:
+                    return
+            except BlobDamaged as error:
+                log.error("snapshot_damaged", model=record.name, position=position, error=str(error))
+                return
+
+    @gated
+    async def total_bytes(self) -> int:
+        """Return the bytes of all snapshots of all models and staged successors."""
+        tables = [table for table in (await self._tables.all()).values() if table is not None]
+        return sum(each.size_bytes for table in tables for each in table.snapshots.values())
+
+    @gated
+    async def delete(self, record: ModelMeta, position: str) -> None:
+        """Remove a snapshot, unless it is missing, pinned or manual. Raises `ModelGone`."""
+        position = _normal(position)
+
+        def without(table: SnapshotTable) -> SnapshotTable:
+            found = table.find(position)
+            return table if found is None or found[1].pinned or found[1].kept else table.without(found[0])
+
+        await self._change(record, without, urgent=True)
+
+    @gated
+    async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:
+        """Protect a snapshot from `Snapshots.delete`, or protect it no longer.
+
+        False if there is no snapshot at the position. Raises `ModelGone`.
+        """
+        return await self._replace(record, position, lambda own, _: replace(own, pinned=pinned))
+
+    @gated
+    async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
+        """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if it is missing.
+
+        One that is kept stays so, under the name that it has; it gets what it does not have.
+
+        Raises `ModelGone`, `SnapshotExists` if it has another name already, or another snapshot of the model has this
+        one, and `SnapshotsFull` if more than `most` of the model would be kept; nothing has changed then.
+        """
+
+        def keep(own: SnapshotMeta, snapshots: Iterable[SnapshotMeta]) -> SnapshotMeta:
+            others = [other for other in snapshots if other is not own and other.kept]
+            _check_kept(record, own, others, kept, most)
+            before = own.kept or _UNNAMED
+            return replace(
+                own, kept=ManualSnapshot(before.name or kept.name, before.note if kept.note is None else kept.note)
+            )
+
+        return await self._replace(record, position, keep)
+
+    @gated
+    async def let_go(self, record: ModelMeta, position: str) -> bool:
+        """Make a manual snapshot automatic; return False if it was not manual. Raises `ModelGone`."""
+        was_kept = False
+
+        def let_go(own: SnapshotMeta, _: object) -> SnapshotMeta:
+            nonlocal was_kept
+            was_kept = own.kept is not None
+            return replace(own, kept=None)
+
+        return await self._replace(record, position, let_go) and was_kept
+
+    async def _replace(
+        self,
+        record: ModelMeta,
+        position: str,
+        change: Callable[[SnapshotMeta, Iterable[SnapshotMeta]], SnapshotMeta],
+    ) -> bool:
+        """Change one snapshot, by a function of it and of all; return False if it is missing."""
+        position = _normal(position)
+
+        def changed(table: SnapshotTable) -> SnapshotTable:
+            found = table.find(position)
+            return table if found is None else table.having(found[0], change(found[1], table.snapshots.values()))
+
+        return (await self._change(record, changed)).find(position) is not None
+
+    async def _change(
+        self, record: ModelMeta, change: Callable[[SnapshotTable], SnapshotTable], *, urgent: bool = False
+    ) -> SnapshotTable:
+        """Change the table, and return it; delete the blobs that it no longer names. Raises ModelGone."""
+        before = await self._table(record)
+
+        def changed(found: SnapshotTable | None) -> SnapshotTable | None:
+            nonlocal before
+            before = found or SnapshotTable(model=record.name)
+            after = change(before)
+            return None if after == before else after.at(before.revision)
+
+        await self._logs.check(record)
+        after = await self._tables.change(str(record.incarnation), changed, urgent=urgent) or before
+        for id in before.snapshots.keys() - after.snapshots.keys():
+            await self._blobs.delete(_key(record.incarnation, id, before.snapshots[id]))
+        try:
+            await self._logs.check(record)
+        except ModelGone:
+            await self.forget(record.incarnation)
+            raise
+        return after
+
+    async def _find(self, record: ModelMeta, position: str) -> tuple[str, SnapshotMeta] | None:
+        position = _normal(position)
+        await self._logs.check(record)
+        return (await self._table(record)).find(position)
+
+    async def _table(self, record: ModelMeta) -> SnapshotTable:
+        try:
+            return await self._tables.get(str(record.incarnation)) or SnapshotTable(model=record.name)
+        except DocumentDamaged as error:
+            log.error("snapshot_damaged", model=record.name, error=str(error), action="it is made from the blobs")
+            return await self._restored(record)
+
+    async def _restored(self, record: ModelMeta) -> SnapshotTable:
+        """Replace a damaged table by one of all blobs; the snapshots are manual, because it is unknown which were."""
+        name, snapshots = str(record.incarnation), {}
+        for key in await self._blobs.keys(f"{BLOBS}{name}/"):
+            *_, position, id = key.split("/")
+            snapshots[id] = SnapshotMeta(position, await self._size(key), ulid.timestamp_of(id), kept=_UNNAMED)
+        table = SnapshotTable(model=record.name, snapshots=snapshots)
+        await self._tables.delete_damaged(name)
+        return await self._tables.change(name, lambda found: found or table) or table
+
+    async def _size(self, key: str) -> int:
+        async with aclosing(self._blobs.read(key)) as pieces:
+            return sum([len(piece) async for piece in pieces])
+
+    async def forget(self, incarnation: int) -> None:
+        """Remove the snapshots of a model that has been deleted."""
+        await self._tables.delete(str(incarnation))
+        for key in await self._blobs.keys(f"{BLOBS}{incarnation}/"):
+            await self._blobs.delete(key)
+
+    async def collect_garbage(self, models: Iterable[ModelMeta], before_ms: int | None = None) -> None:
+        """Delete the snapshots of deleted models, and old blobs that no document names.
+
+        Parameters
+        ----------
+        models : iterable of ModelMeta
+            All models of the store; successors need not be among them.
+        before_ms : int, optional
+            Unix time in milliseconds before which no process of today stored a blob.
+        """
+        keys, tables = await self._blobs.keys(BLOBS), await self._tables.all()
+        alive = {str(record.incarnation) for record in models}
+        for name, table in tables.items():
+            if table is not None and name not in alive:
+                await self._forget_deleted(ModelMeta(table.model, int(name), b""))
+        intact = {name: table.snapshots if table else None for name, table in tables.items()}
+        for key in keys:
+            _, name, _, id = key.split("/")
+            named = intact.get(name, {})
+            if named is not None and id not in named and is_old(id, before_ms):
+                await self._blobs.delete(key)
+
+    async def _forget_deleted(self, record: ModelMeta) -> None:
+        try:
+            await self._logs.check(record)
+        except ModelGone:
+            await self.forget(record.incarnation)
+        except ModelDamaged:
+            pass
+
+
+_UNNAMED = ManualSnapshot(None, None)
+
+
+def _key(incarnation: int, id: str, snapshot: SnapshotMeta) -> str:
+    return f"{BLOBS}{incarnation}/{snapshot.position}/{id}"
+
+
+def _normal(position: str) -> str:
+    """Return a position without a second number of zero; raise ValueError for an invalid position."""
+    return "-".join(map(str, position_key(position))).removesuffix("-0")
+
+
+def _check_kept(
+    record: ModelMeta, own: SnapshotMeta, others: list[SnapshotMeta], kept: ManualSnapshot, most: int
+) -> None:
+    """Raise SnapshotExists or SnapshotsFull if a manual snapshot cannot have this name."""
+    named = [other for other in others if kept.name and other.kept and other.kept.name == kept.name]
+    if kept.name and own.kept and own.kept.name not in (None, kept.name):
+        named.append(own)
+    for snapshot in named:
+        assert snapshot.kept is not None
+        raise SnapshotExists(record.name, str(snapshot.kept.name), snapshot.position)
+    if len(others) + 1 > most:
+        raise SnapshotsFull(record.name, most)
