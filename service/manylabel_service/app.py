@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from manylabel_service.access.key_store import KeyStore
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.api.context import Context
+from manylabel_service.api.dispatch import Dispatcher
 from manylabel_service.api.openapi import describe
 from manylabel_service.api.routers import (
     audit as audit_calls,
@@ -37,14 +38,11 @@ from manylabel_service.api.routers import (
 )
 from manylabel_service.api.routers import jobs as job_calls
 from manylabel_service.api.routers import version_detail as detail
-from manylabel_service.api.web.access import AccessMiddleware
 from manylabel_service.api.web.bodies import BodyBuffer
-from manylabel_service.api.web.compression import CompressionMiddleware
 from manylabel_service.api.web.large_json import ParseQueue
 from manylabel_service.api.web.middleware import RequestMiddleware, TracingMiddleware
-from manylabel_service.api.web.origins import OriginMiddleware
-from manylabel_service.api.web.problems import answering_errors
-from manylabel_service.api.web.routes import check_guarded, routed
+from manylabel_service.api.web.origins import OriginCheck
+from manylabel_service.api.web.routes import check_guarded
 from manylabel_service.archive.service import ArchiveService
 from manylabel_service.audit.files import AuditFiles
 from manylabel_service.audit.log import AuditLog, AuditOutput
@@ -124,8 +122,12 @@ def create_app(
     archive = None
     if settings.archive is not None:
         archive = ArchiveService(store, registry, open_place(settings.archive), settings)
+    held = BodyBuffer(settings.limits.max_buffered_bytes, lambda: telemetry.refused("memory"))
+    telemetry.watch_bodies(lambda: held.n_bytes)
+    turns = ParseQueue(held, settings.max_queue_wait_seconds)
+    page = Files.shipped()
     context = Context(
-        settings, registry, telemetry, datasets, jobs, keyring, deliverer, Files.shipped(), audit, archive
+        settings, registry, telemetry, datasets, jobs, keyring, deliverer, page, held, turns, audit, archive
     )
     app = FastAPIOffline(
         title="ManyLabel",
@@ -140,13 +142,8 @@ def create_app(
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready
     app.state.label_studio = Connections(settings.label_studio_urls)
-    held = BodyBuffer(settings.limits.max_buffered_bytes, lambda: telemetry.refused("memory"))
-    app.state.held_bodies, app.state.turns = held, ParseQueue(held, settings.max_queue_wait_seconds)
-    telemetry.watch_bodies(lambda: held.n_bytes)
     app.openapi = lambda: describe(app, (*label_studio.BODIES, *annif.BODIES, *open_inference.BODIES))  # type: ignore[method-assign]
     app.build_middleware_stack = lambda: _stack(app)  # type: ignore[method-assign]
-    app.add_middleware(CompressionMiddleware, held=held)
-    app.add_middleware(AccessMiddleware, access=keyring.access)
     if settings.allowed_origins:
         # A browser sends a preflight request, and shows the response to the page only if the server allows it.
         app.add_middleware(
@@ -156,13 +153,9 @@ def create_app(
             allow_headers=["*"],
             expose_headers=["*"],
         )
-    app.add_middleware(
-        OriginMiddleware,
-        listens_on=settings.host,
-        hosts=settings.allowed_hosts,
-        origins=settings.allowed_origins,
-    )
-    app.add_middleware(RequestMiddleware, telemetry=telemetry, log_requests=settings.log_level == "debug", audit=audit)
+    origins = OriginCheck(settings.host, settings.allowed_hosts, settings.allowed_origins)
+    log_requests = settings.log_level == "debug"
+    app.add_middleware(RequestMiddleware, telemetry=telemetry, log_requests=log_requests, audit=audit, origins=origins)
     if tracing.enabled():
         app.add_middleware(TracingMiddleware)
     return app
@@ -170,7 +163,7 @@ def create_app(
 
 def _stack(app: FastAPI) -> ASGIApp:
     """Return the middleware stack without FastAPI's layers, which would catch errors and count bytes again."""
-    stack = answering_errors(routed(AsyncExitStackMiddleware(app.router), app.routes))
+    stack: ASGIApp = Dispatcher(AsyncExitStackMiddleware(app.router), app.routes, app.state.context)
     for middleware in reversed(app.user_middleware):
         stack = middleware.cls(stack, *middleware.args, **middleware.kwargs)
     return stack

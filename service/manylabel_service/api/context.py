@@ -8,6 +8,8 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from manylabel_service.access.keyring import Keyring
+from manylabel_service.api.web.bodies import BodyBuffer
+from manylabel_service.api.web.large_json import ParseQueue
 from manylabel_service.api.web.streaming import DownloadSlots
 from manylabel_service.archive.service import ArchiveService
 from manylabel_service.audit.log import AuditLog
@@ -27,6 +29,7 @@ class Context:
     `draining` is set when the server begins to stop, and ends responses without an end. The lock `uploading` is held by
     the one upload whose model is in memory, `examining` by requests with a whole version in memory, `downloads` by
     responses that send a file. `page` has the files of the web UI. `audit` and `archive` are None if they are disabled.
+    `held_bodies` counts the memory of request bodies, and large ones wait in `turns` to be parsed.
     """
 
     settings: Settings
@@ -37,6 +40,8 @@ class Context:
     keyring: Keyring
     webhooks: Deliverer
     page: Files
+    held_bodies: BodyBuffer
+    turns: ParseQueue
     audit: AuditLog | None = None
     archive: ArchiveService | None = None
     draining: asyncio.Event = field(default_factory=asyncio.Event)
@@ -46,8 +51,8 @@ class Context:
 
 
 def context_of(request: Request) -> Context:
-    """Return the context of the application of a request."""
-    context: Context = request.app.state.context
+    """Return the context of the application, which the dispatcher has set."""
+    context: Context = request.scope["context"]
     return context
 
 

@@ -1,7 +1,6 @@
 """Examples in the form that all models accept: validated values, without JSON and columns."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -16,8 +15,7 @@ MAX_REF_BYTES = 128
 """Maximum bytes of the reference of an example."""
 
 
-@dataclass(frozen=True, slots=True)
-class Features:
+class Features(NamedTuple):
     """Features of one example, of one of three input kinds.
 
     named    `names` given: a value per name
@@ -47,8 +45,7 @@ class Features:
         return Features(tuple(names), None, np.concatenate(values))
 
 
-@dataclass(frozen=True, slots=True)
-class Labels:
+class Labels(NamedTuple):
     """True labels of one example.
 
     `signs` (int8, one per name) holds +1 for relevant and -1 for irrelevant. Labels without a

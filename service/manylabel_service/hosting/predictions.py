@@ -1,8 +1,7 @@
 """Predictions of both kinds of models: of an example, of a batch, and the result of a request."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from typing import overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +10,7 @@ from manylabel_core.promise import Decision
 from manylabel_service.hosting.explanations import Explanations
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(NamedTuple):
     """Labels and scores of one example.
 
     `scores` has the score minus threshold of every known label; a label with a value above 0 is in `labels`.
@@ -72,7 +70,7 @@ class Predictions(Sequence[Prediction]):
             return one
         review, *columns = self._decisions[index].tolist()
         auto = [name for column in columns if (name := self._label_names[column]) in one.scores]
-        return replace(one, auto=auto, review=bool(review))
+        return one._replace(auto=auto, review=bool(review))
 
 
 def prediction(
@@ -94,8 +92,7 @@ def prediction(
     return Prediction(relevant, scores, float(row[0]), likely)
 
 
-@dataclass(frozen=True, slots=True)
-class PredictResult:
+class PredictResult(NamedTuple):
     """The result of a request to predict.
 
     `position` is that of the state that predicted the last example. While the store is unavailable, `stale_seconds` is

@@ -1,7 +1,7 @@
 """Labels included in the response to a prediction."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -36,7 +36,7 @@ Learning = Callable[[str], dict[str, float] | None]
 """Function that returns the numbers of seen and needed examples of a label that is still being learnt."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Selection:
     """Labels selected by name or score.
 
@@ -67,14 +67,13 @@ class Selection:
         scores = {name: prediction.scores[name] for name in best}
         likely = prediction.probabilities
         likely = None if likely is None else {name: likely[name] for name in best}
-        return replace(prediction, scores=scores, probabilities=likely), n_labels if n_labels > self.most else None
+        return prediction._replace(scores=scores, probabilities=likely), n_labels if n_labels > self.most else None
 
     def _named(self, prediction: Prediction) -> Prediction:
         scores = {name: score for name, score in prediction.scores.items() if self._selects(name)}
         labels = [name for name in prediction.labels if name in scores]
         likely, why = prediction.probabilities, prediction.explanations
-        return replace(
-            prediction,
+        return prediction._replace(
             labels=labels,
             scores=scores,
             probabilities=None if likely is None else {name: likely[name] for name in scores},

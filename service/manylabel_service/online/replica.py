@@ -10,7 +10,6 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import IO, Any, TypeVar
 
 import numpy as np
@@ -384,7 +383,7 @@ class Replica(HostedModel):
             if explainer is None:
                 return predictions
             pairs = zip(part, predictions, strict=True)
-            return [replace(one, explanations=model.explain(x, one.labels, explainer)) for x, one in pairs]
+            return [one._replace(explanations=model.explain(x, one.labels, explainer)) for x, one in pairs]
 
         predictions = await self._in_slices(xs, predict_part, slices)
         return PredictResult(predictions, self._applier.model.position, self._store_health.stale_seconds)
@@ -587,7 +586,7 @@ class Replica(HostedModel):
         if result is None:
             return UpdateResult(self.position, self.model.updates, self.durability, (), replayed=False, refused=refused)
         answer = self._answer(result)
-        return replace(answer, refused=refused) if refused else answer
+        return answer._replace(refused=refused) if refused else answer
 
     async def rollback(self, to: str | int, key: IdempotencyKey | None = None) -> UpdateResult:
         """Return to an earlier state, here and on every other replica at the same entry.

@@ -1,7 +1,6 @@
 """Compiles the kernels, or loads them from numba's cache, before the first request needs them."""
 
 import functools
-from dataclasses import replace
 
 import numpy as np
 
@@ -87,9 +86,9 @@ def _exercise_promise() -> None:
 
 def _exercise_vectors(algorithm: str) -> None:
     model = OnlineModel(ModelSpec.model_validate({"name": "warm-up", "algorithm": algorithm}))
-    x = replace(_named(a=1), vectors={"v": np.ones(2, dtype=np.float32), "w": np.ones(1, dtype=np.float32)})
+    x = _named(a=1)._replace(vectors={"v": np.ones(2, dtype=np.float32), "w": np.ones(1, dtype=np.float32)})
     update = Update(tuple(Example(x, Labels.all_of([label])) for label in "cdc"), "log")
-    later = Update((Example(replace(x, vectors={"u": np.ones(3, dtype=np.float32)}), Labels.all_of(["e"])),), "log")
+    later = Update((Example(x._replace(vectors={"u": np.ones(3, dtype=np.float32)}), Labels.all_of(["e"])),), "log")
     folding = ApplyBatch(model, [LogEntry(str(at), each) for at, each in enumerate((update, later, update), 1)])
     while folding.step(max_examples=3):
         pass

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -125,7 +124,7 @@ class Predictor:
         if explainer is None:
             return predictions
         pairs = zip(examples, predictions, strict=True)
-        return [replace(one, explanations=self._explain(each, one.labels, explainer)) for each, one in pairs]
+        return [one._replace(explanations=self._explain(each, one.labels, explainer)) for each, one in pairs]
 
     def _read(self, index: int, inputs: Inputs) -> Features | Views:
         """Return the features of an example, also of a record."""
@@ -141,7 +140,7 @@ class Predictor:
 
     def _views_of(self, x: Features) -> Features | Views:
         """Return a record as views: one of its fields without vectors, and one of each vector that the model knows."""
-        views = {SINGLE: replace(x, vectors=None)} if SINGLE in self.views else {}
+        views = {SINGLE: x._replace(vectors=None)} if SINGLE in self.views else {}
         for field, vector in (x.vectors or {}).items():
             view = view_of(field, {SINGLE})
             if view in self.views and len(vector):

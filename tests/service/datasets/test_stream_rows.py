@@ -3,7 +3,6 @@
 import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -451,7 +450,7 @@ async def test_what_a_dense_example_lacks_is_missing(stream: Stream, also_sparse
 @here
 async def test_each_field_of_vectors_is_a_view_that_rows_may_lack(stream: Stream) -> None:
     def with_vector(x: Features, *numbers: float) -> Features:
-        return replace(x, vectors={"v": np.array(numbers, dtype=np.float32)})
+        return x._replace(vectors={"v": np.array(numbers, dtype=np.float32)})
 
     await stream.create()
     await stream.learn((named(a=1), ["x"]), (with_vector(named(b=2), 0.0, -1.5), ["y"]))

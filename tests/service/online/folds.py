@@ -1,7 +1,6 @@
 """What the tests of the fold share: models, examples, logs, and folding them."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -142,7 +141,7 @@ sources = st.sampled_from(["human", "human", "machine", "rule"])
 @st.composite
 def examples(draw: st.DrawFn) -> Example:
     x = named(**draw(st.dictionaries(letters, values, min_size=1, max_size=4)))
-    x = replace(x, vectors=draw(st.none() | vectors) or None)
+    x = x._replace(vectors=draw(st.none() | vectors) or None)
     if draw(st.booleans()):
         y = Labels.all_of(draw(st.lists(letters, unique=True, max_size=3)))
     else:

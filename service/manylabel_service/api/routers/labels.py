@@ -99,7 +99,7 @@ async def label_predictions(request: Request, name: str) -> Response:
         labelled(hosted).check_wait()
         raw = await read_body(request, JSON, context.settings.max_body_bytes)
         started = time.perf_counter()
-        async with request.app.state.turns.turn(raw, deadline):
+        async with context.turns.turn(raw, deadline):
             document = await read_value(raw)
             convert = partial(_to_truth, max_fields=context.settings.limits.max_record_fields)
             key = idempotency_key(request, "labels", raw)

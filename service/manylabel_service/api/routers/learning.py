@@ -103,7 +103,7 @@ async def predict(request: Request, name: str) -> Response:
     convert: Callable[..., Any] = to_features if learns else to_inputs
     max_fields = max_fields_of(raw, settings.limits.max_record_fields)
     convert = partial(convert, max_features=settings.max_features, max_fields=max_fields, records=records_of)
-    async with request.app.state.turns.turn(raw):
+    async with context.turns.turn(raw):
         document = await read_value(raw)
         probabilities, k = take_flag(document, "probabilities"), take_count(document, "explain", MAX_EXPLAIN)
         selection = take_selection(document, settings.max_scores)
@@ -218,7 +218,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
         alone=alone,
         max_fields=max_fields_of(raw, settings.limits.max_record_fields),
     )
-    async with request.app.state.turns.turn(raw, deadline):
+    async with context.turns.turn(raw, deadline):
         document = await read_value(raw)
         key = idempotency_key(request, operation, raw)
         probabilities = want_predictions and take_flag(document, "probabilities")

@@ -92,7 +92,7 @@ async def stream(request: Request, name: str) -> Response:
     if wanted.probabilities and errors_only:
         raise wrong("probabilities", "must be false with answers=errors, which computes no predictions")
     learner = LineLearner(context, replica, key, request.scope, wanted.probabilities, errors_only, wanted.stop)
-    return _StreamAnswer(context, learner, replica.records, wanted.first, errors_only, request.app.state.turns)
+    return _StreamAnswer(context, learner, replica.records, wanted.first, errors_only, context.turns)
 
 
 class _StreamAnswer(Response):

@@ -1,8 +1,9 @@
-"""Authentication and authorisation: the middleware that identifies the caller, and the guard of a route."""
+"""Authentication and authorisation: the key that a request shows, and the guard of a route."""
 
 import binascii
 from base64 import b64decode
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends
@@ -42,19 +43,29 @@ def needed_by(endpoint: Callable[..., Any]) -> tuple[scopes.Scope, ...]:
     return declared
 
 
+_UNLIMITED = nullcontext()
+
+
+def admitted(scope: Scope, needed: tuple[scopes.Scope, ...]) -> AbstractContextManager[None]:
+    """Return a context for a request whose caller has all of these scopes for the object that the path names.
+
+    Raises AccessError; entering the context raises RateLimited.
+    """
+    if not needed:
+        return _UNLIMITED
+    access: Access = scope["access"]
+    access.require(needed, scope["path_params"].get(NAME))
+    return access.limits or _UNLIMITED
+
+
 def guarded(app: ASGIApp, needed: tuple[scopes.Scope, ...]) -> ASGIApp:
     """Return the application of a route, guarded for callers with all of these scopes for the objects that it names."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
-        access = scope["access"]
-        access.require(needed, scope["path_params"].get(NAME))
-        if access.limits is None:
-            await app(scope, receive, send)
-            return
-        with access.limits:
+        with admitted(scope, needed):
             await app(scope, receive, send)
 
-    return guard if needed else app
+    return guard
 
 
 def access_of(request: Request) -> Access:
@@ -71,27 +82,7 @@ AccessOf = Annotated[Access, Depends(_access)]
 """Permissions of the caller as a parameter of an endpoint, filled in by FastAPI."""
 
 
-class AccessMiddleware:
-    """Middleware that identifies the caller: ``scope["access"]`` has the permissions.
-
-    Parameters
-    ----------
-    app : the application, whose routes are guarded.
-    access : returns the permissions of a caller by the key (None for none) and the address.
-    """
-
-    def __init__(self, app: ASGIApp, access: Callable[[str | None, str], Access]) -> None:
-        self._app = app
-        self._access = access
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            client = scope.get("client")
-            scope["access"] = self._access(_shown(scope["headers"]), client[0] if client else "")
-        await self._app(scope, receive, send)
-
-
-def _shown(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+def shown_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Return the key or token that a request sends; None if missing."""
     for name, value in headers:
         if name == b"authorization":

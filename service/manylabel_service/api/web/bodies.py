@@ -85,7 +85,7 @@ async def read_body(request: Request, media_type: bytes | None, max_bytes: int) 
     message = await request.receive()
     body: bytes = message.get("body", b"")
     if message.get("more_body", False):
-        body, message = await _gather(message, request.receive, max_bytes, request.app.state.held_bodies)
+        body, message = await _gather(message, request.receive, max_bytes, request.scope["context"].held_bodies)
     if message["type"] == "http.disconnect":
         raise ClientDisconnect
     if len(body) > max_bytes:

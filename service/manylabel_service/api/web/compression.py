@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Iterable, Iterator
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from manylabel_service.api.web.bodies import BodyBuffer
 from manylabel_service.api.web.codings import CODINGS, PORTION_BYTES, Coding, Compressor, Unpacker, accepted
@@ -152,41 +152,17 @@ class DecompressedBody:
         self._held.n_bytes -= self._n_counted
 
 
-class CompressionMiddleware:
-    """Middleware that decompresses request bodies and compresses responses.
+def decompressed_body(scope: Scope, receive: Receive, held: BodyBuffer) -> DecompressedBody | None:
+    """Return the decompressed body of a request with a Content-Encoding, and remove the coding from its headers.
 
-    The endpoint rejects a request with an unknown coding.
-
-    Parameters
-    ----------
-    app : wrapped application.
-    held : counter of the memory of decoders.
+    None for an unknown coding, or for several, which the endpoint rejects.
     """
-
-    def __init__(self, app: ASGIApp, held: BodyBuffer) -> None:
-        self._app = app
-        self._held = held
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"]) if scope["type"] == "http" else {}
-        if b"accept-encoding" in headers:
-            send = CompressedResponse(headers[b"accept-encoding"], send).send
-        if b"content-encoding" not in headers:
-            await self._app(scope, receive, send)
-        else:
-            await self._unpacked(scope, receive, send, headers[b"content-encoding"])
-
-    async def _unpacked(self, scope: Scope, receive: Receive, send: Send, name: bytes) -> None:
-        coding = CODINGS.get(name.strip().lower())
-        if coding is None or sum(each == b"content-encoding" for each, _ in scope["headers"]) > 1:
-            await self._app(scope, receive, send)
-            return
-        scope["headers"] = _without_coding(scope["headers"])
-        body = DecompressedBody(coding, receive, self._held)
-        try:
-            await self._app(scope, body.receive, send)
-        finally:
-            body.release()
+    names = [value for name, value in scope["headers"] if name == b"content-encoding"]
+    coding = CODINGS.get(names[0].strip().lower())
+    if coding is None or len(names) > 1:
+        return None
+    scope["headers"] = _without_coding(scope["headers"])
+    return DecompressedBody(coding, receive, held)
 
 
 def _without_coding(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -126,7 +126,7 @@ async def read_model(
 async def read_large_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
     """Return the value in the body of a request, and the body itself; raises as `read_json`."""
     raw = await read_body(request, JSON, max_bytes)
-    async with request.app.state.turns.turn(raw):
+    async with request.scope["context"].turns.turn(raw):
         document = await read_value(raw)
     check_known(document, ())
     return document, raw

@@ -1,14 +1,15 @@
 """Middleware around every request: its id, span, metrics, log line, and the response to unexpected errors."""
 
 import errno
-import os
 import re
 import time
+from random import getrandbits
 
 import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from manylabel_service.api.web.origins import OriginCheck
 from manylabel_service.api.web.problems import Problem, problem_of, problem_response
 from manylabel_service.audit.call import call_of, subject
 from manylabel_service.audit.log import AuditLog
@@ -62,11 +63,20 @@ class RequestMiddleware:
     telemetry : counter of responses.
     log_requests : whether every request gets a log line.
     audit : audit log of calls that change or export something and of rejected calls; None for no audit.
+    origins : check of hosts and pages; None to accept all.
     """
 
-    def __init__(self, app: ASGIApp, telemetry: Telemetry, log_requests: bool, audit: AuditLog | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        telemetry: Telemetry,
+        log_requests: bool,
+        audit: AuditLog | None = None,
+        origins: OriginCheck | None = None,
+    ) -> None:
         self._app = app
         self._audit = audit
+        self._origins = origins
         self._telemetry = telemetry
         self._log_requests = log_requests
 
@@ -100,7 +110,9 @@ class RequestMiddleware:
                 raise ClientDisconnect  # so that the endpoint stops producing the body
 
         try:
-            await self._app(inner, receive, send_with_id)
+            problem = None if self._origins is None else self._origins.refusal(inner)
+            app = self._app if problem is None else problem_response(problem, inner)
+            await app(inner, receive, send_with_id)
         except ClientDisconnect:
             status = status or _CLIENT_GONE
         except Exception as error:
@@ -138,7 +150,7 @@ def _request_id(scope: Scope) -> bytes:
         if name == b"x-request-id" and _SANE_ID.fullmatch(value):
             sane: bytes = value
             return sane
-    return os.urandom(8).hex().encode()
+    return b"%016x" % getrandbits(64)  # unlike a key, an id is no secret: no system call
 
 
 def _broken(error: Exception, scope: Scope) -> Problem:

@@ -9,9 +9,9 @@ import socket
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
-from manylabel_service.api.web.problems import Problem, problem_response
+from manylabel_service.api.web.problems import Problem
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS = frozenset({"0.0.0.0", "::"})
@@ -20,19 +20,17 @@ MAX_REMEMBERED = 1_000
 """Maximum number of cached values of Host that are allowed."""
 
 
-class OriginMiddleware:
-    """Middleware that rejects requests to hosts, and from origins, that are not allowed.
+class OriginCheck:
+    """Check of the host that a request names, and of the page that sends it.
 
     Parameters
     ----------
-    app : wrapped application.
     listens_on : listening address of the server; if it listens on every interface, any IP address is allowed as host.
     hosts : further host names, `*.example.org` for all names below one, `*` for any.
     origins : allowed origins of pages, such as `https://tags.example.org`; `*` for any.
     """
 
-    def __init__(self, app: ASGIApp, listens_on: str, hosts: Iterable[str], origins: Iterable[str]) -> None:
-        self._app = app
+    def __init__(self, listens_on: str, hosts: Iterable[str], origins: Iterable[str]) -> None:
         self._any_address = listens_on in WILDCARDS
         own = {socket.gethostname().lower()} if self._any_address else {listens_on.lower()}
         self._hosts = {*LOOPBACK, *own, *(host.lower() for host in hosts)}
@@ -40,12 +38,8 @@ class OriginMiddleware:
         self._origins = {origin.lower() for origin in origins}
         self._good: set[bytes] = set()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        problem = self._refusal(scope) if scope["type"] == "http" else None
-        answer = self._app if problem is None else problem_response(problem, scope)
-        await answer(scope, receive, send)
-
-    def _refusal(self, scope: Scope) -> Problem | None:
+    def refusal(self, scope: Scope) -> Problem | None:
+        """Return the problem of a request whose host or origin is not allowed; None if both are."""
         headers = dict(scope["headers"])
         host = headers.get(b"host", b"")
         if host and host not in self._good and not self._is_own(host):

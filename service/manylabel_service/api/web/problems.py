@@ -15,7 +15,7 @@ import structlog
 from pydantic import ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Scope
 
 from manylabel_service.documented import Documented
 from manylabel_service.errors import CODES, InvalidField, Kind, ServiceError, StorageError
@@ -220,23 +220,7 @@ def sentence(path: Sequence[str | int], detail: str) -> str:
     return f"{place} {detail}" if place else f"the body {detail}"
 
 
-def answering_errors(app: ASGIApp) -> ASGIApp:
-    """Return an application that responds to the errors that its endpoints and its router raise."""
-
-    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await app(scope, receive, send)
-        except Problem as error:
-            await problem_response(error, scope)(scope, receive, send)
-        except ServiceError as error:
-            await problem_response(problem_of(error), scope)(scope, receive, send)
-        except HTTPException as error:
-            await problem_response(_no_route(error, scope), scope)(scope, receive, send)
-
-    return answering
-
-
-def _no_route(error: HTTPException, scope: Scope) -> Problem:
+def no_route(error: HTTPException, scope: Scope) -> Problem:
     """Return the problem of a request that no route matches; the framework raises nothing else."""
     if error.status_code != 405:
         return Problem("not_found", "this path does not exist; see /docs")

@@ -108,7 +108,7 @@ async def annif_suggest(request: Request, context: ContextOf, name: str) -> Resp
     limits = read_parameters(request, schemas.AnnifLimits)
     hosted = await context.registry.get(name)
     raw = await read_body(request, None, context.settings.max_body_bytes)
-    async with request.app.state.turns.turn(raw):
+    async with context.turns.turn(raw):
         small = len(raw) < LARGE_BYTES
         sent, metadata = read_form(raw, limits) if small else await asyncio.to_thread(read_form, raw, limits)
     document = schemas.AnnifDocument.model_construct(text=sent.text, metadata=metadata)

@@ -183,7 +183,7 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     convert: Any = to_features if isinstance(hosted, Replica) else to_inputs
     convert = partial(convert, max_features=settings.max_features, max_fields=settings.limits.max_record_fields)
     convert = partial(convert, records=signature.records)
-    async with request.app.state.turns.turn(raw):
+    async with context.turns.turn(raw):
         asked, tensors = await read_request(request, raw)
         outputs = wanted_outputs(asked, signature)
         examples = await to_examples(

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jiter
@@ -144,7 +143,7 @@ async def _from_vectors(tensors: Sequence[Tensor], n: int, convert: Convert, max
             elif not lacking.all():
                 raise invalid((*at, "data", index), "must have a number in every element, or null in all")
     with_vectors = [
-        replace(x, vectors={**(x.vectors or {}), **own} or None) for x, own in zip(values, vectors, strict=True)
+        x._replace(vectors={**(x.vectors or {}), **own} or None) for x, own in zip(values, vectors, strict=True)
     ]
     return Examples(with_vectors, lambda index: ("inputs", index))
 

@@ -6,7 +6,7 @@ examples learnt and results computed strictly in log order.
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -79,8 +79,7 @@ class ApplyResult(NamedTuple):
     described: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LogEntry:
+class LogEntry(NamedTuple):
     """Change at its position in the log.
 
     `checked` is the result of the dry run of its examples; None without one.
@@ -405,7 +404,7 @@ class ApplyBatch:
             return
         if len(model.old_names):
             examples = tuple(example._replace(y=model.resolve(example.y)) for example in update.examples)
-            entry.update = replace(update, examples=examples)
+            entry.update = update._replace(examples=examples)
         if update.stream is not None:
             entry.taken = entry.skipped
             model.streams.add(update.stream)

@@ -101,7 +101,7 @@ class Layout:
     def after(self, x: Features) -> "Layout":
         """Return the layout once the example is learnt; names are counted by their vocabulary."""
         if x.vectors and (new := self._new_vectors(x)):
-            return replace(self, vectors=(*self.vectors, *new)).after(replace(x, vectors=None))
+            return replace(self, vectors=(*self.vectors, *new)).after(x._replace(vectors=None))
         if self.fixed:
             return self
         if x.names is not None:

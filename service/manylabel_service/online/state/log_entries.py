@@ -15,7 +15,7 @@ same bits on every machine. Decoding runs no code and reads only what `encode` w
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, get_args
 
@@ -65,8 +65,7 @@ class ServedBy(NamedTuple):
     labels: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(NamedTuple):
     """Log entry of an update: ordered examples to learn, and the contents of the response.
 
     `want_probabilities` needs `want_predictions`. If the labels are those of stored predictions, `prediction_ids` has
@@ -92,8 +91,7 @@ class Update:
         left = [index for index in range(len(self.examples)) if index not in indices]
         ids, stream, served, answered = self.prediction_ids, self.stream, self.served, self.answered
         decisions = self.decisions
-        return replace(
-            self,
+        return self._replace(
             examples=tuple(self.examples[index] for index in left),
             prediction_ids=None if ids is None else tuple(ids[index] for index in left),
             served=None if served is None else tuple(served[index] for index in left),
@@ -110,7 +108,7 @@ class Update:
         left = self.without(indices)
         stream = self.stream and left.stream and left.stream._replace(through=self.stream.last)
         key = self.key and self.key._replace(digest=FORGOTTEN)
-        return replace(left, stream=stream, key=key, want_predictions=False, want_probabilities=False)
+        return left._replace(stream=stream, key=key, want_predictions=False, want_probabilities=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,7 @@ def as_followed(change: "Change") -> "Change":
     """Return a change for a follower, without the predictions that the leader served."""
     if not isinstance(change, Update):
         return change
-    return replace(change, served=None, answered=None, decisions=None)
+    return change._replace(served=None, answered=None, decisions=None)
 
 
 Control = Rollback | Relabel | Describe | Regroup | SetPromise

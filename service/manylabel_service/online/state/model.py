@@ -5,7 +5,6 @@ entries have the same bits.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -166,7 +165,7 @@ class OnlineModel:
             return found
         decisions = promise.decide(*self.for_promise(likely, scores))
         return [
-            replace(one, auto=[names[column] for column in decision.applied], review=decision.review, decision=decision)
+            one._replace(auto=[names[column] for column in decision.applied], review=decision.review, decision=decision)
             for one, decision in zip(found, decisions, strict=True)
         ]
 

@@ -1,7 +1,7 @@
 """Outcomes of log entries, which are the same on every replica."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,8 +48,7 @@ class UpdateOutcome(NamedTuple):
         return sum(row.nbytes for row in rows)
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateResult:
+class UpdateResult(NamedTuple):
     """Result of an update or a rollback.
 
     `replayed` means that nothing was done: an earlier request had its key, or all its lines had been learnt.
@@ -66,4 +65,4 @@ class UpdateResult:
     skipped: int = 0
     rolled_back_to: str | None = None
     alarms: tuple[str | None, ...] = ()
-    refused: Mapping[int, ServiceError] = field(default_factory=dict)
+    refused: Mapping[int, ServiceError] = MappingProxyType({})

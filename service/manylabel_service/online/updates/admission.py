@@ -1,7 +1,7 @@
 """Admission of an update before it is queued: checks of its examples and of the limits of the model."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError
 from manylabel_service.hosting.size_limits import check_limit
@@ -19,8 +19,7 @@ UNWEIGHED = SizeDelta(examples=256, values=65_536, distinct=65_536)
 are checked with each update if that many more might exceed the limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Admitted:
+class Admitted(NamedTuple):
     """Admitted update: its remaining examples, its log entry, and the result of its dry run.
 
     `refused` has the errors of omitted examples by index.

@@ -5,7 +5,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from manylabel_service.errors import QueueFull, ServiceError
 from manylabel_service.online.state.apply import ApplyResult
@@ -26,8 +26,7 @@ RETRY_SECONDS = 1.0
 """Value in seconds of Retry-After for a full queue."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(NamedTuple):
     """Queued change: an admitted update, or a rollback, which needs no check.
 
     It is rejected if earlier changes are not done by the `deadline`.

@@ -232,11 +232,10 @@ async def test_a_bomb_is_cut_off_before_it_has_come() -> None:
     n_portions = len(receive.portions)
     body = DecompressedBody(CODINGS[b"gzip"], receive, held())
 
-    class App:
-        class state:  # noqa: N801
-            held_bodies = held()
+    class Context:
+        held_bodies = held()
 
-    scope = {"type": "http", "headers": [(b"content-type", b"application/json")], "app": App}
+    scope = {"type": "http", "headers": [(b"content-type", b"application/json")], "context": Context}
     with pytest.raises(Problem) as raised:
         await read_body(Request(scope, body.receive), b"application/json", 4 * MIB)
     assert raised.value.code == "body_too_large"

@@ -1,6 +1,5 @@
 """Annotations as truths, predictions as results, and what versions are called."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -92,7 +91,7 @@ def test_predictions_are_shown_by_question() -> None:
 def test_the_score_follows_the_promise() -> None:
     doubtful, sure = predicted(cats=0.01, dogs=-2.0), predicted(cats=50.0, dogs=-50.0)
     found = [
-        shown(config(TOPICS), replace(one, auto=[], review=review), "v")
+        shown(config(TOPICS), one._replace(auto=[], review=review), "v")
         for review in (True, False)
         for one in (doubtful, sure)
     ]

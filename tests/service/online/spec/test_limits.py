@@ -1,7 +1,6 @@
 """A model's limits: part of the fold, so that every replica refuses, ignores and hashes alike."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -234,7 +233,7 @@ def test_ignoring_is_learning_without_what_is_ignored(spec: dict[str, Any], log:
     changes = [entry.change for entry in log]
     # A vector is neither ignored nor limited, and may be refused for its length; of machines nothing is learnt.
     updates = [
-        Update(tuple(each._replace(x=replace(each.x, vectors=None), source="human") for each in change.examples), "log")
+        Update(tuple(each._replace(x=each.x._replace(vectors=None), source="human") for each in change.examples), "log")
         for change in changes
         if isinstance(change, Update)
     ]

@@ -1,6 +1,5 @@
 """Vectors of records in the state of a model: lengths, entries of the log, memory, rollback and snapshots."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from manylabel_service.online.state.model import OnlineModel
 
 
 def with_vectors(x: Features | None = None, **vectors: Any) -> Features:
-    return replace(x or named(a=1), vectors={name: np.array(v, dtype=np.float32) for name, v in vectors.items()})
+    return (x or named(a=1))._replace(vectors={name: np.array(v, dtype=np.float32) for name, v in vectors.items()})
 
 
 def example(i: int) -> tuple[Features, list[str]]:

@@ -1,0 +1,64 @@
+"""Dispatch of requests: the caller, the coding of the body, the route, and the response to an error."""
+
+from collections.abc import Iterable
+
+from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from manylabel_service.api.context import Context
+from manylabel_service.api.web.access import shown_key
+from manylabel_service.api.web.compression import CompressedResponse, decompressed_body
+from manylabel_service.api.web.problems import Problem, no_route, problem_of, problem_response
+from manylabel_service.api.web.routes import DirectRoute
+from manylabel_service.errors import ServiceError
+
+
+class Dispatcher:
+    """Application that calls the route of a request, with ``scope["context"]`` and ``scope["access"]``.
+
+    It is one layer, because each layer costs 1 to 2 us per request. The direct routes of calls on a named object are
+    found by one lookup; the router would try the routes in turn, with a regular expression each: 10 us of a prediction.
+
+    Parameters
+    ----------
+    router : is called if no direct route matches; its routes are guarded, and some are open to everybody.
+    routes : of the application.
+    context : for the endpoints.
+    """
+
+    def __init__(self, router: ASGIApp, routes: Iterable[BaseRoute], context: Context) -> None:
+        self._router, self._context = router, context
+        self._direct = {route.call: route for route in routes if isinstance(route, DirectRoute) and route.call}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._router(scope, receive, send)
+            return
+        context, client = self._context, scope.get("client")
+        scope["context"] = context
+        scope["access"] = context.keyring.access(shown_key(scope["headers"]), client[0] if client else "")
+        headers = dict(scope["headers"])
+        if b"accept-encoding" in headers:
+            send = CompressedResponse(headers[b"accept-encoding"], send).send
+        body = decompressed_body(scope, receive, context.held_bodies) if b"content-encoding" in headers else None
+        try:
+            await self._route(scope)(scope, receive if body is None else body.receive, send)
+        except Problem as error:
+            await problem_response(error, scope)(scope, receive, send)
+        except ServiceError as error:
+            await problem_response(problem_of(error), scope)(scope, receive, send)
+        except HTTPException as error:
+            await problem_response(no_route(error, scope), scope)(scope, receive, send)
+        finally:
+            if body is not None:
+                body.release()
+
+    def _route(self, scope: Scope) -> ASGIApp:
+        named, slash, call = scope["path"].rpartition("/")
+        before = named.rfind("/") + 1
+        route = self._direct.get((scope["method"], named[:before], slash + call))
+        if route is None or before == len(named):
+            return self._router
+        scope["route"], scope["path_params"] = route, {"name": named[before:]}
+        return route.app
