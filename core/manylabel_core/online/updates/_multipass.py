@@ -26,31 +26,10 @@ def pass_limit(passes, passes_per_label, n_labels):  # type: ignore[no-untyped-d
 
 @compiled
 def multipass_update(scores, signs, eta, k, passes, tau, order, start, moves):  # type: ignore[no-untyped-def]
-    """Run up to `passes` learning passes, Eqs. (4) to (6), on the scores of one example.
+    """Run up to `passes` learning passes, Eqs. (4) to (6), on the scores of one example; return whether any moved.
 
-    Parameters
-    ----------
-    scores, signs : arrays of shape (1 + n_labels,), float64 and int8
-    eta, k : float
-        Step size and squared norm of the example.
-    passes : int
-        M. The update ends earlier when the loss of Eq. (4) is 0.
-    tau : array of shape (1 + n_labels,), float32 or float64
-        Result, written only when something moved: the coefficient of x (or of K(x, .)) that the update adds to
-        each column.
-    order, start, moves : arrays of shape (1 + n_labels,), int32, float64, int32
-        Scratch.
-
-    Returns
-    -------
-    bool
-        Whether anything moved.
-
-    Notes
-    -----
-    A violated label moves by the same step in every pass, so a label's state is the integer number of its
-    moves, and a score is never the sum of many rounded steps. Relevant labels stand first, then irrelevant
-    ones, so that both loops below are free of branches.
+    `tau` gets the coefficient of x in each column if any moved; `order`, `start` and `moves` are scratch. The state of
+    a label is the integer number of its moves, so a score is never the sum of many rounded steps.
     """
     n_relevant, n_known = group_known(signs, order)
     for p in range(n_known):

@@ -44,8 +44,10 @@ class FeatureModel(Model):
         first, n_samples = 0, len(scores)
         while first < n_samples:
             last = min(first + (1 if self._map.grows else self._rows_at_once()), n_samples)
+            n_columns = self._map.n_columns
             features = self._map.learn(rows.part(first, last), self._n_features)
-            self._linear.reserve(self._map.n_columns, scores.shape[1] - 1)
+            if self._map.n_columns > n_columns:
+                self._linear.reserve(self._map.n_columns, scores.shape[1] - 1)
             self._linear.learn(_as_rows(features), targets.part(first, last), scores[first:last])
             first = last
 

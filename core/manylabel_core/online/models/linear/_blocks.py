@@ -4,25 +4,24 @@ With x_b the features of block b, f_b = W_b' x_b is its part of the scores, and
 
     f = f_0 + sum_b g_b f_b,     k = c^2 / sqrt(1 + s_0) + sum_b g_b sum_f x_f^2 / sqrt(1 + s_f)
 
-with gains g_b >= 0 that sum to 1. Weights are written without the gain: nothing is lost while one is 0, and the block
-can come back. In an example that lacks blocks, the gains are divided by their sum over those that it has, or by
-MIN_SHARE if that is more.
+with gains g_b >= 0 that sum to 1. Weights do not include the gain, so a block whose gain is 0 keeps its weights and can
+regain influence. If an example lacks blocks, the gains of the present blocks are divided by their sum, or by MIN_SHARE
+if that is larger.
 
-Gains are the least squares fit of the parts to the labels of an example, +1/2 and -1/2 around the middle. The running
-mean of a part for a label is subtracted first, so that gains do not come from base rates. With
-the mean of a part over the relevant labels and over the irrelevant ones, its middle is half-way; d_b is half their
-difference, and P_bc is the mean product of two parts around their middles, over the relevant labels and over the
-irrelevant ones alike. Then
+Gains are the least squares fit of the parts to the labels of an example, coded +1/2 and -1/2. The running mean of each
+part and label is subtracted first, so gains do not depend on base rates. The middle of a part is half-way between its
+mean over the relevant labels and its mean over the irrelevant labels, and d_b is half the difference of these means.
+P_bc is the mean product of two parts, each less its middle, with equal weight for relevant and irrelevant labels. Then
 
     M <- KEPT M + P   d <- KEPT d + d_b   n <- KEPT n + 1   (M + r I) a = e,   a >= 0,   e_b = d_b F_b / (1 + F_b)
 
-with r = RIDGE / n times the mean of M_bb. By chance alone the d_b of a part that says nothing reaches about sqrt(M_bb);
-F_b = d_b^2 / M_bb - 1 is what is beyond it, 0 for a smaller d_b and for one below 0. An M_bc below 0 counts as 0: parts
-that contradict each other do so by chance. With o_b = 1 for words and ODDS for a vector, and E = sum_b F_b,
+with r = RIDGE / n times the mean of M_bb. The d_b of an uninformative part reaches about sqrt(M_bb) by chance alone.
+F_b = d_b^2 / M_bb - 1 is the excess, 0 if it is negative or d_b is. A negative M_bc counts as 0, because negative
+correlations of parts are noise. With o_b = 1 for words and ODDS for a vector, and E = sum_b F_b,
 
     g_b = E / (1 + E) o_b a_b / sum_c o_c a_c  for vectors      g_0 = 1 - sum of them
 
-so words have the whole gain until more is known. In an example without words, its vectors share 1 / (1 + E) of it.
+so words have the whole gain until there is evidence. In an example without words, its vectors share 1 / (1 + E) of it.
 
 Only + - * / and square roots, in a fixed order. See Eqs. (10f) to (10h) of docs/mathematics.md.
 """
@@ -36,21 +35,21 @@ from manylabel_core.online.updates._targets import set_signs, weight_of
 from manylabel_core.online.updates._update import run_update
 
 MIN_SHARE = 0.25
-"""Gains are not divided by less where blocks are missing."""
+"""Lower bound of the divisor of gains in an example that lacks blocks."""
 
 KEPT = 0.998
 """Share of the evidence of gains kept from one example to the next."""
 
 RATE = 0.005
-"""Least rate of the running means of the parts."""
+"""Lower bound of the rate of the running means of the parts."""
 
 RIDGE, ODDS = 10.0, 0.75
 
 MAX_BEYOND = 2.0**40
-"""More than any number of examples comes to: gains are finite, whatever the state."""
+"""Upper bound of F_b, above that of any stream; it keeps gains finite for any state."""
 
 SWEEPS = 8
-"""Sweeps of the non-negative solve, which begins with the solution of the example before."""
+"""Sweeps of the non-negative solver, which starts from the solution of the previous example."""
 
 N_EVIDENCE = 3
 """Columns of the evidence beside M: d, a and g."""
@@ -291,7 +290,7 @@ def _solve(evidence, n):  # type: ignore[no-untyped-def]
 
 @compiled
 def _prior(evidence):  # type: ignore[no-untyped-def]
-    """Return the share of the gains that words have until more is known."""
+    """Return the share of the gains that words keep for lack of evidence."""
     found = 0.0
     for block in range(len(evidence)):
         found += _beyond_chance(evidence, block)

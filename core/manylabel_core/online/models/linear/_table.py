@@ -1,26 +1,24 @@
 """Linear models: their table of weights, the scores, and running means.
 
-Weights stand feature by feature, `table[1 + feature, 0, column]`, so that an example touches one contiguous run
-of weights for each of its values. Row 0 belongs to a constant feature, the intercept (0 if missing), and
-column 0 to the threshold. Values kept for every weight are in further planes, `table[1 + feature, plane,
-column]`, and the last plane, where means are kept, is the accumulator of the weights.
+Weights are stored by feature, in `table[1 + feature, 0, column]`, so an example reads one contiguous run of weights for
+each of its values. Row 0 is the intercept, the weights of a constant feature, or 0 without one. Column 0 is the
+threshold. Further numbers of each weight are in further planes, `table[1 + feature, plane, column]`. With means, the
+last plane is the accumulator of the weights.
 
-The accumulator U gives the running mean of a weight W without touching it with every example (lazy averaging; Daume,
-2006): with t the number of examples seen since the label of its column exists, the mean of W after each of them is
-W - U / t. A change D of the weight after a examples (before the present one) adds a D to U; an example that moves
-nothing writes nothing. A column so has the mean since its label appeared: with zeros before, it would be the same,
-times a share that only makes a new label fainter.
+The accumulator U gives the running mean of a weight W without an update of every weight in every example (lazy
+averaging; Daume, 2006). With t the number of examples since the label of the column appeared, the mean of W after each
+of them is W - U / t. A change D of the weight after a examples adds a D to U. So the mean of a column covers the
+examples since its label appeared; earlier zeros would only shrink the scores of a new label.
 
-In float32, with R the largest distance of the weight from its mean so far: U is at most t R, and each of the n changes
-of the weight is rounded to 2^-24 of it, so that the mean is wrong by at most about 2^-24 n R, and since the
-roundings do not conspire, by about 2^-24 sqrt(n) R: 6e-5 R after a million. D is the change of the weight as it stands
-in the table: its own roundings are in the mean, as they are in the weight.
+In float32, let R be the largest distance of the weight from its mean so far. U is at most t R, and each of n changes
+rounds U by at most 2^-24 of it. So the mean is wrong by at most about 2^-24 n R, and typically by 2^-24 sqrt(n) R: 6e-5
+R after a million changes. D is the change of the stored weight, so the mean includes the rounding of the weight.
 
-Nothing can overflow: gradient passes of FALT or SALT move a weight by at most MAX_PASSES x 2^20 (the largest eta) x
+Nothing can overflow. Gradient passes of FALT or SALT move a weight by at most MAX_PASSES x 2^20 (the largest eta) x
 MAX_EXAMPLE_WEIGHT x MAX_MAGNITUDE, about 1e29, and an implicit update of FALT with 2^20 labels by 1e30. A sum in
-float32 takes no more steps that are 2^25 times smaller than itself, so that weights stay below 1e37 and 1e38. What
-steps by a metric of every weight, and the accumulator, is kept in a box (see `_metric`, and `MAX_ACCUMULATOR`). Scores,
-in float64, are far below infinity.
+float32 ignores steps 2^25 times smaller than the sum, so weights stay below 1e37 and 1e38. Weights with a metric of
+their own, and accumulators, are clipped (see `_metric`, and `MAX_ACCUMULATOR`). Scores, in float64, are far below
+infinity.
 
 References
 ----------
@@ -35,10 +33,10 @@ import numpy as np
 from manylabel_core.compiled import compiled
 
 PADDING = 8
-"""The table has columns in multiples of this; those of no label hold zeros."""
+"""Divisor of the number of columns; columns without a label hold zeros."""
 
 MAX_ACCUMULATOR = 1e38
-"""Accumulators are cut here, for float32; the mean is wrong once a weight is beyond this over the examples seen."""
+"""Bound of accumulators, for float32; the mean is wrong if a weight exceeds this bound divided by the examples seen."""
 
 
 @compiled

@@ -33,8 +33,8 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, 
 class LinearModel(Model):
     """Linear model with a weight, and further numbers in separate planes, per feature and column.
 
-    The planes stand side by side, feature by feature: see `_table`. Row 0 is the intercept. With `average` the last
-    plane is the accumulator of the weights, and every column counts the examples it has seen.
+    `_table` describes the planes. With `average` the last plane is the accumulator of the weights, and every column
+    counts the examples it has seen.
 
     Parameters
     ----------
