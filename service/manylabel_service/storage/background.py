@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 class BackgroundTasks:
-    """Tasks that the closing of one store waits for."""
+    """Tasks that closing the store waits for."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -21,7 +21,7 @@ class BackgroundTasks:
         return task
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do work to its end, also where the caller is cancelled."""
+        """Complete work even if the caller is cancelled."""
         return await asyncio.shield(self.begin(work))
 
     async def done(self) -> None:
@@ -43,7 +43,7 @@ async def open_in_thread(open_file: Callable[[], IO[bytes]]) -> IO[bytes]:
     Raises
     ------
     OSError
-        It cannot be opened.
+        The file cannot be opened.
     """
     opening = asyncio.ensure_future(asyncio.to_thread(open_file))
     try:

@@ -12,7 +12,7 @@ P = ParamSpec("P")
 
 
 class Gate:
-    """Gate that is closed at first, and held as a context around each call; for one event loop, not for threads."""
+    """Gate, initially closed, used as a context around each call; for one event loop, not for threads."""
 
     def __init__(self) -> None:
         self.is_open = False

@@ -13,12 +13,12 @@ from manylabel_service.trained.predictor import read_estimator, takes_views
 from manylabel_service.trained.version import Version
 
 MAX_CORRELATED = 200
-"""Labels in the matrix of correlations; of more, those that go together most, with any other."""
+"""Maximum number of labels in the matrix of correlations: those with the strongest correlation to any other."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelCorrelation:
-    """Correlations of some labels: values of shape (n_labels, n_labels), float64."""
+    """Correlations of labels: values of shape (n_labels, n_labels), float64."""
 
     labels: list[str]
     values: NDArray[np.float64]

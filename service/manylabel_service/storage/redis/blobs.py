@@ -1,7 +1,7 @@
-"""The blobs of a Redis store: pieces under a random token, until the head of the key names it.
+"""Blobs of a Redis store: pieces under a random token, published by the head of the key.
 
-Pieces are written with a time to live, so that those of a process that died go by themselves. A writer that lives,
-however slow, prolongs it; the last step ends it.
+Pieces are written with a time to live, so that those of a dead process expire. A living writer extends it; the last
+step makes the pieces permanent.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Connection of one process to the Redis of a store, and the work that closing it waits for."""
+"""Connection of one process to the Redis of a store, and the tasks that closing waits for."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -18,9 +18,9 @@ class Engine:
 
     Attributes
     ----------
-    connection : there once the store is open.
-    gate : passed by every call.
-    background : what must come to its end, also where the caller gives up.
+    connection : connection, available once the store is open.
+    gate : gate that every call passes.
+    background : tasks that run to completion even if their callers are cancelled.
     """
 
     connection: Connection
@@ -30,7 +30,7 @@ class Engine:
         self.background = BackgroundTasks()
 
     async def attempt(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do work that will be repeated later if Redis is unavailable now."""
+        """Try work that is repeated later if Redis is unavailable."""
         try:
             await work
         except StorageUnavailable as error:
@@ -38,7 +38,7 @@ class Engine:
 
 
 class Part:
-    """A part of a store works on the engine of the store, and its calls pass the gate."""
+    """Part of a store, which uses its engine; calls pass the gate."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

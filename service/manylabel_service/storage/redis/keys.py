@@ -45,12 +45,12 @@ LAST_REVISION = "ml:{documents}:last"
 BLOBS = "ml:{blobs}:heads"
 
 LARGEST = 2**53 - 1
-"""Largest part of a position: scripts compute with doubles."""
+"""Maximum part of a position, because scripts compute with doubles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of one incarnation of a model."""
+    """Keys of one incarnation of a model."""
 
     base: str
 

@@ -1,4 +1,4 @@
-"""Models of a Redis store, created and removed in two steps each, so that a process may die between any of them.
+"""Models of a Redis store, created and removed in steps between which a process may die.
 
 The list of models and the keys of a model are in different places of a Redis Cluster, where no script reaches both.
 Creation: reserve an incarnation, fill its keys, claim the name. Deletion: give up the name, remove the keys. Models
@@ -30,13 +30,13 @@ from manylabel_service.storage.redis.scripts import (
 from manylabel_service.storage.redis.snapshots import FIELD, RedisSnapshots
 
 ABANDONED_SECONDS = 600
-"""A creation that has not come to its end by then never will."""
+"""Age in seconds from which an incomplete creation is abandoned."""
 
 STAGED_SECONDS = 7 * 86_400
-"""A successor that has not taken the place of its model by then never will."""
+"""Age in seconds from which a staged successor is abandoned."""
 
 PURGED_AT_ONCE = 1_000
-"""Predictions of a deleted model that are removed in one step."""
+"""Number of predictions of a deleted model removed in one step."""
 
 INIT = Script(
     """
@@ -166,7 +166,7 @@ class RedisModels(Part):
         answer = await self._engine.connection.run(
             UNPUBLISH, (MODELS, GONE, DELETIONS), record.name, record.incarnation
         )
-        if answer[0] == "gone" and record.damaged:  # not even its incarnation can be read
+        if answer[0] == "gone" and record.damaged:  # even its incarnation is unreadable
             await self._engine.connection.command("HDEL", MODELS, record.name)
             return
         await self._purge_head(Keys.of(record))
@@ -174,7 +174,7 @@ class RedisModels(Part):
             raise ModelGone(record.name, record.incarnation)
 
     async def purge(self, name: str, incarnation: int) -> None:
-        """Remove all that is left of a model that has lost its name."""
+        """Purge the remains of a model without a name."""
         keys = Keys.named(name, incarnation)
         await self._purge_head(keys)
         while (await self._engine.connection.run(PURGE_PREDICTIONS, (keys.head, keys.due), PURGED_AT_ONCE))[1]:
@@ -182,7 +182,7 @@ class RedisModels(Part):
         await self._engine.connection.command("HDEL", GONE, incarnation)
 
     async def purge_all(self) -> None:
-        """Remove all that a process that died has left half created or half deleted."""
+        """Purge models that a dead process left partly created or partly deleted."""
         answer = await self._engine.connection.run(
             ABANDONED, (GONE, NEW, STAGED), ABANDONED_SECONDS * 1000, STAGED_SECONDS * 1000
         )

@@ -1,8 +1,8 @@
 """Lua scripts, each atomic.
 
-They run on Redis 6.2 and later. Those of a model touch keys of one hash tag only (the names of snapshot chunks are
-made inside from the others). Each answers an array whose first element says how it went: ``ok`` or ``gone``,
-``trimmed`` (with the position), ``lost``, ``damaged`` (with the position), and so on.
+They run on Redis 6.2 and later. Those of a model touch keys of one hash tag only (the names of snapshot chunks are made
+inside from the others). Each returns an array whose first element is the outcome: ``ok`` or ``gone``, ``trimmed`` (with
+the position), ``lost``, ``damaged`` (with the position), and so on.
 """
 
 import hashlib

@@ -37,14 +37,15 @@ from manylabel_service.storage.redis.scripts import (
 log = structlog.get_logger()
 
 CHUNK_BYTES = 4 << 20
-"""Redis does nothing else while it takes in a chunk, nor does the event loop while it copies one: one of 80 MB kept
-Redis for 0.3 s."""
+"""Bytes of a chunk; receiving a chunk blocks Redis, and copying it blocks the event loop: 80 MB blocked Redis for 0.3
+s.
+"""
 
 ORPHAN_SECONDS = 3600
 """Seconds after which chunks are removed that no snapshot has claimed."""
 
 HEADS_AT_ONCE = 100
-"""Models whose lists of snapshots are read in one round trip: those of all models would hold up other clients."""
+"""Number of models whose lists of snapshots are read in one round trip, so that other clients are not delayed."""
 
 FIELD = b"snap:"
 KEPT = b"kept:"
@@ -109,7 +110,7 @@ class RedisSnapshots(Part):
         return stored
 
     async def discard(self, keys: Keys, id: str, stored: Stored) -> None:
-        """Remove chunks that nothing claims."""
+        """Remove orphaned chunks."""
         if stored.chunks:
             await self._engine.connection.command("UNLINK", *stored.keys(keys, id))
 
@@ -123,7 +124,10 @@ class RedisSnapshots(Part):
             if name.startswith(FIELD):
                 try:
                     found.append(_listed(name, value, fields.get(KEPT + name.removeprefix(FIELD))))
-                except (ValueError, TypeError) as error:  # damaged: it cannot be restored, and must not hide the others
+                except (
+                    ValueError,
+                    TypeError,
+                ) as error:  # a damaged snapshot cannot be restored, and must not hide others
                     log.error("snapshot_damaged", model=record.name, snapshot=repr(name), error=str(error))
         return sorted(found, key=lambda snapshot: position_key(snapshot.position), reverse=True)
 
@@ -134,7 +138,7 @@ class RedisSnapshots(Part):
         while stored is not None:
             if (data := await self._download(stored.keys(keys, id))) is not None:
                 return data
-            # Deleted or replaced in the meantime, or lost.
+            # The snapshot was deleted or replaced in the meantime, or lost.
             before, stored = stored, await self._find(record, keys, id)
             if stored is not None and stored.token == before.token:
                 return None

@@ -1,4 +1,4 @@
-"""The open data directory of one process: its lock, its database, its files, and the threads that work on them.
+"""Open data directory of one process: its lock, database, files and threads.
 
     <data_dir>/lock                                           held while the store is open
     <data_dir>/manylabel.sqlite3 (-wal, -shm)                 models, logs, the list of snapshots
@@ -45,7 +45,7 @@ class Engine:
     ----------
     gate : passed by every call.
     threads, tables, prediction_rows, document_rows, blob_rows, snapshot_files, blob_files, maintenance
-        There once it is open.
+        Available once the store is open.
     """
 
     threads: Threads
@@ -111,7 +111,9 @@ class Engine:
             self._held = held.pop_all()
 
     def _check_empty(self) -> None:
-        """Refuse files without a database: sweeping them away would end the last hope of the operator."""
+        """Reject files without a database, because removing them could destroy data that the operator can still
+        recover.
+        """
         for files, what in ((self.snapshot_files, "snapshots"), (self.blob_files, "blobs")):
             if files.any():
                 raise StoreDamaged(self._path, f"it is empty or missing, but the directory has {what}")
@@ -138,7 +140,7 @@ class Engine:
 
 
 class Part:
-    """A part of a store works on the engine of the store, and its calls pass the gate."""
+    """Part of a store, which uses its engine; calls pass the gate."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

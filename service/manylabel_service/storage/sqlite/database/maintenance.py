@@ -1,4 +1,4 @@
-"""Background maintenance of a store: it frees the space of deleted data, and runs checkpoints."""
+"""Background maintenance of a store: frees the space of deleted data, and runs checkpoints."""
 
 import asyncio
 import time
@@ -16,18 +16,18 @@ from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckp
 from manylabel_service.storage.sqlite.files.snapshot_files import SnapshotFiles
 
 PIECE_SECONDS = 0.002
-"""Approximate maximum of seconds that cleaning keeps the writer from appends at a time; it then pauses as long."""
+"""Approximate maximum seconds for which cleaning blocks appends; it then pauses as long."""
 
 MAX_PIECE_ROWS = 1 << 14
 
 EMPTY_WAL_SECONDS = 60.0
-"""Seconds after which readers of the database that keep the write-ahead log from being emptied are an error."""
+"""Timeout in seconds for readers that prevent truncation of the write-ahead log."""
 
 log = structlog.get_logger()
 
 
 class Maintenance:
-    """Background tasks over the tables and files of one store.
+    """Background tasks on the tables and files of one store.
 
     Unfinished work continues when the store is opened next.
     """
@@ -55,7 +55,7 @@ class Maintenance:
 
         Parameters
         ----------
-        hidden : models without a name; given, because one that is being created has none yet either.
+        hidden : models without a name, passed because a model that is being created has no name yet either.
         trimmed : (incarnation, last number cut) of logs.
         """
         self._start(self._clean(set(hidden), trimmed))
@@ -69,7 +69,7 @@ class Maintenance:
         await self._tasks.done()
 
     def wrote(self, payload_bytes: int) -> None:
-        """Count a larger transaction, and start a checkpoint when one is due."""
+        """Count a transaction, and start a checkpoint when one is due."""
         self._checkpoints.count(payload_bytes)
         if self._checkpoints.begin_if_due():
             self._start(self._checkpoint())
@@ -117,7 +117,7 @@ class Maintenance:
         """Checkpoint and truncate the write-ahead log, which contains recently deleted data."""
         async with asyncio.timeout(EMPTY_WAL_SECONDS):
             is_empty = False
-            while not is_empty:  # while a reader of the database is in the way
+            while not is_empty:  # while a reader prevents it
                 await asyncio.sleep(PIECE_SECONDS)
                 is_empty = await self._threads.write(self._checkpoints.truncate)
 

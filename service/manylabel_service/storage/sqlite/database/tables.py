@@ -1,7 +1,7 @@
-"""The tables of models, logs and snapshots: each method is one transaction, or nothing.
+"""Tables of models, logs and snapshots; each method is one transaction.
 
-Blocking, for one thread at a time, and relying on being the only writer of the file: where each log
-ends is kept in memory, so that the usual append is a single statement.
+Blocking, for one thread at a time, as the only writer of the file: the end of each log is cached in memory, so that an
+append is usually a single statement.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ROWS_PER_INSERT = 64
 the interpreter lock to the event loop and must wait for it again."""
 
 READ_BYTES = 8 << 20
-"""Payload bytes after which `Tables.read` stops, however many entries it may return."""
+"""Payload bytes after which `Tables.read` stops, even below its limit of entries."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class _Log:
 
 
 class _Model(NamedTuple):
-    """A row of the table of models."""
+    """Row of the table of models."""
 
     record: ModelMeta
     trimmed: int
@@ -81,12 +81,12 @@ class _Model(NamedTuple):
 
 
 class Tables:
-    """Models, logs and rows of snapshots on one connection."""
+    """Models, logs and snapshot rows on one connection."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._logs: dict[int, _Log] = {}
-        # Successors that have no name yet, and logs that take no entries: both end with this process.
+        # Successors without a name, and sealed logs; both end with this process.
         self._staged: set[int] = set()
         self._sealed: set[int] = set()
         self._synchronous = ""
@@ -101,7 +101,7 @@ class Tables:
             raise ModelExists(name) from None
 
     def prepare_model(self, name: str, spec: bytes, at: str = SEED) -> ModelMeta:
-        """Add a hidden model whose log is trimmed through a position; `reveal_model` ends what this begins."""
+        """Add a hidden model whose log is trimmed up to a position; `reveal_model` completes the creation."""
         if self.find_model(name) is not None:
             raise ModelExists(name)
         with self.transaction("log"):
@@ -153,7 +153,7 @@ class Tables:
                 self._staged.discard(successor.incarnation)
 
     def discard_model(self, successor: ModelMeta) -> bool:
-        """Hide a successor; return whether it was one."""
+        """Hide a successor; return whether the model was one."""
         if successor.incarnation not in self._staged:
             return False
         self.hide_model(successor)
@@ -186,7 +186,7 @@ class Tables:
         return not any(model.record.damaged for model in self._models("1"))
 
     def forget_model(self, incarnation: int) -> None:
-        """Purge the last rows of a deleted model, once its entries and files are gone."""
+        """Purge the last rows of a deleted model, after its entries and files."""
         with self.transaction("log"):
             self._connection.execute("DELETE FROM snapshots WHERE incarnation = ?", (incarnation,))
             self._connection.execute("DELETE FROM models WHERE incarnation = ?", (incarnation,))
@@ -271,9 +271,8 @@ class Tables:
         return [(model.record.incarnation, model.trimmed) for model in trimmed if not model.record.damaged]
 
     def drop_entries(self, incarnation: int, through: int, rows: int) -> int | None:
-        """Remove up to `rows` of the entries through a number, the oldest first.
-
-        Their payload bytes, about what the transaction wrote; None if there were no entries.
+        """Remove up to `rows` of the entries up to a number, oldest first; return their payload bytes, about the bytes
+        written by the transaction, or None without entries.
         """
         base = incarnation << NUMBER_BITS
         (first,) = self._connection.execute(
@@ -292,9 +291,9 @@ class Tables:
     # -- snapshots ------------------------------------------------------------------------------------
 
     def check_position(self, record: ModelMeta, position: str) -> None:
-        """Raise `LogTrimmed` or `LogLost` unless the log has, or ends its trimmed part with, the position.
+        """Raise `LogTrimmed` or `LogLost` unless the position is in the log or the end of its trimmed part.
 
-        A successor may have any.
+        A successor may have any position.
         """
         if record.incarnation in self._staged:
             return
@@ -371,7 +370,7 @@ class Tables:
         return [(incarnation, str(position)) for incarnation, position in rows]
 
     def delete_snapshot(self, record: ModelMeta, position: str) -> bool:
-        """Remove the row unless it is pinned or kept; return whether its file can go."""
+        """Remove the row unless it is pinned or manual; return whether its file can be deleted."""
         with self.transaction("log"):
             self._log(record)
             self._connection.execute(
@@ -469,7 +468,7 @@ class Tables:
     def _select(self, record: ModelMeta, last: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
         """Return entries after a number, at most `limit` of them and `limit_bytes` bytes; a negative limit is none.
 
-        Raises `ModelDamaged` unless they fit together, and continue to the last one or another.
+        Raises `ModelDamaged` unless their links match, up to the last entry.
         """
         base = record.incarnation << NUMBER_BITS
         entries: list[Entry] = []
@@ -494,7 +493,7 @@ class Tables:
         raise damaged_entry(record.name, entries[-1].position if entries else str(after + 1))
 
     def _insert(self, incarnation: int, first: int, payloads: Sequence[bytes], link: int, now_ms: int) -> int:
-        """Replace the row that ended the log by entries and another row that ends it; return its link."""
+        """Replace the end row of the log by entries and a new end row; return its link."""
         key = incarnation << NUMBER_BITS
         values: list[int | bytes | None] = []
         for number, payload in enumerate(payloads, first):
@@ -547,7 +546,7 @@ def _check_kept(
 
 
 def _whole(value: object) -> int:
-    """Return a number of a row without a checksum; 0 for one that is damaged, which must not hide the other rows."""
+    """Return a number of a row without a checksum; 0 if it is damaged, so that other rows stay readable."""
     return value if isinstance(value, int) else 0
 
 
@@ -562,9 +561,9 @@ def _checked_part(time_ms: int) -> int:
 
 
 def number_of(position: str) -> int:
-    """Return the number in the log that a position stands for; ValueError if invalid.
+    """Return the number in the log of a position; raise ValueError if it is invalid.
 
-    A position of Redis has a second number. It is before the log of a model that was moved here, or in no log.
+    A position of Redis has a second number; it is before the log of a model that was moved here, or in no log.
     """
     key = position_key(position)
     if len(key) > 2:

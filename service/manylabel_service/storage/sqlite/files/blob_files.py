@@ -1,7 +1,7 @@
 """Files of blobs: ``<root>/<token>``.
 
-A file never gets another name, and never changes once a row leads to it. So whatever is here without a row is being
-written, or left over from a process that died.
+A file is never renamed, and never changes once a row names it. So a file without a row is being written, or was left by
+a dead process.
 """
 
 import os
@@ -13,7 +13,7 @@ from manylabel_service.storage.sqlite.files.snapshot_files import read_part, syn
 
 
 class BlobFiles:
-    """The blobs in one folder. Blocking, for one thread at a time; no file stays open."""
+    """Blobs in one folder. Blocking, for one thread at a time; no file stays open."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -26,7 +26,7 @@ class BlobFiles:
                 os.fsync(file.fileno())
 
     def complete(self, token: str) -> None:
-        """Make a file safe from loss of power."""
+        """Sync a file to the disk."""
         self.add(token, b"", sync=True)
         sync_folder(self._root)
 
@@ -35,7 +35,7 @@ class BlobFiles:
         return read_part(self._file(token), start, size_bytes)
 
     def remove(self, token: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         self._file(token).unlink(missing_ok=True)
 
     def any(self) -> bool:

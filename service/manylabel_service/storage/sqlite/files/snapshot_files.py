@@ -1,8 +1,7 @@
 """Files of snapshots: ``<root>/<incarnation>/<position>.safetensors``.
 
-A file gets its name only when all its bytes are on the disk, and never changes afterwards; it
-counts only once the database has a row for it. So whatever is here without a row is left over from
-a process that died.
+A file gets its name when all its bytes are synced, and never changes afterwards; it counts once the database has a row
+for it. So a file without a row was left by a dead process.
 """
 
 import errno
@@ -23,7 +22,7 @@ _TEMPORARY = ".temporary"
 
 
 class SnapshotFiles:
-    """The snapshots below one folder. Blocking, for one thread at a time."""
+    """Snapshots below one folder. Blocking, for one thread at a time."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -64,11 +63,11 @@ class SnapshotFiles:
         return read_part(self._file(incarnation, position), start, size_bytes)
 
     def remove(self, incarnation: int, position: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         self._file(incarnation, position).unlink(missing_ok=True)
 
     def remove_all(self, incarnation: int) -> None:
-        """Remove everything of one incarnation, if there is anything."""
+        """Remove all files of one incarnation."""
         with suppress(FileNotFoundError):
             shutil.rmtree(self._folder(incarnation))
 
