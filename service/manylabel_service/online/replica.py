@@ -433,7 +433,7 @@ class Replica(HostedModel):
         if version is not None:
             await self._prediction_store.put_answers(ids, predictions, version)
             return
-        # Predictions that omit hidden labels are kept with the columns of the labels they have.
+        # Predictions without hidden labels are stored with the columns of the other labels.
         columns_of = self.model.labels.lookup if self.model.hidden else None
         await self._prediction_store.put(ids, xs, predictions, columns_of, records)
 
