@@ -440,7 +440,7 @@ class Replica(HostedModel):
     async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[StoredPrediction]:
         """Return the stored predictions of these ids, whose true labels, or some of them, are now known.
 
-        Raises as `PredictionStore.get`, and PredictionLabelled if one has these labels.
+        Raises PredictionLabelled if one has these labels already, and the errors of `PredictionStore.get`.
         """
         self.check_serving()
         self.check_leads()

@@ -23,7 +23,8 @@ async def named_models(store: Store, kind: str, prefix: str) -> dict[int, ModelM
     Returns
     -------
     dict
-        By incarnation: the model, None if it was deleted. Empty if a model is damaged: the rest may be of that.
+        By incarnation: the model, None if it was deleted. Empty if a model is damaged, because the rest may belong to
+        it.
     """
     blobs = {key.removeprefix(prefix).partition("/")[0] for key in await store.blobs.keys(prefix)}
     named = {int(name) for name in blobs | (await store.documents.revisions(kind)).keys()}

@@ -30,13 +30,13 @@ class Detail:
 
     Attributes
     ----------
-    version : which one.
-    label_scores : on rows held out, by label; None if missing.
+    version : number of the version.
+    label_scores : scores on held-out rows, by label; None if missing.
     label_decisions : by label, the ``threshold`` of its scores, and the ``calibration`` of its probability, a slope and
         an intercept, or None.
-    label_correlation : of learners that learn it, else None.
-    view_weights : by view, of learners that have them, else None.
-    convergence : of the fit.
+    label_correlation : correlation of labels; None if the trainer does not learn it.
+    view_weights : weights by view; None if the trainer has none.
+    convergence : convergence of the fit.
     """
 
     version: Version

@@ -26,13 +26,13 @@ class VersionMeta:
     converged : whether the fit converged within its iterations.
     gap : upper bound of the relative distance from the optimum; None if unknown.
     scaling : name of the feature scaling.
-    features : digest of the names of its features, or of their number, by view.
-    not_promoted_because : the reasons why "if_better" did not serve it; else None.
+    features : digest of the feature names, or of their number, by view.
+    not_promoted_because : reasons why "if_better" did not serve it; None if it was served.
     baseline : metrics of predicting the most frequent labels of the training rows; None without held-out rows.
-    taken : what the job has taken from a stream, where it has; None for other data.
-    data : what it was trained on, as its job has it: a dataset, or a stream.
-    measured_on : digest of the rows held out; versions with the same were measured on the same ones. None: not known.
-    worse : by how much it measured lower than the version that it replaced under "always"; else None.
+    taken : what the job has read from a stream; None for other data.
+    data : training data as specified in the job: a dataset or a stream.
+    measured_on : digest of the held-out rows; equal digests mean equal rows. None if unknown.
+    worse : difference to the version that it replaced under "always", if that one measured higher; else None.
     """
 
     job: str

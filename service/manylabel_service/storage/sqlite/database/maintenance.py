@@ -55,7 +55,7 @@ class Maintenance:
 
         Parameters
         ----------
-        hidden : models without a name, passed because a model that is being created has no name yet either.
+        hidden : partly deleted models; having no name does not identify them, as new models have none yet.
         trimmed : (incarnation, last number cut) of logs.
         """
         self._start(self._clean(set(hidden), trimmed))
