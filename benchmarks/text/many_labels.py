@@ -1,9 +1,9 @@
 """Texts with many labels: prequential metrics, time per record, and memory.
 
-FALT with defaults predicts and learns one record per call. A label exists from its first example on, and does not count
-in it. Each set is learnt in a separate process, whose peak memory includes the texts. "Questions" consist of five
-records of makupalat each, with a label for every fifth of a class: 4,134 labels, with numbers of texts and words like
-questions to a library.
+FALT with defaults predicts and learns one record per call. A label exists from its first example on; in that example it
+is not counted. Each set is learnt in a separate process, whose peak memory includes the texts. "Questions" consist of
+five records of makupalat each, with a label for every fifth of a class: 4,134 labels, with numbers of texts and words
+like questions to a library.
 """
 
 from __future__ import annotations

@@ -159,5 +159,5 @@ def _free_slots(n_columns: int) -> NDArray[np.int32]:
 
 
 def _writeable(array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array as functions are compiled for."""
+    """Return a writeable, contiguous copy of an array that is not: functions are compiled for these."""
     return array if array.flags.writeable and array.flags.c_contiguous else np.array(array)

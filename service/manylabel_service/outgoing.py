@@ -1,7 +1,7 @@
 """Requests to other servers: to addresses that were checked, without redirects, proxies and cookies.
 
-A name is resolved once, its addresses are checked, and the connection goes to one of them: the name could resolve to
-another address by then.
+A name is resolved once, its addresses are checked, and the connection goes to one of them, so DNS rebinding has no
+effect.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Parameters of learners, as core declares them, as pydantic models."""
+"""Pydantic models of the parameters of learners declared in core."""
 
 import re
 from collections.abc import Iterable

@@ -39,8 +39,7 @@ def give_way(niceness: int, oom_score: int = 0) -> None:
 def limit(kind: int, most: int, *, raisable: bool = False) -> None:
     """Bound a resource, an ``RLIMIT_`` of `resource`, unless the process has a lower bound already.
 
-    `raisable`: whether it can be raised again, up to the bound that there was before. A system that has no such bound
-    is left as it is.
+    `raisable`: whether it can be raised again, up to the previous bound. A system without this bound is not changed.
     """
     hard = resource.getrlimit(kind)[1]
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)

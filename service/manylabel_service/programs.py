@@ -9,7 +9,7 @@ from manylabel_service.settings import Settings, option_names, read_settings, re
 from manylabel_service.telemetry.logs import configure_logging
 
 PRIVATE_UMASK = 0o077
-"""Only the user of the process can read and write the files that it makes."""
+"""Umask with which only the user of the process can access its files."""
 
 
 def start(flags: Sequence[str], kind: type[Settings] = Settings, program: str | None = None) -> Settings:

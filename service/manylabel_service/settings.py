@@ -326,7 +326,7 @@ class Settings(BaseSettings):
 
     @property
     def record_limits(self) -> RecordLimits:
-        """The limits of one record."""
+        """Limits of one record."""
         characters = self.max_record_characters
         return RecordLimits(characters, characters // 2, self.limits.max_record_depth, self.limits.max_record_fields)
 
@@ -507,10 +507,10 @@ def refuse_usage(program: str, message: str, options: Iterable[str]) -> NoReturn
 
 
 _SWITCH = get_args(CliImplicitFlag[bool])[1]
-"""Mark of a field whose flag takes no value."""
+"""Marker of a field whose flag takes no value."""
 
 _USAGE, _UNKNOWN = "error parsing CLI: ", "unrecognized arguments: "
-"""Beginnings of error messages of pydantic-settings and of argparse."""
+"""Prefixes of error messages of pydantic-settings and of argparse."""
 
 
 def _nearest(name: str, names: Iterable[str], prefix: str = "") -> str:

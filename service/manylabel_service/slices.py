@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 SLICE_SECONDS = 0.002
-"""Aim for one slice; a prediction that arrives in the middle of one waits no longer than this."""
+"""Target duration of a slice, and so the maximum delay of a prediction that arrives during one."""
 
 
 class SliceSize:
-    """The number of examples that fit a slice, learnt from the time that earlier slices took."""
+    """Number of examples per slice, estimated from the time of earlier slices."""
 
     def __init__(self) -> None:
         self._seconds_per_example = SLICE_SECONDS / 16
@@ -29,7 +29,7 @@ class SliceSize:
 class HalfPace:
     """Throttle of background work to half of the event loop: it pauses after each step for the duration of the step.
 
-    All who share the work of one process share one of these.
+    All background work of a process shares one throttle.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class HalfPace:
             await asyncio.sleep(seconds)
 
     def worked(self, seconds: float) -> None:
-        """Count work that has just ended."""
+        """Count completed work."""
         self._free_at = max(self._free_at, time.perf_counter()) + seconds
 
 

@@ -1,7 +1,7 @@
 """Ids of stored predictions: ULIDs, 26 characters of Crockford's base32.
 
-The first ten say when the id was made, in milliseconds of Unix time (48 bits), the others are random (80 bits).
-So ids sort by their age, and an unknown id still shows whether it may have expired.
+The first ten characters are the creation time in milliseconds of Unix time (48 bits), the others are random (80 bits).
+So ids sort by age, and an unknown id shows whether it may have expired.
 """
 
 import re

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 
 SLOWER = 0.8
-"""Work that was done more slowly than before lowers the rate to this share at most: a disk may be busy once."""
+"""Minimum factor by which one slow measurement lowers the rate, because a disk may be busy once."""
 
 
 GRACE_SHARE = 0.1
-"""Share of the longest wait that a request may wait in any case, after it waited long before, or was sent slowly."""
+"""Share of the maximum wait that a request may always wait, even if it waited long before or was sent slowly."""
 
 
 class WorkRate:
@@ -16,8 +16,8 @@ class WorkRate:
 
     Parameters
     ----------
-    timed : pieces with less say nothing of the rate: most of their time goes to what every piece takes.
-    clock : seconds.
+    timed : minimum work of a step that is measured; shorter steps consist mostly of overhead.
+    clock : clock in seconds.
     """
 
     def __init__(self, timed: int, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""The module for zstd: in the standard library from Python 3.14 on, else from the package backports.zstd."""
+"""Module for zstd: from the standard library in Python 3.14 and later, else from the package backports.zstd."""
 
 import sys
 from importlib import import_module

@@ -53,7 +53,7 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
         raise CannotExport(f"{model} is a {spec['algorithm']}, which is not linear: only {', '.join(ONLINE)} are")
     limit = (spec.get("limits") or {}).get("features") or {}
     if limit.get("policy") == "hash":
-        raise CannotExport(f"{model} hashes its features: they have no names to go by")
+        raise CannotExport(f"{model} hashes its features, so they have no names")
     if arrays["groups"].tobytes() != _NO_GROUPS:
         raise CannotExport(f"{model} has groups or parents of labels, which the exported program does not support")
     if header["layout"].get("vectors"):

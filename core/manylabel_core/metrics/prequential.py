@@ -558,7 +558,7 @@ def _check(
     if scores.ndim != 2 or scores.shape[1] < 1 or len(scores) != n or len(n_known) != n:
         raise ValueError(f"scores and n_known: expected one row each for the {n} examples of targets")
     if probabilities is not _NONE and probabilities.shape != (n, scores.shape[1] - 1):
-        raise ValueError(f"probabilities: expected one for each score but the threshold, of the {n} examples")
+        raise ValueError(f"probabilities: expected {n} rows with one column for each label")
     if len(targets.indptr) != n + 1 or len(targets.complete) != n or len(targets.signs) != len(targets.indices):
         raise ValueError("targets: the lengths of the arrays do not fit together")
     if len(targets.weights):

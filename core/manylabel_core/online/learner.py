@@ -270,7 +270,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         Raises
         ------
         ValueError
-            If one is not allowed, or does not go with the others. The message begins with its name.
+            If one is not allowed, or conflicts with another. The message begins with its name.
         """
         self._check()
         return {**self.get_params(), **self._resolved()}

@@ -168,7 +168,7 @@ class _Restoring:
             raise ModelExists(name)
         elif self._catalogue.closed and not await self._store.documents.revisions(KEYS):
             raise RestoreRefused(
-                "the archive is of a store with keys, and this store has none, so it is open: make its first key with "
+                "the archived store has keys, but this one has none and is open to everyone: make its first key with "
                 "manylabel keys init"
             )
         if name is None and self._catalogue.closed and not self._of_kind(KEYS):
@@ -316,7 +316,7 @@ class _Restoring:
         return position, at
 
     async def _restore_receipts(self, model: ArchivedModel, read: tuple[str, int], record: ModelMeta) -> Lineage:
-        """Store what a model has forgotten, and where the archive has what it was restored from.
+        """Store the receipts of forgotten examples, and from which timeline the model was restored.
 
         Parameters
         ----------

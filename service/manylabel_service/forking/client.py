@@ -101,7 +101,7 @@ fork_server = ForkServer()
 
 
 class Child:
-    """A running child process, with the streams of `asyncio.subprocess.Process`; `start` makes it.
+    """A running child process, with the streams of `asyncio.subprocess.Process`, made by `start`.
 
     Attributes
     ----------

@@ -245,7 +245,7 @@ class HostedModel(ABC):
 
     @property
     def incompatible(self) -> str | None:
-        """Error code because of which another release must serve it; None if this one can."""
+        """Error code that tells why only another release can serve the model; None if this one can."""
         return self._incompatible
 
     @property

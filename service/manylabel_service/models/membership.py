@@ -4,10 +4,10 @@ Each replica describes itself in a separate document, and writes it again every 
 not written for `EXPIRY_SECONDS` is removed: its process has died, or hangs. Clocks of other machines are not used, and
 time in which the store was unavailable does not count.
 
-Another document has the versions in use. A replica that sees that all replicas know later ones raises it; it is never
-lowered. A joining replica describes itself first, and then writes that document again unchanged. So a replica that
-raises it meanwhile finds it changed, reads the replicas once more, and sees the new one; or the new one sees that it is
-too old.
+Another document, the cluster version, has the versions in use. When all replicas know later versions, one of them
+raises the cluster version; it is never lowered. A joining replica describes itself first, and then writes the cluster
+version again unchanged. If another replica raises it at the same time, one of the two writes fails: either the other
+replica reads all descriptions again, including the new one, or the joining replica finds that it is too old.
 """
 
 import asyncio

@@ -432,14 +432,14 @@ class Replica(HostedModel):
         if version is not None:
             await self._prediction_store.put_answers(ids, predictions, version)
             return
-        # Predictions that omit hidden labels are kept with the columns of the labels they have.
+        # Predictions without hidden labels are stored with the columns of the other labels.
         columns_of = self.model.labels.lookup if self.model.hidden else None
         await self._prediction_store.put(ids, xs, predictions, columns_of, records)
 
     async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[StoredPrediction]:
         """Return the stored predictions of these ids, whose true labels, or some of them, are now known.
 
-        Raises as `PredictionStore.get`, and PredictionLabelled if one has these labels.
+        Raises PredictionLabelled if one has these labels already, and the errors of `PredictionStore.get`.
         """
         self.check_serving()
         self.check_leads()

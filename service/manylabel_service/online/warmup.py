@@ -1,4 +1,4 @@
-"""Compiles the kernels, or loads them from numba's cache, before the first request needs them."""
+"""Compilation of the kernels, or loading from numba's cache, before the first request."""
 
 import functools
 
@@ -24,7 +24,7 @@ _ID = prediction_ids.make(0, bytes(prediction_ids.N_RANDOM_BYTES))
 def warm_up() -> None:
     """Run small models that together call every kernel with every argument type.
 
-    A test holds them against all specs: no request compiles anything then.
+    A test compares them with all specs, so that no request compiles anything.
     """
     for scaling in SCALINGS:
         _exercise(algorithm="falt", scaling=scaling)

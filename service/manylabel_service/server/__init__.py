@@ -1,1 +1,1 @@
-"""Processes and ports; knows no models."""
+"""Processes and ports, independent of models."""

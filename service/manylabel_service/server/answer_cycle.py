@@ -1,7 +1,7 @@
-"""Response cycle that writes headers and body at once if they arrive at once.
+"""Response cycle that writes headers and body together if they arrive together.
 
-uvicorn's cycle searches every name and every value for characters that are not allowed in a head, and writes head and
-body by themselves. Most headers are the same in every response: those are checked once, for all responses.
+uvicorn's cycle checks every header for invalid characters, and writes headers and body separately. Most headers are
+identical in every response and are checked only once here.
 """
 
 from typing import Any
@@ -13,9 +13,9 @@ from manylabel_service.server.tls import HSTS
 
 _ALIKE = (*HEADERS, (b"content-type", b"application/json"), tuple(part.encode() for part in HSTS))
 _CONSTANT = {header: b"%b: %b\r\n" % header for header in _ALIKE}
-"""Lines of headers that need no check."""
+"""Constant header lines, which need no check."""
 _SANE = frozenset({b"date", b"x-request-id"})
-"""Names whose values were made here, or checked."""
+"""Names of headers whose values were created or checked here."""
 _FOR_UVICORN = frozenset({b"connection", b"transfer-encoding"})
 """Headers about the length of the response and the connection."""
 
@@ -23,11 +23,11 @@ _FOR_UVICORN = frozenset({b"connection", b"transfer-encoding"})
 class ResponseCycle(RequestResponseCycle):
     """Request cycle that writes headers and body together if the length of the body is known.
 
-    All else is left to uvicorn's: answers that come bit by bit, and to HEAD.
+    uvicorn's cycle handles streamed responses, and those to HEAD.
     """
 
     _head = b""
-    """Head that is to be written before the body."""
+    """Headers to write before the body."""
 
     async def send(self, message: Any) -> None:
         """Process the next message of the application."""

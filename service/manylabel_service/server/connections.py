@@ -38,9 +38,9 @@ class ConnectionLimits:
 
     Attributes
     ----------
-    now : seconds in which the process has looked at its connections. Time that it spent on something else does not
-        count against clients: what they sent meanwhile has not been read.
-    max_connections, header_timeout_seconds, body_timeout_seconds, unread_seconds : as the settings say.
+    now : clock in seconds that counts only time in which the process served its connections, because input that arrived
+    in other time has not been read.
+    max_connections, header_timeout_seconds, body_timeout_seconds, unread_seconds : values of the settings.
     """
 
     def __init__(self, settings: Settings, telemetry: Telemetry) -> None:

@@ -70,22 +70,22 @@ def serve(settings: Settings) -> int:
 def run(
     settings: Settings, listener: socket.socket, *, on_ready: Callable[[], None], place: WorkerSlot | None = None
 ) -> int:
-    """Answer on a socket until SIGTERM or SIGINT; needs the main thread.
+    """Serve on a socket until SIGTERM or SIGINT; needs the main thread.
 
     Parameters
     ----------
     settings : of the server.
-    listener : a socket that listens or is bound; closed at the end.
-    on_ready : called when every model is restored and caught up.
-    place : of this process among the workers of the server; None if it is the only one.
+    listener : socket that listens or is bound; closed at the end.
+    on_ready : callback when every model is restored and caught up.
+    place : slot of this process among the server processes; None if it is the only one.
 
     Returns
     -------
     int
-        As `serve`.
+        Exit status like that of `serve`.
     """
-    # The store's threads wait for the interpreter each time they are back from SQLite. At the default of 5 ms, a busy
-    # event loop makes every append pay that several times.
+    # The store's threads wait for the GIL after each call of SQLite. At the default switch interval of 5 ms, a busy
+    # event loop would delay every append by several times that.
     sys.setswitchinterval(SWITCH_SECONDS)
     status = 0
 
@@ -100,8 +100,8 @@ def run(
         signal.raise_signal(signal.SIGTERM)
 
     def ready() -> None:
-        # Objects that are loaded by now stay. If the collector tracked them, every full collection would walk all of
-        # them, and hold up requests for a tenth of a second and more.
+        # Objects loaded by now are permanent. If the garbage collector tracked them, each full collection would delay
+        # requests by a tenth of a second or more.
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_OBJECTS, 10, 10)
@@ -153,11 +153,11 @@ class _Server(uvicorn.Server):
 
     Parameters
     ----------
-    config : with the application.
-    app : the same application; its state has the functions `drain` and `is_ready`.
+    config : configuration with the application.
+    app : application, whose state has the functions `drain` and `is_ready`.
     place : as of `run`.
-    limits : of the connections.
-    certificate : shown to clients, which then must speak TLS; None if they are not to.
+    limits : limits of the connections.
+    certificate : certificate for TLS; None without TLS.
     """
 
     def __init__(

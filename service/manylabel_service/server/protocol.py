@@ -1,9 +1,9 @@
 """HTTP on one connection, and limits on resources before the application sees a request.
 
-uvicorn's protocol parses and answers. It accepts heads, trailers and pipelined requests of any size, and waits for a
-head or a body without a timeout. This protocol limits the bytes and the time of a head, the time of a body, the number
-of pipelined requests, and the time for which a response may stay unread. A client that exceeds a limit gets a problem
-document, and the connection ends.
+uvicorn's protocol parses requests and sends responses. It accepts headers, trailers and pipelined requests of any size,
+and waits for headers or a body without a timeout. This protocol limits the bytes and the time of headers, the time of a
+body, the number of pipelined requests, and the time for which a response may stay unread. A client that exceeds a limit
+gets a problem document, and the connection is closed.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from manylabel_service.server.answer_cycle import ResponseCycle
 from manylabel_service.server.connections import ConnectionLimits
 
 MAX_HEAD_BYTES = 2**16
-"""Largest request line with its headers; also the maximum between two chunks of a body."""
+"""Maximum bytes of a request line with headers, and between two chunks of a body."""
 MAX_PIPELINED = 16
 """Maximum number of pipelined requests; a connection with more ends after them."""
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 2**20
-"""Seconds and bytes for which a rejected client may continue to send. Closed at once, it would lose the response."""
+"""Maximum seconds and bytes that a rejected client may still send, because closing at once would lose the response."""
 BODY_BYTES_PER_SECOND = 2**15
 """Bytes of a body that extend its timeout by a second."""
 
@@ -48,8 +48,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     Parameters
     ----------
-    limits : shared by all connections of the process.
-    parameters : of uvicorn's protocol.
+    limits : limits shared by all connections of the process.
+    parameters : parameters of uvicorn's protocol.
     """
 
     def __init__(self, limits: ConnectionLimits, **parameters: Any) -> None:
@@ -100,7 +100,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
         return True
 
-    # -- what comes -------------------------------------------------------------------------------
+    # -- received data ----------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         """Receive bytes in chunks within the free capacity."""
@@ -219,7 +219,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
         Parameters
         ----------
-        now : of `ConnectionLimits`; the same situation is timed from the first call that finds it.
+        now : of `ConnectionLimits`; a state is timed from the first call that finds it.
         """
         situation = self._situation()
         if situation != self._seen:
@@ -250,8 +250,8 @@ class BoundedProtocol(HttpToolsProtocol):
             detail = f"the headers were not complete after {limits.header_timeout_seconds:g} s"
             self._refuse("headers", Problem("request_timeout", detail))
         elif seconds > limits.header_timeout_seconds and (self._stands == _BODY or cycle is None):
-            # A body that no endpoint reads any more, or not a byte since the connection was made. uvicorn itself looks
-            # after those that wait for their next request.
+            # No endpoint reads the body any more, or no byte has arrived since the connection was made. uvicorn itself
+            # closes connections that wait for their next request.
             limits.refused("body" if self._stands == _BODY else "idle")
             self.transport.abort()
 

@@ -7,7 +7,7 @@ import structlog
 from manylabel_service.settings import Settings
 
 BACKLOG = 2048
-"""Connections that may wait to be accepted."""
+"""Maximum number of connections that wait to be accepted."""
 
 log = structlog.get_logger()
 
@@ -45,7 +45,7 @@ def share(settings: Settings) -> socket.socket:
 def reserve(settings: Settings) -> socket.socket:
     """Return a socket as `share` does, for an address that no other server has. Raises OSError like `listen`.
 
-    While the socket is open, no other server can have the address alone.
+    While the socket is open, no other server can bind the address exclusively.
     """
     listen(settings).close()  # sharing would succeed even if the workers of another server use the port
     return share(settings)

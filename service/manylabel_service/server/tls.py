@@ -22,7 +22,7 @@ HSTS = ("strict-transport-security", "max-age=31536000")
 
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _VALIDITY = re.compile(rb"\x30.(?:\x17\x0d\d{12}Z|\x18\x0f\d{14}Z)(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14})Z)", re.DOTALL)
-"""The validity in a certificate (RFC 5280, 4.1.2.5): two times, the second of which is its end."""
+"""Pattern of the validity in a certificate (RFC 5280, 4.1.2.5): two times, the second of which is its end."""
 
 log = structlog.get_logger()
 
@@ -30,17 +30,17 @@ log = structlog.get_logger()
 class Certificate:
     """Certificate of a server, with its chain and its key. Raises OSError or ValueError.
 
-    Connections that are there keep the one that they began with.
+    Existing connections keep their certificate.
 
     Parameters
     ----------
-    cert_file : the certificate and those between it and its authority, in PEM.
-    key_file : its key, in PEM, not encrypted.
+    cert_file : path of the certificate and the intermediate ones, in PEM.
+    key_file : path of the key, in PEM, not encrypted.
 
     Attributes
     ----------
-    context : for sockets that listen; it shows the certificate that was read last.
-    expires_at : when that one ends, in seconds since 1970.
+    context : context of listening sockets, with the certificate read last.
+    expires_at : its expiry in seconds since 1970.
     """
 
     def __init__(self, cert_file: Path, key_file: Path) -> None:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class WorkerSlot:
-    """Slot of a worker among the workers of its server.
+    """Slot of a server process among the processes of its server.
 
     Attributes
     ----------
-    number : 0 for the first; a replacement has that of the worker it replaces.
-    count : how many there are.
-    directory : private to this server; the workers' own sockets are there.
-    held : to accept nothing before everything is restored, because others are ready meanwhile.
+    number : number from 0; a replacement has the number of the replaced process.
+    count : number of processes.
+    directory : private directory of this server with the sockets of the processes.
+    held : whether to accept no connection before everything is restored, because other processes are ready.
     """
 
     number: int

@@ -4,9 +4,9 @@ The parent reserves the port and starts N server processes. Each listens on the 
 kernel distributes connections among them. Each server process is a replica of the shared log. The parent handles
 neither HTTP nor models: it restarts processes that died, forwards signals, and ends when all have ended.
 
-uvicorn has such a parent too. This one differs in what a stateful service needs. A replacement accepts no connection
-before its models are restored. Restarts have a backoff. The exit status reports a failed start. A server process ends
-when the parent is killed, and keeps its number, which labels its metrics.
+uvicorn has such a parent too. This one adds what a stateful service needs: a replacement accepts no connection before
+its models are restored, restarts have a backoff, and the exit status reports a failed start. A server process ends when
+the parent is killed, and keeps its number, which labels its metrics.
 """
 
 import gc
@@ -35,7 +35,7 @@ STABLE_SECONDS = 60.0
 """Seconds of readiness after which a server process that dies is restarted at once, without the backoff."""
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
-"""The wait before a restart doubles from `FIRST_WAIT_SECONDS`, before the second one, up to this."""
+"""Maximum seconds of the wait before a restart, which starts at `FIRST_WAIT_SECONDS` and doubles."""
 LAST_SNAPSHOTS_SECONDS = 60.0
 """Seconds after `shutdown_timeout_seconds` for the last snapshots of a stopping server process, before it is killed."""
 
@@ -49,8 +49,8 @@ def supervise(settings: Settings) -> int:
     Returns
     -------
     int
-        The exit status: 0 after a clean stop of all; 1 if the port cannot be had, if a worker could not start at the
-        first start of the server, or if one had to be killed at the end.
+        The exit status: 0 after a clean stop of all; 1 if the port is not available, if a process could not start at
+        the first start of the server, or if one had to be killed at the end.
     """
     try:
         reserved = reserve(settings)
@@ -67,9 +67,9 @@ class Supervisor:
 
     Parameters
     ----------
-    settings : of the server; the port is reserved and not 0.
+    settings : settings of the server; the port is reserved and not 0.
     url : address of the server.
-    directory : of the workers' private sockets.
+    directory : directory of the processes' private sockets.
     """
 
     def __init__(self, settings: Settings, url: str, directory: Path) -> None:
@@ -182,7 +182,7 @@ class _Worker:
         self.process = _PROCESSES.Process(target=_work, args=(self._settings, place, ready), name=name)
         with _without_interrupts():
             self.process.start()
-        ready.close()  # the worker's end, which this process must not keep open
+        ready.close()  # the child's end, which this process must not keep open
 
     def events(self) -> list[Connection | int]:
         """Return the objects to wait for."""

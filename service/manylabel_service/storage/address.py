@@ -1,4 +1,4 @@
-"""The address of a store, without and with its secrets."""
+"""Address of a store, with and without secrets."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class Address:
 
     Parameters
     ----------
-    host, port, database : of the server.
+    host, port, database : of the Redis server.
     tls : whether the connection is encrypted, and the server's certificate checked.
     username, password : None if missing.
-    ca_file : certificates of the authorities to be trusted, instead of those of the system.
-    cert_file, key_file : what is shown to a server that asks for a certificate; None if missing.
+    ca_file : certificates of trusted authorities, instead of those of the system.
+    cert_file, key_file : client certificate and key, for a server that requires them; None if missing.
     """
 
     host: str
@@ -72,7 +72,7 @@ class Address:
         Raises
         ------
         ValueError
-            If it is not of this form. The message does not repeat the URL, which may hold a password.
+            If the URL is invalid. The message does not repeat the URL, which may contain a password.
         """
         try:
             parts = urlsplit(url)

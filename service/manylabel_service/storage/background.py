@@ -14,7 +14,7 @@ log = structlog.get_logger()
 
 
 class BackgroundTasks:
-    """Tasks that the closing of one store waits for."""
+    """Tasks that closing the store waits for."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -27,7 +27,7 @@ class BackgroundTasks:
         return task
 
     async def finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do work to its end, also where the caller is cancelled."""
+        """Complete work even if the caller is cancelled."""
         return await asyncio.shield(self.begin(work))
 
     async def done(self) -> None:
@@ -59,7 +59,7 @@ async def open_in_thread(open_file: Callable[[], IO[bytes]]) -> IO[bytes]:
     Raises
     ------
     OSError
-        It cannot be opened.
+        The file cannot be opened.
     """
     opening = asyncio.ensure_future(asyncio.to_thread(open_file))
     try:

@@ -14,11 +14,11 @@ from manylabel_service.storage.background import open_in_thread
 from manylabel_service.storage.protocol import Bytes
 
 PIECE_BYTES = 4 << 20
-"""Redis does nothing else while it takes in a piece, nor does the event loop while it copies one."""
+"""Bytes of a piece; receiving a piece blocks Redis, and copying it blocks the event loop."""
 
 
 HASHED_AT_ONCE = 1 << 16
-"""Larger pieces are hashed in a thread."""
+"""Maximum bytes of a piece that is hashed on the event loop."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class BlobManifest:
 
     @property
     def checksum(self) -> str:
-        """The checksum, in hexadecimal digits."""
+        """Checksum in hexadecimal digits."""
         return str(self._hash.hexdigest())
 
     async def count(self, piece: bytes) -> None:
@@ -115,12 +115,12 @@ async def file_to_blob(blobs: _Writable, path: Path, key: str) -> int:
 
 
 async def blob_to_file(blobs: _Readable, key: str, path: Path) -> int:
-    """Write a blob to a file, in a thread, and return its size in bytes. After an error the file is worthless.
+    """Write a blob to a file, in a thread, and return its size in bytes. After an error the file is incomplete.
 
     Raises
     ------
     BlobNotFound
-        It is missing, or (`BlobGone`) was removed.
+        The blob is missing, or (`BlobGone`) was removed.
     OSError
         The file cannot be written.
     """

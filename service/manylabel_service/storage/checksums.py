@@ -1,11 +1,11 @@
 """Checksums that detect damaged values in a store.
 
-An entry of a log has a link, which follows from the link before it, its position, its time and its payload. The first
-link of a log follows from the incarnation. So an entry that was changed, lost, repeated, or put elsewhere does not fit
-in. The links are made where the order is decided (SQLite's writer, a script in Redis); readers check them.
+An entry of a log has a link, computed from the previous link and the position, time and payload of the entry; the first
+link depends on the incarnation. So changed, lost, repeated and misplaced entries are detected. The links are computed
+where the order is decided (SQLite's writer, a script in Redis); readers check them.
 
-Separate values (records, documents, stored predictions) are sealed: a checksum precedes the value. Blobs have
-one over all of their bytes, and snapshots an additional one inside.
+Other values (metadata, documents, stored predictions) are sealed: a checksum precedes the value. Blobs have a checksum
+over all bytes, and snapshots an additional one inside.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from manylabel_service.errors import ModelDamaged
 from manylabel_service.storage.protocol import ModelMeta
 
 MULTIPLIER = 1_000_003
-"""Multiplier of a link: a prime, small enough that a script of Redis, which has doubles, computes without rounding."""
+"""Multiplier of a link: a prime small enough for exact arithmetic in a Redis script, which uses doubles."""
 
 SEAL_BYTES = 8
 
@@ -34,9 +34,9 @@ def next_link(link: int, number: int, payload: bytes) -> int:
 
     Parameters
     ----------
-    link : of the entry before it.
-    number : sum of the parts of its position, and of its time where the position does not have it.
-    payload : of the entry.
+    link : link of the previous entry.
+    number : sum of the parts of its position, and of its time if the position lacks it.
+    payload : payload of the entry.
     """
     return (link * MULTIPLIER + crc32(payload) + number) & 0xFFFFFFFF
 
@@ -53,7 +53,7 @@ def seal(value: bytes, *context: object) -> bytes:
 
 def unseal(sealed: object, *context: object) -> bytes | None:
     """Return a value sealed with this context; None if it is damaged or not sealed."""
-    if not isinstance(sealed, bytes):  # SQLite returns whatever type a damaged row states
+    if not isinstance(sealed, bytes):  # SQLite returns any type that a damaged row states
         return None
     value = sealed[SEAL_BYTES:]
     return value if sealed[:SEAL_BYTES] == _seal_of(value, context) else None

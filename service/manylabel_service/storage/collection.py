@@ -1,4 +1,4 @@
-"""Collections: the documents of one kind, each of them a pydantic model."""
+"""Collections: documents of one kind as pydantic models."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -16,7 +16,7 @@ MAX_INLINE = 8
 
 
 class StoredModel(BaseModel):
-    """Base of the models that a collection has."""
+    """Base of the models of a collection."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -54,7 +54,7 @@ class Changes(NamedTuple, Generic[T]):
 
 
 class Collection(Generic[T]):
-    """The documents of one kind, by name; every method raises StorageError.
+    """Documents of one kind by name; every method raises StorageError.
 
     Parameters
     ----------
@@ -62,8 +62,7 @@ class Collection(Generic[T]):
         Documents of the store.
     kind : str
         The kind of the documents.
-    model : type
-        Parses a document, and serialises it.
+    model : type Pydantic model that parses and serialises a document.
     """
 
     def __init__(self, documents: Documents, kind: str, model: type[T]) -> None:
@@ -139,13 +138,15 @@ class Collection(Generic[T]):
         return False
 
     def restart(self) -> None:
-        """Have the next poll return all documents."""
+        """Make the next poll return all documents."""
         self._follower.restart()
 
     @asynccontextmanager
     async def changes(self, whole: bool = False) -> AsyncIterator[Changes[T]]:
-        """Poll for changes; also for all names, if `whole` is set or due. If an error ends the block, the next poll
-        returns all documents."""
+        """Poll for changes, and for all names if `whole` is set or due.
+
+        If an error ends the block, the next poll returns all documents.
+        """
         documents, names = await self._follower.poll(whole)
         try:
             yield Changes(await self._read_many(documents), names)

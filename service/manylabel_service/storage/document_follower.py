@@ -14,8 +14,7 @@ class Poll(NamedTuple):
 
     Attributes
     ----------
-    documents : list of Document
-        Those that changed since the last poll, ordered by their revisions.
+    documents : list of Document Documents that changed since the last poll, ordered by revision.
     names : set of str or None
         Names of all documents of the kind, at a whole poll: others that the caller knows have been deleted. Else None.
     """
@@ -25,13 +24,13 @@ class Poll(NamedTuple):
 
 
 class DocumentFollower:
-    """A cursor over the documents of one kind.
+    """Cursor over the documents of one kind.
 
-    The cursor moves in `poll` alone, to the highest revision that the poll returned. A change that this process makes
-    must not move the cursor: another process may have made an earlier change that no poll has returned yet.
+    Only `poll` moves the cursor, to the highest revision that it returned. Changes by this process do not move it,
+    because another process may have made an earlier change that no poll has returned yet.
 
-    A deletion has no revision, and a store may come back with older data. So the first poll, each poll after one that
-    failed, and one poll in each `WHOLE_SECONDS` compare the revisions of all documents.
+    Deletions have no revision, and a store may return with older data. So the first poll, each poll after a failure,
+    and one poll per `WHOLE_SECONDS` compare the revisions of all documents.
     """
 
     def __init__(self, documents: Documents, kind: str) -> None:

@@ -16,7 +16,7 @@ PAGE_BYTES = 1 << 20
 _KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 Page = tuple[list[Document], bool]
-"""Documents in the order of their revisions, and whether there are no more."""
+"""Page of documents ordered by revision, and whether it is the last page."""
 
 
 def check_document(kind: str, name: str = "any", value: bytes = b"") -> None:
@@ -48,9 +48,9 @@ def intact(kind: str, document: Document | None) -> Document | None:
 
 
 async def collect(page: Callable[[int], Awaitable[Page]], after: int) -> list[Document]:
-    """Collect the documents that changed after a revision from pages that are read in turn.
+    """Collect the documents that changed after a revision, page by page.
 
-    One that changes meanwhile has moved to the end of the list, where it is met again; its last state counts.
+    A document that changes meanwhile moves to the end of the list and is read again; its last state counts.
     """
     found: dict[str, Document] = {}
     ended = False

@@ -16,7 +16,7 @@ _passed: ContextVar[frozenset["Gate"]] = ContextVar("_passed", default=frozenset
 
 
 class Gate:
-    """Gate that is closed at first, and held as a context around each call; for one event loop, not for threads."""
+    """Gate, initially closed, used as a context around each call; for one event loop, not for threads."""
 
     def __init__(self) -> None:
         self.is_open = False

@@ -11,7 +11,7 @@ from manylabel_service.storage.store import Store
 
 
 class StoreSettings(Protocol):
-    """The part of the server's settings that `open_store` reads."""
+    """Settings that `open_store` reads."""
 
     @property
     def store(self) -> str: ...
@@ -30,12 +30,12 @@ class StoreSettings(Protocol):
 
 
 def open_store(settings: StoreSettings) -> Store:
-    """Make the store that the settings name; it is not open yet.
+    """Return the store of the settings, not open yet.
 
     Raises
     ------
     ValueError
-        If they name none.
+        If the settings name no store.
     """
     if settings.store == EMBEDDED:
         return SQLiteStore(settings.data_dir)

@@ -1,4 +1,4 @@
-"""Access to the data directory for the user of the process alone."""
+"""Restriction of the data directory to the user of the process."""
 
 import os
 import stat
@@ -21,8 +21,8 @@ def private_directory(path: Path) -> None:
 def make_private(path: Path) -> None:
     """Remove the access of other users to a directory or a file, and log it.
 
-    A path of another user is left as it is, such as the root of a Kubernetes volume; so is one on a file system
-    without modes. The log then warns of it.
+    A path of another user, such as the root of a Kubernetes volume, or on a file system without modes is not changed;
+    the log has a warning then.
     """
     found = path.stat()
     if not found.st_mode & _OTHERS:

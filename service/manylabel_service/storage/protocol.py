@@ -1,6 +1,6 @@
-"""The protocol between the service and its storage.
+"""Protocol between the service and its storage.
 
-The comments here are the contract, and a suite of tests holds each store to it.
+The docstrings here are the contract, which a test suite checks for each store.
 
 A model is a fold over its log, so a store keeps three things for each model: a record (name and
 spec), a log of entries, and snapshots that spare a reader the beginning of the log. Records,
@@ -55,10 +55,10 @@ from typing import Literal, NamedTuple, Protocol
 from manylabel_service.errors import ModelDamaged
 
 START = "0"
-"""The position before the first entry of any log."""
+"""Position before the first entry of any log."""
 
 SEED = "1"
-"""The position of the snapshot that a model is created with: after `START`, before any entry."""
+"""Position of the initial snapshot of a model: after `START`, before any entry."""
 
 Bytes = bytes | memoryview
 """Bytes of a large value, which may be passed without a copy."""
@@ -67,7 +67,7 @@ Durability = Literal["log", "fsync"]
 """Guarantee of an append that has returned: ``log`` survives a crash of any process, ``fsync`` loss of power too."""
 
 UNBOUNDED_BYTES = 2**53
-"""More than any store has."""
+"""Upper bound of the bytes of a store."""
 
 MAX_DOCUMENT_BYTES = 1 << 20
 """Maximum bytes of the value of one document."""
@@ -109,7 +109,7 @@ class ModelMeta:
 
 
 class Entry(NamedTuple):
-    """An entry of a log: its position, its payload, and when it was appended."""
+    """Entry of a log: its position, its payload, and its time."""
 
     position: str
     payload: bytes
@@ -118,19 +118,21 @@ class Entry(NamedTuple):
 
 
 class LogExtent(NamedTuple):
-    """Size of the log before a position, computed by the replica that puts the snapshot; the store only keeps it."""
+    """Size of the log before a position, computed by the replica that stores the snapshot; the store does not interpret
+    it.
+    """
 
     examples: int
-    """Examples that the model had learnt."""
+    """Number of examples that the model had learnt."""
     size_bytes: int
-    """Bytes of all payloads from the beginning of the log on, those that were trimmed since too."""
+    """Bytes of all payloads of the log, including trimmed ones."""
 
 
 NO_EXTENT = LogExtent(0, 0)
 
 
 class ManualSnapshot(NamedTuple):
-    """The name and the note of a manual snapshot."""
+    """Name and note of a manual snapshot."""
 
     name: str | None
     note: str | None
@@ -161,11 +163,11 @@ class Document(NamedTuple):
 
 
 class Logs(Protocol):
-    """The logs of all models.
+    """Logs of all models.
 
     Attributes
     ----------
-    durabilities : what an append can be requested; known once the store is open.
+    durabilities : supported durabilities of appends; known once the store is open.
     """
 
     durabilities: frozenset[Durability]
@@ -254,7 +256,7 @@ class Logs(Protocol):
 
 
 class Predictions(Protocol):
-    """Stored predictions with delayed labels: bytes under ids that the caller makes."""
+    """Stored predictions for delayed labels: bytes under ids chosen by the caller."""
 
     async def put(
         self,
@@ -289,7 +291,7 @@ class Predictions(Protocol):
 
 
 class Documents(Protocol):
-    """The documents of a store: small values under a kind and a name, changed by compare-and-set.
+    """Documents of a store: small values under a kind and a name, changed by compare-and-set.
 
     A kind is like "jobs" (lower-case letters, digits, "-", "_", "."; at most 64), a name any text of 1 to 256 bytes;
     ValueError for others, and for a value above `MAX_DOCUMENT_BYTES`.
@@ -333,7 +335,7 @@ class Documents(Protocol):
 
 
 class Blobs(Protocol):
-    """The blobs of a store: large bytes under a key, which is any text of 1 to 256 bytes; ValueError for others."""
+    """Blobs of a store: large bytes under a key of 1 to 256 bytes of text; ValueError for other keys."""
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
         """Store the joined pieces under a key; return how many bytes they are.

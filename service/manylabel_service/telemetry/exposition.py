@@ -1,6 +1,6 @@
-"""Metric families in Prometheus' text format, written in slices, so that a scrape delays no other request.
+"""Metric families in Prometheus' text format, written in time slices, so that a scrape delays no other request.
 
-`prometheus_client.generate_latest` writes the same, but all at once: a third of a second for a thousand models.
+`prometheus_client.generate_latest` writes the same without yielding: a third of a second for a thousand models.
 """
 
 import re
@@ -13,11 +13,11 @@ from prometheus_client.utils import floatToGoString
 from manylabel_service.slices import Pace
 
 SLICE_LINES = 64
-"""Lines that are written before the clock is examined."""
+"""Number of lines between two checks of the clock."""
 
 
 _MODEL = re.compile(rb'^[^#].*[{,]model="([^"]*)"')
-"""A series that is of a model; names of models have no quotes."""
+"""Pattern of series of models; names of models have no quotes."""
 _KEY = b"manylabel_key_"
 """Prefix of the series of keys."""
 
@@ -27,8 +27,8 @@ async def write(families: Iterable[Metric], labels: Mapping[str, str]) -> bytes:
 
     Parameters
     ----------
-    families : made while they are requested.
-    labels : of every series, beside its own.
+    families : iterator of families, created lazily.
+    labels : labels added to every series.
     """
     parts: list[str] = []
     pace = Pace()

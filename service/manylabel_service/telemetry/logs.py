@@ -1,4 +1,4 @@
-"""Log lines: one format for this program and its libraries, on stderr."""
+"""Log lines in one format for this program and its libraries, on standard error."""
 
 import logging
 import sys
@@ -20,12 +20,12 @@ _TRACEBACKS = structlog.processors.ExceptionRenderer(structlog.tracebacks.Except
 
 
 def configure_logging(settings: Settings, **always: object) -> None:
-    """Send the lines of this program and of its libraries to stderr, in one format.
+    """Write log lines of this program and of its libraries to standard error, in one format.
 
     Parameters
     ----------
-    settings : of the server.
-    always : what every line says besides.
+    settings : settings of the server.
+    always : additional fields of every line.
     """
     processors = (*_PROCESSORS, _adding(always)) if always else _PROCESSORS
     if settings.log_format == "json":

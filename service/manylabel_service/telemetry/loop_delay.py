@@ -1,4 +1,4 @@
-"""Delay of the event loop: how late it wakes a sleeping task."""
+"""Event loop lag: delay of waking a sleeping task."""
 
 import asyncio
 import time
@@ -7,11 +7,11 @@ from typing import NoReturn
 from manylabel_service.telemetry.metrics import Telemetry
 
 SLEEP_SECONDS = 0.02
-"""A stall is seen when it ends, whole but for the part of this that had not passed when it began."""
+"""Seconds of a sleep; a stall is measured up to the part of this that had not passed when it began."""
 
 
 async def measure(telemetry: Telemetry) -> NoReturn:
-    """Sleep again and again, and count how late each waking is; for a separate task."""
+    """Sleep repeatedly, and count the delay of each wake-up; for a separate task."""
     while True:
         due = time.perf_counter() + SLEEP_SECONDS
         await asyncio.sleep(SLEEP_SECONDS)

@@ -29,16 +29,16 @@ WAKE_BUCKETS = (1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3,
 """Seconds."""
 
 DELAY_BUCKETS_SECONDS = (1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86_400.0, 3 * 86_400.0, 7 * 86_400.0)
-"""Buckets of the delay of labels, which people submit."""
+"""Buckets of the delay of labels submitted by people."""
 
 
 class Telemetry:
-    """Telemetry holds the counters of one application.
+    """Counters of one application.
 
     Attributes
     ----------
-    registry : all that /metrics shows; collectors may be added.
-    in_progress : requests that have begun and have not ended; streams and listeners to events among them.
+    registry : registry of /metrics, to which collectors can be added.
+    in_progress : number of running requests, including streams and event subscriptions.
     """
 
     def __init__(self, workers: WorkerMetrics | None = None) -> None:
@@ -123,9 +123,9 @@ class Telemetry:
         self._predict_seconds.observe(seconds)
 
     def updated(self, model: str, n_examples: int, seconds: float, alarms: Iterable[str | None] = ()) -> None:
-        """Count an update; a repeated answer has learnt 0 examples.
+        """Count an update; a replayed response has learnt 0 examples.
 
-        `alarms` are the labels whose detectors of drift sounded, None for the one of all labels.
+        `alarms` are the labels whose drift detectors fired, None for the detector of all labels.
         """
         self._of_model(model)[1].inc(n_examples)
         self._update_seconds.observe(seconds)
@@ -137,7 +137,7 @@ class Telemetry:
         self._label_delay_seconds.observe(delay_seconds)
 
     def rejected(self, model: str, reason: str) -> None:
-        """Count an update that was refused."""
+        """Count a rejected update."""
         self._of_model(model)
         self._rejected.labels(model, reason).inc()
 
@@ -151,16 +151,16 @@ class Telemetry:
         self._unsent_bytes.set_function(unsent_bytes)
 
     def watch_certificate(self, expires_in_seconds: Callable[[], float]) -> None:
-        """Show from now on how long the certificate of the server is still valid."""
+        """Export the remaining validity of the server's certificate."""
         name, about = "manylabel_tls_certificate_expires_seconds", "Seconds until the server's certificate expires."
         Gauge(name, about, registry=self.registry).set_function(expires_in_seconds)
 
     def watch_bodies(self, n_bytes: Callable[[], int]) -> None:
-        """Show from now on the bytes of request bodies that are coming, or wait to be read."""
+        """Export the bytes of incoming or waiting request bodies."""
         self._body_bytes.set_function(n_bytes)
 
     def woke(self, late_seconds: float) -> None:
-        """Count how late the event loop woke up who slept."""
+        """Count the delay of a wake-up by the event loop."""
         self._loop_delay_seconds.observe(late_seconds)
 
     async def exposition(self, *others: Metric) -> bytes:
@@ -170,7 +170,7 @@ class Telemetry:
 
     @property
     def models(self) -> Set[str]:
-        """The names of the models that have series."""
+        """Names of the models with series."""
         return self._by_model.keys()
 
     def keep(self, models: Collection[str]) -> None:

@@ -1,8 +1,8 @@
 """Traces of requests by OpenTelemetry, which is imported only if `start` is called.
 
-A request has a separate span. An update has three below it: `queue` until its turn, `append` until it is in the log
-with those that share the append, and `fold` until the model has learnt it. Spans have names of routes and models, and
-positions; nothing of what was sent.
+Each request has a span. An update has three child spans: `queue` (waiting), `append` (written to the log, with the
+updates that share the append), and `fold` (applied to the model). Spans contain names of routes and models, and
+positions, but no data of requests.
 """
 
 import os
@@ -13,7 +13,7 @@ from importlib.metadata import version
 from typing import Any, NamedTuple
 
 MAX_TRACED_UPDATES = 100
-"""Updates of one request that have spans: a stream is one request."""
+"""Maximum number of updates of one request, such as a stream, with spans."""
 EXPORT_SECONDS = 5.0
 """Timeout in seconds of the collector; spans wait meanwhile, up to a maximum number."""
 
@@ -42,7 +42,7 @@ _request: ContextVar[_Traced | None] = ContextVar("manylabel_traced_request", de
 
 
 def start(endpoint: str | None) -> None:
-    """Trace the requests of this process from now on, if there is the address of a collector.
+    """Trace the requests of this process, if the address of a collector is set.
 
     OpenTelemetry reads the name of the service and the share of the requests that are traced from OTEL_SERVICE_NAME,
     OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG.
@@ -77,12 +77,12 @@ def enabled() -> bool:
 
 
 class RequestSpan:
-    """The span of a request, from when its head was read to the end of its response.
+    """Span of a request, from its parsed headers to the end of its response.
 
     Parameters
     ----------
-    method : of the request.
-    carrier : its headers `traceparent` and `tracestate`, if it has them: the span continues with the trace they name.
+    method : method of the request.
+    carrier : headers `traceparent` and `tracestate` of the request, if any, whose trace the span continues.
     """
 
     def __init__(self, method: str, carrier: Mapping[str, str]) -> None:
@@ -99,9 +99,9 @@ class RequestSpan:
 
         Parameters
         ----------
-        route : the template of the address; None where nothing is.
-        status, code : of the response; the code of its error, if it has one.
-        attributes : further ones; those that are None are omitted.
+        route : path template; None for an unknown path.
+        status, code : status of the response, and its error code, if any.
+        attributes : further attributes; None is omitted.
         """
         from opentelemetry.trace import StatusCode
 
@@ -129,8 +129,8 @@ class Stages:
 
     Parameters
     ----------
-    marks : of the updates that are traced, each with its place among all of them.
-    model : of the updates.
+    marks : traced updates with their indices.
+    model : name of the model.
     """
 
     def __init__(self, marks: Sequence[tuple[int, Mark]], model: str) -> None:
@@ -145,8 +145,8 @@ class Stages:
 
         Parameters
         ----------
-        stage : its name.
-        positions : of all updates in the log, where they are known.
+        stage : name of the stage.
+        positions : log positions of all updates, if known.
         """
         for place, one in self._marks:
             self._span(stage, one.context, self._began, positions[place] if positions else None)

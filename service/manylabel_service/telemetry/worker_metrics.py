@@ -1,9 +1,8 @@
-"""Metrics of all workers of a server, whichever worker is scraped.
+"""Metrics of all server processes in every scrape.
 
 A scrape reaches one worker and must not hide the others. Each worker writes its series, labelled with its number, to
-any process that connects to its socket in the server's private directory; the scraped worker joins all. Counters
-stay in each process: nothing on the way of a request is shared, and a restarted worker is a separate counter reset
-series, as Prometheus expects.
+any process that connects to its socket in the server's private directory; the scraped worker joins all. Counters stay
+in each process, so requests share nothing, and the counters of a restarted process reset, as Prometheus expects.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ log = structlog.get_logger()
 ANSWER_SECONDS = 2.0
 """Timeout in seconds of a scrape for another worker. A frozen worker is then shown as down."""
 MAX_BYTES = 2**28
-"""Longest text that is taken from another worker."""
+"""Maximum bytes of the text of another process."""
 
 _UP = b"# HELP manylabel_worker_up Whether the worker answered to this scrape.\n# TYPE manylabel_worker_up gauge\n"
 
@@ -27,9 +26,9 @@ class WorkerMetrics:
 
     Parameters
     ----------
-    directory : where each worker has its socket.
-    number : of this worker.
-    of : how many there are.
+    directory : directory of the sockets.
+    number : number of this process.
+    of : number of processes.
     """
 
     def __init__(self, directory: Path, number: int, of: int) -> None:
@@ -39,11 +38,11 @@ class WorkerMetrics:
         self._server: asyncio.Server | None = None
 
     async def listen(self, exposition: Callable[[], Awaitable[bytes]]) -> None:
-        """Answer the other workers from now on.
+        """Respond to the other processes from now on.
 
         Parameters
         ----------
-        exposition : this worker's series in Prometheus' text format.
+        exposition : returns the series of this process in Prometheus' text format.
         """
 
         async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -63,16 +62,16 @@ class WorkerMetrics:
         self._server = await asyncio.start_unix_server(answer, path)  # responds while the lock is held
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop responding."""
         if self._server is not None:
             self._server.close()
 
     async def joined(self, own: bytes) -> bytes:
-        """Return this worker's series and those of all others that answer in time.
+        """Return the series of this process and of all others that respond in time.
 
         Parameters
         ----------
-        own : this worker's, in Prometheus' text format.
+        own : series of this process in Prometheus' text format.
         """
         answers = await asyncio.gather(*(self._ask(other) for other in self._others))
         texts = sorted((dict(zip(self._others, answers, strict=True)) | {self.number: own}).items())
@@ -105,9 +104,9 @@ async def _read(reader: asyncio.StreamReader) -> bytes | None:
 
 
 def join(texts: Iterable[bytes]) -> bytes:
-    """Join texts in Prometheus' format: every family once, with the series of all.
+    """Merge texts in Prometheus' format: every family once, with all series.
 
-    The texts come from one program: a family has the same head in each.
+    The texts are from one program, so a family has the same header in each.
     """
     families: dict[tuple[bytes, bytes], list[bytes]] = {}
     for text in texts:

@@ -1,7 +1,7 @@
-"""Active version of a trained model, and the loading of its successor.
+"""Active version of a trained model, and loading of the next one.
 
-One task loads the version that the catalogue says is served, in a thread, while the version before answers. Then one
-step replaces it. The position moves with that step, so that it never claims what is not answered yet.
+One task loads the version to serve, in a thread, while the previous version predicts. Then one step replaces it and
+advances the position, so the position never includes a version that does not predict yet.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ class ActiveVersion:
 
     Parameters
     ----------
-    events : told of each change, once it is made here.
-    limits : of the records that it is asked about.
+    events : events of the model, notified of each change in this process.
+    limits : limits of records.
 
     Attributes
     ----------
-    serving : the version that predicts; None where none is served, or can be.
-    position : of the catalogue as of which it is the one that is to be served.
-    load_error : why the version that is to be served cannot be had; None while it can.
+    serving : version that predicts; None without one.
+    position : position of the catalogue in which this version is served.
+    load_error : error of loading the version to serve; None without one.
     """
 
     def __init__(self, name: str, versions: VersionStore, events: Events, limits: RecordLimits) -> None:
@@ -64,7 +64,7 @@ class ActiveVersion:
         self.load_error: ServiceError | None = None
         self._task: asyncio.Task[None] | None = None
 
-    # -- from outside -----------------------------------------------------------------------------
+    # -- interface --------------------------------------------------------------------------------
 
     def on(self) -> tuple[Predictor, str]:
         """Return the version that predicts, and its position. Raises NoVersionServed or VersionDamaged."""
@@ -78,7 +78,7 @@ class ActiveVersion:
 
     @property
     def busy(self) -> bool:
-        """True while anybody waits for a position, or a version is being loaded."""
+        """True while a request waits for a position, or a version is being loaded."""
         return bool(self._waiters) or self._loading.locked()
 
     def heard(self, changes: Iterable[Change]) -> None:
@@ -151,7 +151,7 @@ class ActiveVersion:
             assert target is not None  # otherwise it is current
             try:
                 serving = await self.load(await self._versions.version(target))
-            except VersionNotFound:  # it has been deleted, so another version must be served
+            except VersionNotFound:  # the version has been deleted, so another one must be served
                 continue
             except VersionDamaged as error:
                 self._report_load_error(error)

@@ -33,15 +33,15 @@ class ModelArtifact:
 
     Parameters
     ----------
-    estimator : `to_bytes` of a fitted estimator of `manylabel_core.batch`.
-    labels : names in the order of the columns of Y.
-    features : by view (``"x"`` where there is only one), in the order that the estimator has them: names in the
-        order of the columns, or the number of columns that have no names.
-    label_scores : on the rows held out, by label: ``{"f1": ..., "precision": ..., "recall": ..., "support": ...}``;
-        None if missing.
-    convergence : of the fit.
-    text : how the texts of records were read in what it learnt from; None where there were only numbers.
-    label_details : title, description and URI of labels, by label and field; those that are known.
+    estimator : bytes of a fitted estimator of `manylabel_core.batch`.
+    labels : label names in the order of the columns of Y.
+    features : by view (``"x"`` if there is only one), in the order of the estimator: names of the columns, or the
+    number of unnamed columns.
+    label_scores : on held-out rows, by label: ``{"f1": ..., "precision": ..., "recall": ..., "support": ...}``; None if
+    missing.
+    convergence : convergence of the fit.
+    text : text options of the training records; None for numbers only.
+    label_details : known titles, descriptions and URIs by label and field.
     """
 
     estimator: bytes

@@ -13,12 +13,12 @@ from manylabel_service.trained.predictor import read_estimator, takes_views
 from manylabel_service.trained.version import Version
 
 MAX_CORRELATED = 200
-"""Labels in the matrix of correlations; of more, those that go together most, with any other."""
+"""Maximum number of labels in the matrix of correlations: those with the strongest correlation to any other."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelCorrelation:
-    """Correlations of some labels: values of shape (n_labels, n_labels), float64."""
+    """Correlations of labels: values of shape (n_labels, n_labels), float64."""
 
     labels: list[str]
     values: NDArray[np.float64]
@@ -30,13 +30,13 @@ class Detail:
 
     Attributes
     ----------
-    version : which one.
-    label_scores : on rows held out, by label; None if missing.
+    version : number of the version.
+    label_scores : scores on held-out rows, by label; None if missing.
     label_decisions : by label, the ``threshold`` of its scores, and the ``calibration`` of its probability, a slope and
         an intercept, or None.
-    label_correlation : of learners that learn it, else None.
-    view_weights : by view, of learners that have them, else None.
-    convergence : of the fit.
+    label_correlation : correlation of labels; None if the trainer does not learn it.
+    view_weights : weights by view; None if the trainer has none.
+    convergence : convergence of the fit.
     """
 
     version: Version

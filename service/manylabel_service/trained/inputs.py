@@ -48,7 +48,7 @@ _NOTHING = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of one view: their number, and their names if they have some."""
+    """Columns of one view: their number, and their names, if any."""
 
     size: int
     names: Vocabulary | None
@@ -76,9 +76,9 @@ class Columns:
         return None if len(x.values) == self.size else f"must have {self.size} numbers, has {len(x.values)}"
 
     def matrix(self, xs: Sequence[Features | None]) -> Any:
-        """Return rows of shape (n_samples, n_features), float32 as in training; of zeros for None.
+        """Return rows of shape (n_samples, n_features), float32 as in training; zeros for None.
 
-        An ndarray if all examples are dense, NaN where a value is missing; else a CSR array of the values there are.
+        It is an ndarray with NaN for missing values if all examples are dense, else a CSR array.
         """
         if all(x is None or (x.names is None and x.indices is None) for x in xs):
             empty = np.zeros(self.size, dtype=np.float32)

@@ -1,7 +1,7 @@
 """Trained model: versions in the store, one of which is in memory and predicts.
 
-While another version is loaded, in a thread, the one before answers on; then one step puts it instead. Each
-answer is made by one version alone, and its position says up to which change of the catalogue it goes.
+While another version is loaded in a thread, the previous one predicts; then one step replaces it. Each response is from
+one version, and its position is that of the catalogue.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ _GAUGES = ("queue_depth", "snapshot_age_seconds", "snapshot_bytes", "kept_predic
 """Gauges of the log of the model's delayed labels."""
 
 LONG_AT_A_TIME = 2
-"""Threads that predict for one model."""
+"""Maximum number of threads that predict for one model."""
 
 T = TypeVar("T")
 
@@ -71,8 +71,8 @@ class TrainedModel(HostedModel):
 
     Attributes
     ----------
-    answers : measures what its versions have answered, by the labels that come later. It is a replica of the model's
-        log, whose positions have nothing to do with those of the versions; if it fails, the versions continue.
+    answers : metrics of served predictions, by delayed labels: a replica of the model's log, whose positions are
+    unrelated to those of versions. If it fails, versions continue to predict.
     """
 
     _answered = (ServiceError,)
@@ -129,7 +129,7 @@ class TrainedModel(HostedModel):
 
     @property
     def records(self) -> RecordEncoder | None:
-        """The encoder of records of the version served; None if that was trained on numbers."""
+        """Encoder of records of the served version; None if it was trained on numbers."""
         serving = self._active.serving
         if serving is None:
             return self._default_records
@@ -178,10 +178,11 @@ class TrainedModel(HostedModel):
         return self.answers.measured(self._active.serving.version.number).measures()
 
     async def measured(self, number: int | None) -> tuple[int, VersionMeasures, str]:
-        """Return the number of a version, or of the one served, its measures, and the position of the log. Raises
-        NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageUnavailable or ModelGone.
+        """Return the number of a version (default: the served one), its metrics, and the position of the log.
 
-        Those of a version that was deleted stay.
+        Raises NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageUnavailable or ModelGone.
+
+        Metrics of a deleted version remain.
         """
         self.check_serving()
         if number is None:
@@ -194,7 +195,7 @@ class TrainedModel(HostedModel):
         return number, measured, self.answers.position
 
     def label_details(self, number: int) -> LabelDetails:
-        """Return title, description and URI of labels, if this version is the one served; none of another version."""
+        """Return title, description and URI of labels, if this version is served, else none."""
         serving = self._active.serving
         return serving.label_details if serving is not None and serving.version.number == number else {}
 
@@ -209,7 +210,7 @@ class TrainedModel(HostedModel):
             "model_version": status["version"] or 0,
         }
 
-    # -- life -------------------------------------------------------------------------------------
+    # -- lifecycle --------------------------------------------------------------------------------
 
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
         """Read the catalogue and load the served version; the model predicts from then on. Raises UnreadableEntry,
@@ -222,7 +223,7 @@ class TrainedModel(HostedModel):
         self._task = asyncio.create_task(self._hear(), name=f"trained {self.record.name}")
 
     async def _restore_answers(self, ask: Callable[[], bool] | None) -> None:
-        """Restore the measures; without them, the versions are served nevertheless."""
+        """Restore the metrics; if that fails, versions are served without them."""
         try:
             await self.answers.restore(ask)
         except (StorageUnavailable, ModelGone):
@@ -278,7 +279,7 @@ class TrainedModel(HostedModel):
         return self._active.reached(position)
 
     async def cover(self) -> bool:
-        """Have a snapshot cover the labels; all else is in the store."""
+        """Ensure a snapshot of the delayed labels; everything else is in the store."""
         return self.answers.failed or await self.answers.cover()
 
     def snapshot_soon(self) -> None:
@@ -297,7 +298,7 @@ class TrainedModel(HostedModel):
         self.answers.stop_changes()
 
     async def stop(self) -> None:
-        """End it, with a last snapshot of the measures."""
+        """Stop the model, with a last snapshot of the metrics."""
         self.stop_changes()
         await self._ended()
         await self.answers.stop()
@@ -351,10 +352,10 @@ class TrainedModel(HostedModel):
         Parameters
         ----------
         xs : examples.
-        at_least : a position that the response must not be older than; waited for, within limits.
+        at_least : position that the response must include; waits for it up to a timeout.
         probabilities : whether the predictions have them.
-        explainer : says why the labels were predicted.
-        version : the number of another version, which predicts instead.
+        explainer : explains the predicted labels.
+        version : number of another version to predict with.
         """
         self.check_serving()
         if at_least is not None:
@@ -400,15 +401,19 @@ class TrainedModel(HostedModel):
     # -- versions ---------------------------------------------------------------------------------
 
     async def versions(self) -> tuple[list[Version], int | None, list[int]]:
-        """Return the versions, the newest first, the number of the one served, and the numbers of damaged ones. Raises
-        NotReady, StorageUnavailable or ModelGone."""
+        """Return the versions, newest first, the number of the served one, and the numbers of damaged ones.
+
+        Raises NotReady, StorageUnavailable or ModelGone.
+        """
         self.check_serving()
         versions, served, damaged = await self._stored(self._versions.all())
         return sorted(versions, key=lambda version: -version.number), served, damaged
 
     async def version(self, number: int | None) -> tuple[Version, bytes]:
-        """Return a version, or the one served, with its artifact as it is stored. Raises NotReady, NoVersionServed,
-        VersionNotFound, VersionDamaged, StorageUnavailable or ModelGone."""
+        """Return a version (default: the served one) with its stored artifact.
+
+        Raises NotReady, NoVersionServed, VersionNotFound, VersionDamaged, StorageUnavailable or ModelGone.
+        """
         self.check_serving()
         catalogue = await self._stored(self._versions.read())
         if number is None:
@@ -422,11 +427,12 @@ class TrainedModel(HostedModel):
         return version, await self._versions.artifact(version)
 
     async def promote(self, number: int, *, force: bool = False) -> Promoted:
-        """Have a version served, here and on every other server, from one position on. Raises NotReady,
-        VersionNotFound, VersionDiffers, VersionDamaged, StorageUnavailable or ModelGone.
+        """Serve a version, here and on every other server, from one position on.
 
-        It is loaded here first: one that cannot be is never promoted. One that differs from the one served, in its
-        features or their scaling, is promoted by `force` only.
+        Raises NotReady, VersionNotFound, VersionDiffers, VersionDamaged, StorageUnavailable or ModelGone.
+
+        It is loaded here first, and not promoted if that fails. A version with other features or scaling than the
+        served one needs `force`.
         """
         with self._changing():
             loaded = await self._active.load(await self._stored(self._versions.find(number)))

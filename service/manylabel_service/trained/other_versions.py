@@ -17,7 +17,7 @@ class OtherVersions:
 
     def __init__(self, load: Callable[[Version], Awaitable[Predictor]]) -> None:
         self._load = load
-        self._loaded: OrderedDict[str, Predictor] = OrderedDict()  # by id; the most recently used last
+        self._loaded: OrderedDict[str, Predictor] = OrderedDict()  # by id, the most recently used last
         self._loading = asyncio.Lock()
 
     @property
@@ -27,12 +27,12 @@ class OtherVersions:
 
     @property
     def ids(self) -> str:
-        """Their ids: another text when another version is in memory."""
+        """Ids of the versions in memory, as one text."""
         return " ".join(sorted(self._loaded))
 
     @property
     def busy(self) -> bool:
-        """True while one is being loaded."""
+        """True while a version is being loaded."""
         return self._loading.locked()
 
     def find(self, id: str) -> Predictor | None:
@@ -42,8 +42,10 @@ class OtherVersions:
         return self._loaded.get(id)
 
     async def load(self, version: Version) -> Predictor:
-        """Return a version, which is loaded if it is not in memory; in turn. Raises VersionDamaged,
-        StorageUnavailable or ModelGone."""
+        """Return a version, loading it if necessary, one at a time.
+
+        Raises VersionDamaged, StorageUnavailable or ModelGone.
+        """
         async with self._loading:
             found = self.find(version.id)
             if found is None:
@@ -53,7 +55,7 @@ class OtherVersions:
             return found
 
     def keep(self, catalogue: VersionCatalogue) -> None:
-        """Release the deleted versions, and the version that is served now."""
+        """Release deleted versions, and the currently served one."""
         target = catalogue.target
         there = {listed.id for listed in catalogue.versions.values() if listed != target}
         for id in self._loaded.keys() - there:

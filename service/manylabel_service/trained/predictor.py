@@ -30,13 +30,13 @@ class Predictor:
 
     Attributes
     ----------
-    version : which one.
-    labels, views : names of its columns.
+    version : metadata of the version.
+    labels, views : names of its labels and views.
     label_details : title, description and URI of labels, by label and field.
-    estimator : of `manylabel_core.batch`.
-    text : how the texts of records were read in what it learnt from; None where there were only numbers.
-    records : reads records, by these settings or the defaults.
-    nbytes : bytes of memory that it takes.
+    estimator : estimator of `manylabel_core.batch`.
+    text : text options of the training records; None for numbers only.
+    records : encoder of records, by these options or the defaults.
+    nbytes : memory in bytes.
     """
 
     def __init__(self, version: Version, data: bytes, limits: RecordLimits | None = None) -> None:
@@ -68,7 +68,7 @@ class Predictor:
 
     @property
     def n_features(self) -> int:
-        """The number of columns of all views."""
+        """Number of columns of all views."""
         return sum(columns.size for columns in self.views.values())
 
     def signature(self, versions: Sequence[int]) -> Signature:
@@ -84,9 +84,9 @@ class Predictor:
 
     @property
     def features_digest(self) -> str:
-        """The digest of the names of its features, whatever their order, or of their number, by view.
+        """Digest of the names of its features, in any order, or of their number, by view.
 
-        The words and categories (``country=FR``) of records do not count; the text settings and all other names do.
+        Words and categories (``country=FR``) of records do not count; text options and all other names do.
         """
         named: dict[str, Any] = {view: self._lasting(columns) for view, columns in self.views.items()}
         if self.text is not None:
@@ -108,8 +108,10 @@ class Predictor:
     def predict(
         self, inputs: Sequence[Inputs], *, probabilities: bool = False, explainer: Explainer | None = None
     ) -> Sequence[Prediction]:
-        """Return labels and scores of examples, and probabilities if asked for, all from one call of the estimator.
-        Raises InvalidExample, NoProbabilities or InvalidField."""
+        """Return labels, scores and requested probabilities of examples, from one call of the estimator.
+
+        Raises InvalidExample, NoProbabilities or InvalidField.
+        """
         if probabilities and self.estimator.curves_ is None:
             raise NoProbabilities()
         examples = [self._read(index, each) for index, each in enumerate(inputs)]
@@ -139,7 +141,7 @@ class Predictor:
         return x.with_numbers_of_vectors() if x.vectors else x
 
     def _views_of(self, x: Features) -> Features | Views:
-        """Return a record as views: one of its fields without vectors, and one of each vector that the model knows."""
+        """Return a record as views: one for its fields without vectors, and one per known vector."""
         views = {SINGLE: x._replace(vectors=None)} if SINGLE in self.views else {}
         for field, vector in (x.vectors or {}).items():
             view = view_of(field, {SINGLE})

@@ -1,7 +1,7 @@
 """Publication of a job's result as a version of a model.
 
-It can be interrupted anywhere and started again, by this process or another: a job gets one version. A version is
-listed only after its artifact and metadata are stored.
+Publication can be interrupted anywhere and repeated by any process: a job gets one version. A version is listed only
+after its artifact and metadata are stored.
 """
 
 import asyncio
@@ -47,8 +47,8 @@ async def publish(
     Parameters
     ----------
     artifact : `ModelArtifact.to_bytes`.
-    meta : of the version, which says here how it scales and what features it has. For a job that has published before,
-        its version is answered, and nothing is changed.
+    meta : metadata of the version, to which scaling and features are added. For a job that has published before, its
+    version is returned, and nothing changes.
     promote : whether the version is served from now on, in the same step in which it becomes one. "if_better" serves it
         if its fit converged, it was measured, its features and scaling are those of the version served, and it did not
         measure lower than that on the same rows; else `not_promoted_because` of its metadata has the reasons.

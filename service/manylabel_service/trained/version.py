@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 MEASURE = "micro_f1"
-"""The measure by which versions are compared."""
+"""Metric by which versions are compared."""
 
 Promote = Literal["if_better", "always", "never"]
-"""When a new version is served: unless there is a reason against it, always, or only when promoted manually."""
+"""When a new version is served: if it is better, always, or only by a manual promotion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,22 +17,22 @@ class VersionMeta:
 
     Attributes
     ----------
-    job : its id. A job makes one version of a model, however often it is published.
-    trainer : name of the trainer, as ``"m3l"``.
-    params : of the trainer, as it was run.
-    rows : examples learnt from.
-    measures : on the rows held out; None if missing.
-    created_unix_ms : when it was trained.
-    converged : whether the fit came to its end before it had used up its iterations.
-    gap : relative distance from the optimum at the end of the fit, at most; None where that is not known.
-    scaling : of its features, by name.
-    features : digest of the names of its features, or of their number, by view.
-    not_promoted_because : the reasons why "if_better" did not serve it; else None.
+    job : id of the job, which makes one version of a model.
+    trainer : name of the trainer, such as ``"m3l"``.
+    params : parameters of the trainer.
+    rows : number of examples learnt.
+    measures : metrics on held-out rows; None if missing.
+    created_unix_ms : time of the training.
+    converged : whether the fit converged within its iterations.
+    gap : upper bound of the relative distance from the optimum; None if unknown.
+    scaling : name of the feature scaling.
+    features : digest of the feature names, or of their number, by view.
+    not_promoted_because : reasons why "if_better" did not serve it; None if it was served.
     baseline : metrics of predicting the most frequent labels of the training rows; None without held-out rows.
-    taken : what the job has taken from a stream, where it has; None for other data.
-    data : what it was trained on, as its job has it: a dataset, or a stream.
-    measured_on : digest of the rows held out; versions with the same were measured on the same ones. None: not known.
-    worse : by how much it measured lower than the version that it replaced under "always"; else None.
+    taken : what the job has read from a stream; None for other data.
+    data : training data as specified in the job: a dataset or a stream.
+    measured_on : digest of the held-out rows; equal digests mean equal rows. None if unknown.
+    worse : difference to the version that it replaced under "always", if that one measured higher; else None.
     """
 
     job: str
@@ -53,7 +53,9 @@ class VersionMeta:
     worse: str | None = None
 
     def differences(self, other: "VersionMeta") -> str:
-        """Return how the examples of another version differ from those of this one; empty if they do not."""
+        """Return a description of the differences between the examples of another version and this one; empty without
+        any.
+        """
         found = [f"its scaling is {self.scaling}, not {other.scaling}"] if self.scaling != other.scaling else []
         found += ["its features differ"] if self.features != other.features else []
         return " and ".join(found)
@@ -72,8 +74,8 @@ class VersionMeta:
 class ListedVersion:
     """Entry of a version in the document of its model: everything of bounded size.
 
-    `number` counts from 1 and is never given twice. `position` is the one at which it became a version. `size_bytes` is
-    the size of its artifact, and `id` names that among those that its job has stored.
+    `number` counts from 1 and is never reused. `position` is that of its publication. `size_bytes` is the size of its
+    artifact, `id` its id among the artifacts of its job.
     """
 
     number: int
@@ -95,5 +97,5 @@ class Version:
 
     @property
     def listed(self) -> ListedVersion:
-        """The version without its metadata."""
+        """Version without its metadata."""
         return ListedVersion(self.number, self.position, self.size_bytes, self.meta.job, self.id)

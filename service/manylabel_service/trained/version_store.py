@@ -1,10 +1,9 @@
 """Versions of trained models in the store.
 
-Each model has one document, changed by compare-and-set, that lists its versions and says which is served. The artifact
+Each model has one document, changed by compare-and-set, that lists its versions and names the served one. The artifact
 of a version is a blob, and so are its metadata, which may be larger than a document. Blobs are written first, under
-keys that are never used again, and a version exists from the moment the document names it. So a publisher may die at
-any moment: what it leaves is listed nowhere, and is removed later. A position of a trained model is a revision of its
-document.
+unique keys, and a version exists once the document names it. So a publisher may crash at any time: unlisted blobs are
+removed later. A position of a trained model is a revision of its document.
 """
 
 import asyncio
@@ -47,9 +46,9 @@ KIND = "versions"
 BLOBS = "versions/"
 """Prefix of the keys of all blobs of versions."""
 META_SUFFIX = ".meta"
-"""The key of the metadata of a version is that of its artifact and this."""
+"""Suffix of the key of metadata, after the key of the artifact."""
 MAX_JOBS = 1_000
-"""Jobs remembered, the latest, so that none publishes twice."""
+"""Number of latest jobs stored, so that none publishes twice."""
 MAX_CHANGES = 100
 """Number of latest changes that the document has, for processes that read it now and then."""
 MAX_REASON = 500
@@ -59,7 +58,7 @@ _META = TypeAdapter(VersionMeta)
 
 
 class Promoted(NamedTuple):
-    """A promotion: a version is served from a position on; the one before it, if any, no longer."""
+    """Promotion: a version is served from a position on, instead of the previous one, if any."""
 
     position: str
     version: int
@@ -67,7 +66,7 @@ class Promoted(NamedTuple):
 
 
 class NotPromoted(NamedTuple):
-    """A version that was published and is not served, and the reason."""
+    """Published version that is not served, and the reason."""
 
     position: str
     version: int
@@ -85,11 +84,11 @@ class VersionCatalogue(StoredModel):
 
     Attributes
     ----------
-    last : the highest number that was given.
-    served : number of the version that is served; None before the first.
-    versions : by number.
-    jobs : numbers of the versions that jobs have made, some of which may have been deleted since.
-    changes : the latest promotions, and versions that were held back, in their order.
+    last : highest assigned number.
+    served : number of the served version; None before the first.
+    versions : versions by number.
+    jobs : numbers of the versions made by jobs, including deleted ones.
+    changes : latest promotions and versions that were not promoted, in order.
     """
 
     last: int = 0
@@ -132,7 +131,7 @@ class VersionCatalogue(StoredModel):
         self.served = number
 
     def record_refusal(self, number: int, reason: str) -> None:
-        """Note why a listed version is not served."""
+        """Record why a listed version is not served."""
         self._note(NotPromoted("", number, reason[:MAX_REASON]))
 
     def _note(self, change: Change) -> None:
@@ -150,11 +149,11 @@ class VersionStore:
 
     Parameters
     ----------
-    on_change : called with the catalogue as it was known before, when another was read or made.
+    on_change : callback with the previous catalogue when another one was read or written.
 
     Attributes
     ----------
-    catalogue : as it was read or made last.
+    catalogue : catalogue as last read or written.
     """
 
     def __init__(
@@ -174,8 +173,7 @@ class VersionStore:
             return await self._read()
 
     async def change(self, change: Callable[[VersionCatalogue], bool]) -> VersionCatalogue:
-        """Change the catalogue as it is by then, and return it as it is afterwards. Raises StorageUnavailable,
-        ModelGone or DocumentDamaged.
+        """Change the current catalogue, and return the result. Raises StorageUnavailable, ModelGone or DocumentDamaged.
 
         Parameters
         ----------
@@ -203,7 +201,7 @@ class VersionStore:
         return await self.version(listed)
 
     async def all(self) -> tuple[list[Version], int | None, list[int]]:
-        """Return the versions as they are now, the number of the one served, and the numbers of damaged ones."""
+        """Return the current versions, the number of the served one, and the numbers of damaged ones."""
         catalogue = await self.read()
         versions, damaged = [], []
         for listed in catalogue.versions.values():
@@ -241,7 +239,7 @@ class VersionStore:
 
         Parameters
         ----------
-        force : also if it differs from the one served.
+        force : whether to serve a version that differs from the served one.
         """
         while True:
             served = (await self.read()).served

@@ -1,7 +1,7 @@
-"""The web UI: the files in `static`, and how a server sends them.
+"""Web UI: the files in `static`, and their delivery by a server.
 
-`static` holds the complete UI: HTML, styles and modules as browsers load them, without a build step. It
-knows the server by the public HTTP interface alone, and this package knows nothing of models.
+`static` holds the complete UI: HTML, styles and modules as browsers load them, without a build step. It uses only the
+public HTTP interface, and this package is independent of models.
 
 - `core/`: elements, calls, the key, events, formats; `parts/`: charts, tables and forms as custom elements
 - `pages/`: one module for each page, loaded when it is first shown; `main.js`: the frame around them

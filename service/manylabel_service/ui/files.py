@@ -1,4 +1,4 @@
-"""The files of the page, read once."""
+"""Files of the web UI, read once."""
 
 import gzip
 import hashlib
@@ -19,19 +19,19 @@ MEDIA_TYPES: Mapping[str, str] = {
     ".json": "application/json",
     ".svg": "image/svg+xml",
 }
-"""A browser that is told not to guess runs and shows a file by its type alone."""
+"""Media types by file extension, which browsers need because content sniffing is disabled."""
 
 DIGEST_DIGITS = 10
 
 
 class UiFile(NamedTuple):
-    """A file of the page.
+    """File of the web UI.
 
     Attributes
     ----------
-    media_type : for the header Content-Type.
-    content : its bytes.
-    packed : the same as gzip.
+    media_type : value of the header Content-Type.
+    content : bytes of the file.
+    packed : bytes compressed by gzip.
     """
 
     media_type: bytes
@@ -44,11 +44,11 @@ class Files:
 
     Attributes
     ----------
-    version : the release and a digest of all files, so that modules of two releases never mix.
+    version : release and a digest of all files, so that modules of two releases never mix.
 
     Parameters
     ----------
-    contents : the bytes of each file, by its path below `static`.
+    contents : bytes of each file by its path below `static`.
     """
 
     def __init__(self, contents: Mapping[str, bytes]) -> None:

@@ -1,8 +1,8 @@
-"""Queues events for webhooks, and sends them: on one server of those that share a store.
+"""Queueing and delivery of events for webhooks, by one of the servers that share a store.
 
-The server that leads (`Membership.leads`) holds the states of all webhooks in memory, and writes them with
-compare-and-set. A write that fails means that another server leads: this one then forgets what it holds. An event is
-sent again if the server that sent it dies before it has written that down; so it is delivered at least once.
+The leading server (`Membership.leads`) has the states of all webhooks in memory, and writes them by compare-and-set. A
+failed write means that another server leads: this one then drops its states. If a server dies before it has stored a
+delivery, the event is sent again (at-least-once delivery).
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ LOOK_SECONDS = 5.0
 """Interval in seconds between two polls of models that are not in memory, of stored predictions, and, while there are
 no webhooks, of definitions that another server has stored."""
 CURSOR_SECONDS = 30.0
-"""Interval in seconds between two writes of a state in which nothing but cursors has changed."""
+"""Interval in seconds between two writes of a state in which only cursors have changed."""
 BACKOFF_SECONDS = (1.0, 3_600.0)
-"""Seconds before the second attempt, and at most; each is twice the one before, of which a random half to all."""
+"""Minimum and maximum seconds before another attempt; they double each time, with random jitter of up to a half."""
 GIVE_UP_SECONDS = 86_400.0
 """Seconds of failed attempts to deliver one event after which the webhook is disabled."""
 
@@ -51,11 +51,11 @@ log = structlog.get_logger()
 
 
 class Deliverer:
-    """Creates, lists and deletes webhooks, and delivers their events while this server leads.
+    """Creator, lister and deleter of webhooks, which delivers events while this server leads.
 
     Parameters
     ----------
-    count : called with the outcome of each attempt: ``delivered`` or ``failed``.
+    count : callback with the outcome of each attempt: ``delivered`` or ``failed``.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Deliverer:
         return webhook
 
     async def all(self) -> tuple[list[Webhook], list[str]]:
-        """Return the webhooks, the oldest first, and the ids of those that are damaged; raises StorageError."""
+        """Return the webhooks, oldest first, and the ids of damaged ones; raises StorageError."""
         found = await self._webhooks.all()
         webhooks = [webhook for webhook in found.values() if webhook is not None]
         return sorted(webhooks, key=lambda each: each.id), sorted(id for id, each in found.items() if each is None)
@@ -113,7 +113,7 @@ class Deliverer:
         return await self._stored_state(webhook.id) or DeliveryState.new(webhook, 0)
 
     async def enable(self, id: str) -> Webhook:
-        """Have the events of a disabled webhook sent again; raises WebhookNotFound, StorageError."""
+        """Enable a disabled webhook; raises WebhookNotFound, StorageError."""
 
         def enabled(webhook: Webhook | None) -> Webhook:
             webhook = _known(webhook, id)
@@ -142,18 +142,20 @@ class Deliverer:
 
     @property
     def waiting(self) -> int:
-        """The number of events that wait, of all webhooks; 0 on a server that does not deliver."""
+        """Number of queued events of all webhooks; 0 on a server that does not deliver."""
         return sum(len(running.state.queue) for running in self._running.values())
 
     @property
     def disabled(self) -> int:
-        """The number of disabled webhooks; 0 on a server that does not deliver."""
+        """Number of disabled webhooks; 0 on a server that does not deliver."""
         return sum(running.state.reason(running.webhook) is not None for running in self._running.values())
 
     # -- delivery ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Deliver from now on, if this server leads and may send to any address; the registry has started."""
+        """Start delivery, which is active while this server leads and `webhook_urls` is set; the registry must be
+        started.
+        """
         if not self.sender.urls:
             return
         self._task = asyncio.create_task(self._run(), name="webhooks")
@@ -285,7 +287,7 @@ def backoff(failures: int) -> float:
 
 
 class _Running:
-    """A webhook whose events this server delivers."""
+    """Webhook whose events this server delivers."""
 
     def __init__(self, webhook: Webhook, state: DeliveryState) -> None:
         self.webhook, self.state = webhook, state

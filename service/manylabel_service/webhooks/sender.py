@@ -1,4 +1,4 @@
-"""POST of an event, signed by Standard Webhooks, to an address that the operator allows."""
+"""POST of an event, signed by Standard Webhooks, to an allowed address."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ MAX_RETRY_AFTER_SECONDS = 3_600.0
 GONE = "gone"
 NOT_ALLOWED = "url_not_allowed"
 FINAL = frozenset({GONE, NOT_ALLOWED})
-"""Errors after which a webhook is disabled at once: nothing is sent to the address until an operator acts."""
+"""Errors that disable a webhook at once, until an operator enables it."""
 
 
 class _AddressRefused(Exception):
@@ -31,19 +31,19 @@ class _AddressRefused(Exception):
 
 
 class Sent(NamedTuple):
-    """An attempt, and the seconds until the receiver accepts another."""
+    """Result of an attempt, and the seconds until the receiver accepts another one."""
 
     delivery: Delivery
     retry_after: float
 
 
 class Sender:
-    """Posts events; the body of a response is not read.
+    """Sender of events, which does not read the body of a response.
 
     Parameters
     ----------
     urls : origins to which events may be sent.
-    networks : addresses, other than public ones, that the names of hosts in `urls` may have.
+    networks : non-public addresses to which host names in `urls` may resolve.
     """
 
     def __init__(self, urls: Collection[str], networks: Collection[str]) -> None:
@@ -101,7 +101,7 @@ class Sender:
             return await outgoing.from_first(addresses, post)
 
     def _may_have(self, host: str, address: str) -> bool:
-        """Return whether the name of a host may have an address: a public one, or one of the networks named."""
+        """Return whether a host name may resolve to an address: a public one, or one of the allowed networks."""
         plain = outgoing.embedded(ip_address(address))
         if any(plain in network for network in self._networks) or (host == "localhost" and plain.is_loopback):
             return True

@@ -1,8 +1,8 @@
 """Events for webhooks: from logs of online models, documents of jobs and versions, and stored predictions.
 
-Each source has a cursor in the state of a webhook: a position of a log, a revision of documents, a time. After a crash
-the events after the cursor are found again, with the same ids. Events of a log come from the model in memory as it
-applies entries; a part of the log that was not watched is applied again.
+Each source has a cursor in the state of a webhook: a log position, a revision of documents, or a time. After a crash
+the events after the cursor are found again, with the same ids. Events of a log are recorded when the model applies
+entries; unrecorded parts of the log are replayed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,10 +28,11 @@ from manylabel_service.webhooks.webhook import MAX_NAMED, OF_LOG, DeliveryState,
 MAX_WAITING = 10_000
 """Maximum number of events of a model in memory until the next poll; older ones are read from the log again."""
 PREDICTIONS_AGE_MS = 2_000
-"""Age at which a stored prediction is examined: by then the server that made its id has stored it."""
+"""Age in milliseconds from which a stored prediction is examined, when it is certainly stored."""
 REVIEW_UNCERTAINTY = 0.5
 """Uncertainty from which a stored prediction needs review if the model promises no precision; 0.5 is a probability of
-1/4 or 3/4 at a cut of 1/2."""
+1/4 or 3/4 at a threshold of 1/2.
+"""
 
 log = structlog.get_logger()
 
@@ -39,7 +40,7 @@ Subscriber = tuple[Webhook, DeliveryState]
 
 
 class _Feed:
-    """The events of one model in memory that webhooks can ask for.
+    """Events of one model in memory that webhooks can select.
 
     Attributes
     ----------
@@ -78,7 +79,7 @@ class _Feed:
 
 
 class Sources:
-    """Finds new events for webhooks and queues them."""
+    """Finder of new events for webhooks, which queues them."""
 
     def __init__(self, store: Store, registry: Registry, jobs: JobService) -> None:
         self._store, self._registry, self._jobs = store, registry, jobs
@@ -87,7 +88,7 @@ class Sources:
         self._versions = Collection(store.documents, VERSIONS, VersionCatalogue)
 
     def close(self) -> None:
-        """Watch no model any longer."""
+        """Stop watching all models."""
         for feed in self._feeds.values():
             feed.close()
         self._feeds.clear()
@@ -129,7 +130,7 @@ class Sources:
         await self._poll_versions(subscribers)
 
     async def _inherit(self, subscribers: Sequence[Subscriber]) -> None:
-        """Go on at the position of a model in the successor that takes its place."""
+        """Continue at the position of a model in its successor."""
         for lineage in (await self._lineages.intact()).values():
             *earlier, present = (str(incarnation) for incarnation in (0, *lineage.incarnations))
             for _, state in subscribers:

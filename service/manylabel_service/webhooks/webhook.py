@@ -19,13 +19,13 @@ STATES = "webhook-states"
 """Kinds of the documents of webhooks; both documents of a webhook are named by its id."""
 
 Kind = Literal["drift", "label", "job", "promoted", "review"]
-"""Types of events that a webhook can ask for. `dropped` and `test` come without being asked for."""
+"""Types of events that a webhook can select. `dropped` and `test` are sent in any case."""
 KINDS = get_args(Kind)
 OF_LOG = frozenset({"drift", "label"})
 """Types of events that follow from the log of an online model."""
 
 MAX_QUEUED = 1_000
-"""Maximum number of events that wait for delivery, per webhook; later ones are counted and dropped."""
+"""Maximum number of queued events per webhook; later ones are counted and dropped."""
 MAX_QUEUED_BYTES = 2**18
 """Maximum bytes of the events that wait for delivery, per webhook."""
 MAX_NAMED = 20
@@ -51,8 +51,8 @@ class Webhook(StoredModel):
 
     Attributes
     ----------
-    positions : of the logs of the models that existed when it was created, by incarnation; events after them count.
-    generation : grows each time the webhook is enabled.
+    positions : log positions, by incarnation, of the models that existed at its creation; later events count.
+    generation : number incremented each time the webhook is enabled.
     """
 
     id: str
@@ -83,7 +83,7 @@ class Message(_Part):
 
 
 class Delivery(_Part):
-    """An attempt to deliver an event: the response's status, or the code of the error."""
+    """Attempt to deliver an event, with the status of the response, or the error code."""
 
     event: str
     type: str
@@ -107,11 +107,12 @@ class DeliveryState(StoredModel):
 
     Attributes
     ----------
-    positions : of logs, by incarnation of the model.
-    jobs, versions : the highest revision of these documents.
-    predictions_unix_ms : the time up to which stored predictions were looked through.
-    dropped : events that found no room in the queue, and that the receiver has not been told of.
-    failures : failed attempts to deliver the first event; `failing_since_unix_ms` is the time of the first of them.
+    positions : log positions by incarnation of the model.
+    jobs, versions : highest revisions of these documents.
+    predictions_unix_ms : time up to which stored predictions were examined.
+    dropped : number of events dropped because the queue was full, which the receiver has not been notified of.
+    failures : number of failed attempts to deliver the first event; `failing_since_unix_ms` is the time of the first
+    one.
     """
 
     positions: dict[str, str]

@@ -205,7 +205,7 @@ def test_libsvm_errors_say_where(text: bytes, message: str) -> None:
         (b"1e999, calm, 0, 0", "line 6: attribute 'tempo' is '1e999': expected a finite number"),
         (b"1, wild, 0, 0", "line 6: attribute 'mood' is 'wild': expected one of calm, very wild"),
         (b"1, calm, 2, 0", "line 6: label 'rock' is '2': expected 0 or 1"),
-        (b"1, calm, ?, 0", "line 6: label 'rock' is missing, others are not"),
+        (b"1, calm, ?, 0", "line 6: label 'rock' is missing but others are not"),
         (b"1, 'calm, 0, 0", "line 6: a quote is not closed"),
         (b"{0 1, 4 1}", "line 6: '4 1' is not index value, index 0 to 3, once"),
         (b"{0 1, 0 1}", "line 6: '0 1' is not index value"),
@@ -564,7 +564,7 @@ def test_npz_with_a_header_that_would_fill_the_memory() -> None:
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_npz_compressed_in_another_way(method: int) -> None:
-    with pytest.raises(BadDataset, match="Y: encrypted, or compressed in another way than NumPy does"):
+    with pytest.raises(BadDataset, match="Y: encrypted, or compressed by a method that NumPy does not use"):
         read_npz(with_member(b"anything", compress=method))
 
 

@@ -147,16 +147,16 @@ def _of_rows(both: Sequence[Compared], stream: "FileStream", batch_size: int) ->
 def _of_the_stream(both: Sequence[Compared]) -> dict[str, Any]:
     """Compare prequential metrics, over the windows of both histories that end at the same number of examples."""
     if any(one.version is not None for one in both):
-        raise Failure("versions are compared on the rows of a file: name one by --data FILE")
+        raise Failure("versions are compared on the rows of a file: name it with --data FILE")
     first, second = (one.model.metrics_history() for one in both)
     size = first.window.size
     if second.window.size != size:
         raise Failure(
-            f"their windows differ, {size:,} and {second.window.size:,} examples: compare them by --data FILE"
+            f"their windows differ, {size:,} and {second.window.size:,} examples: compare them with --data FILE"
         )
     ends = _apart(sorted(set(first.examples) & set(second.examples)), size)
     if not ends:
-        raise Failure("they have no point of their histories in common: compare them by --data FILE")
+        raise Failure("their histories have no point in common: compare them with --data FILE")
     metrics = {name: _over_windows(name, first, second, ends) for name in PREQUENTIAL}
     note = None
     if len(ends) < LEAST_WINDOWS:

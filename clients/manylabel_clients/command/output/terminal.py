@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 
 def terminal_width() -> int | None:
-    """Return the width of the terminal in columns; None, for any width, if the output is a file or a pipe.
+    """Return the width of the terminal in columns; None (unlimited) if the output is a file or a pipe.
 
     COLUMNS sets the width for these too, as in other commands.
     """

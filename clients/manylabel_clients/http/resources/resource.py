@@ -76,7 +76,7 @@ def handle_of(
     kind: Callable[[Any, str], S],
     awaited_kind: Callable[[Any, str], A],
 ) -> Method[P, S, Coroutine[Any, Any, A]]:
-    """Return a method that returns the resource whose name or id an exchange returns."""
+    """Return a method that wraps the name or id from an exchange in its resource."""
 
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> S:
         return kind(self._connections, self._connections.run(method(self._requests, *args, **kwargs)))

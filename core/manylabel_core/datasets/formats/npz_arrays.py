@@ -74,7 +74,7 @@ class Archive:
         if info is None:
             raise BadDataset(f"array {name!r} is missing")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
-            raise BadDataset("encrypted, or compressed in another way than NumPy does", member=name)
+            raise BadDataset("encrypted, or compressed by a method that NumPy does not use", member=name)
         try:
             file = self._zip.open(info)
         except (*_DAMAGE, RuntimeError, ValueError) as error:

@@ -71,8 +71,8 @@ async def list_receipts(context: ContextOf, name: str) -> Response:
     ["receipt_not_found"],
 )
 async def read_receipt(context: ContextOf, name: str, id: str) -> Response:
-    """Returns the receipt of a request to forget examples. If the server that runs the request ends, another one ends
-    it: the receipt is done if the new state was already active, else failed, and nothing has changed."""
+    """Returns the receipt of a request to forget examples. If the server that runs the request stops, another one
+    finishes it: the receipt is then done if the new state was already active; else it failed and changed nothing."""
     online(await context.registry.get(name))
     return json_answer(_document(name, await context.registry.forgetter.receipt(name, id)))
 

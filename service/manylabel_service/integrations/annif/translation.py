@@ -112,7 +112,7 @@ def vocabulary(status: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def project(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a model by its status."""
+    """Return a model as an Annif project."""
     learnt = status.get("updates") or status.get("version")
     return {
         "project_id": status["name"],

@@ -243,13 +243,13 @@ class ApplyBatch:
         self._learnt: Learnt | None = None
 
     def step(self, max_examples: int) -> bool:
-        """Apply at most that many examples; return whether some remain, or a snapshot is needed."""
+        """Apply up to `max_examples` examples; return whether some remain, or a snapshot is needed."""
         self.take(max_examples)
         self.learn()
         return self.finish()
 
     def take(self, max_examples: int) -> None:
-        """Collect at most that many examples; their new features and labels get columns."""
+        """Collect up to `max_examples` examples; their new features and labels get columns."""
         block, done = _Block(), list[_Entry]()
         self._block, self._done = block, done
         alone = False

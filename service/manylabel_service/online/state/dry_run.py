@@ -113,7 +113,7 @@ class _Gain:
 
 
 class DryRun:
-    """Examples tried on a model, in turn, without learning them.
+    """Check of successive examples against the limits of a model, without learning them.
 
     Attributes
     ----------

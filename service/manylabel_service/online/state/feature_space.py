@@ -338,7 +338,7 @@ _NO_INDICES = np.zeros(0, dtype=np.int32)
 
 
 def _checked_vectors(given: Any) -> tuple[tuple[str, int], ...]:
-    """Return the fields that are vectors, as a state has them; raise ValueError or TypeError."""
+    """Return the vector fields in the form that a state uses; raise ValueError or TypeError."""
     fields = tuple((name, length) for name, length in given)
     for name, length in fields:
         named = isinstance(name, str) and 1 <= len(name.encode()) <= MAX_NAME_BYTES

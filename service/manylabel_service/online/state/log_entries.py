@@ -1,14 +1,14 @@
 """Log entries: an Update, a Rollback, a Relabel, a Describe, a Regroup or a SetPromise, as bytes and back.
 
 An entry is a msgpack array, [format, kind, durability, key, digest, ...]. A rollback continues with [to], a relabel
-with [label, to, merges], followed by `paused` if the label is paused or resumed, a describe with [{label: {field:
-text or null}}], a regroup with [[[name, labels, choose], ...], {child: parent}], a promise with [[precision, settled,
-missed, audit rate] or null], an update with [want_predictions, want_probabilities, origin, examples]. An origin is
-null or [prediction ids, served scores, stream key, stream lines], followed by [[versions, [version, label names],
-...], decisions], each perhaps null, if versions of a trained model served or precision was promised, then by the last
-line, if it was forgotten. An example is [names, indices, values, label names, signs, complete], then its weight, the
-source of its labels, its vectors, {field: values}, and its reference, up to the last of these that is not 1, "human"
-or null. The format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
+with [label, to, merges], followed by `paused` if the label is paused or resumed, a describe with [{label: {field: text
+or null}}], a regroup with [[[name, labels, choose], ...], {child: parent}], a promise with [[precision, settled,
+missed, audit rate] or null], an update with [want_predictions, want_probabilities, origin, examples]. An origin is null
+or [prediction ids, served scores, stream key, stream lines], followed by [[versions, [version, label names], ...],
+decisions], each perhaps null, if versions of a trained model served or precision was promised, then by the last line,
+if it was forgotten. An example is [names, indices, values, label names, signs, complete], then its weight, the source
+of its labels, its vectors, {field: values}, and its reference; defaults at the end (1, "human", null) are omitted. The
+format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
 
 Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
 same bits on every machine. Decoding runs no code and reads only what `encode` writes.

@@ -105,7 +105,7 @@ class UpdateQueue:
 
         Parameters
         ----------
-        change, payload, checked : as of `Pending`.
+        change, payload, checked : as in `Pending`.
         deadline : time of the clock by which earlier changes must be done, otherwise QueueFull; None: no deadline.
         """
         now = self._clock()

@@ -14,11 +14,11 @@ def open_place(address: str) -> Place:
     Raises
     ------
     ValueError
-        It is no address of a place. The message does not repeat the address.
+        The address is invalid. The message does not repeat it.
     """
     check_archive(address)
     if address.startswith("s3://"):
-        try:  # an extra; and not for the fork server, whose children cannot use it
+        try:  # it needs an extra, and the fork server must not import it
             from manylabel_service.storage.places.objects import ObjectPlace
         except ModuleNotFoundError as error:
             raise ValueError(f"an archive at s3:// needs pip install 'manylabel[archive]' ({error})") from None

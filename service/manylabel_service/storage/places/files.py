@@ -1,4 +1,4 @@
-"""An archive in a directory: a file for each object, which only the user of the process can read."""
+"""Archive in a directory: one file per object, which only the user of the process can read."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ ABANDONED_SECONDS = 86_400.0
 
 
 class FilePlace:
-    """Implements `Place` below a directory, which is made with the first object.
+    """Implementation of `Place` in a directory, which is created with the first object.
 
-    A file is written and synced beside the others, then linked to its name, which fails if the name is taken; then
-    the directory is synced. So an object is there whole or not at all, after a loss of power as well.
+    A file is written and synced under a temporary name, then linked to its name, which fails if the name is taken; then
+    the directory is synced. So an object exists completely or not at all, also after a loss of power.
     """
 
     def __init__(self, root: Path) -> None:
@@ -93,7 +93,7 @@ class FilePlace:
             draft.unlink(missing_ok=True)
 
     def _make(self, directory: Path) -> None:
-        """Make a directory and those above it, private and synced."""
+        """Create a directory and its parents, private and synced."""
         if directory.is_dir():
             return
         if directory != self._root.parent:

@@ -1,6 +1,6 @@
-"""An archive in a bucket of S3, or of a server that speaks its protocol.
+"""Archive in an S3 bucket, or in a bucket of a compatible server.
 
-Calls block, in threads: the asynchronous ones of the library abort the interpreter when it ends.
+Calls block, in threads, because the asynchronous calls of the library abort the interpreter at its exit.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ RETRIES = 2
 RETRY_SECONDS = 30
 
 MISSING = (NotFoundError, FileNotFoundError)
-"""Raised by the library for an object that is not there."""
+"""Errors of the library for a missing object."""
 
 MAX_ERROR = 500
 """Maximum characters of an error of the library."""
 
 
 class ObjectPlace:
-    """Implements `Place` below an address ``s3://BUCKET/PREFIX``.
+    """Implementation of `Place` at an address ``s3://BUCKET/PREFIX``.
 
     Credentials, region and endpoint are those of the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
     AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL), or of the role of the machine.

@@ -1,4 +1,4 @@
-"""The places of archives: immutable objects under keys."""
+"""Places of archives: immutable objects under keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 from urllib.parse import quote
 
 KEY = re.compile(r"(?:[A-Za-z0-9_%~-][A-Za-z0-9._%~-]*/)*[A-Za-z0-9_%~-][A-Za-z0-9._%~-]*")
-"""Pattern of keys: names joined by slashes, none of which leads out of the place."""
+"""Pattern of keys: names joined by slashes, without names that leave the place."""
 
 
 class ArchiveError(Exception):
@@ -20,28 +20,28 @@ class PlaceUnavailable(ArchiveError):
 
 
 class ObjectMissing(ArchiveError):
-    """An object that the archive does not have."""
+    """The archive does not have the object."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"{key} is missing")
 
 
 class ObjectDamaged(ArchiveError):
-    """An object that is not what was written."""
+    """The object differs from the written one."""
 
     def __init__(self, key: str, detail: str) -> None:
         super().__init__(f"{key} is damaged: {detail}")
 
 
 class Place(Protocol):
-    """Objects under keys, which are created and deleted, and never changed.
+    """Place of immutable objects under keys.
 
-    Each method raises `PlaceUnavailable`. After an error of `put` the object may be there, whole; so it may be after
-    the process has died.
+    Each method raises `PlaceUnavailable`. After an error of `put`, or a crash, the object may exist, but only
+    completely.
     """
 
     async def put(self, key: str, data: bytes | Path) -> bool:
-        """Create an object from bytes or a file; return False, and change nothing, if there is one under the key."""
+        """Create an object from bytes or a file; return False, and change nothing, if the key exists."""
         ...
 
     async def get(self, key: str) -> bytes:
@@ -57,7 +57,7 @@ class Place(Protocol):
         ...
 
     async def delete(self, key: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The store of many processes, on a Redis server or a Redis Cluster."""
+"""Store for many processes, on a Redis server or a Redis Cluster."""
 
 from manylabel_service.storage.redis.store import RedisStore
 

@@ -1,4 +1,4 @@
-"""The documents of a Redis store: for each kind a hash of their values, and a sorted set of their names by revision."""
+"""Documents of a Redis store: per kind a hash of values, and a sorted set of names by revision."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Connection of one process to the Redis of a store, and the work that closing it waits for."""
+"""Connection of one process to the Redis of a store, and the tasks that closing waits for."""
 
 from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.gate import Gate
@@ -10,9 +10,9 @@ class Engine:
 
     Attributes
     ----------
-    connection : there once the store is open.
-    gate : passed by every call.
-    background : what must come to its end, also where the caller gives up.
+    connection : connection, available once the store is open.
+    gate : gate that every call passes.
+    background : tasks that run to completion even if their callers are cancelled.
     """
 
     connection: Connection
@@ -23,7 +23,7 @@ class Engine:
 
 
 class Part:
-    """A part of a store works on the engine of the store, and its calls pass the gate."""
+    """Part of a store, which uses its engine; calls pass the gate."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

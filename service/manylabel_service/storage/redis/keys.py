@@ -44,12 +44,12 @@ BLOBS = "ml:{blobs}:heads"
 LOOSE = "ml:{blobs}:loose"
 
 LARGEST = 2**53 - 1
-"""Largest part of a position: scripts compute with doubles."""
+"""Maximum part of a position, because scripts compute with doubles."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of one incarnation of a model."""
+    """Keys of one incarnation of a model."""
 
     base: str
 

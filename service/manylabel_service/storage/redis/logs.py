@@ -1,4 +1,4 @@
-"""The logs of a Redis store: one stream for each model."""
+"""Logs of a Redis store: one stream per model."""
 
 import asyncio
 import secrets
@@ -21,13 +21,13 @@ PAGE_BYTES = 8 << 20
 """Approximate maximum of bytes in one response of Redis."""
 
 ADOPTED_AT_ONCE = 100
-"""Entries that are added to the log of a successor in one step."""
+"""Number of entries added to the log of a successor in one step."""
 
 LINK_BYTES = 4
-"""The value of an entry is its payload, and its link after it."""
+"""Bytes of the link, which follows the payload of an entry."""
 
 FIRST_NUMBERS = 10**9
-"""The first number of an append is below this, at random."""
+"""Upper bound of the random first number of an append."""
 
 
 class RedisLogs(Part):
@@ -89,7 +89,7 @@ class RedisLogs(Part):
                 now_ms = int(prefix[:-1])
                 entries += [Entry(f"{prefix}{n}", payload, now_ms) for n, payload in enumerate(payloads, first)]
                 return entries
-            # Too large for one response, so nothing was added yet.
+            # The entries are too large for one response, so nothing was added yet.
             after = between[-1].position
             known = entry_id(after)
 

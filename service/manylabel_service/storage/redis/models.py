@@ -1,4 +1,4 @@
-"""Models of a Redis store, created and removed in two steps each, so that a process may die between any of them.
+"""Models of a Redis store, created and removed in steps between which a process may die.
 
 The list of models and the keys of a model are in different places of a Redis Cluster, where no script reaches both.
 Creation: reserve an incarnation, fill its keys, claim the name. Deletion: give up the name, remove the keys. Models
@@ -28,7 +28,7 @@ STAGED_SECONDS = 7 * 86_400
 """Seconds after which a model without a name never gets one."""
 
 PURGED_AT_ONCE = 1_000
-"""Predictions of a deleted model that are removed in one step."""
+"""Number of predictions of a deleted model removed in one step."""
 
 
 class RedisModels(Models):

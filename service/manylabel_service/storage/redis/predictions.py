@@ -1,4 +1,4 @@
-"""The stored predictions of a Redis store: a string each that expires, and their number and sizes."""
+"""Stored predictions of a Redis store: expiring strings, and their number and sizes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -64,7 +64,7 @@ class RedisPredictions(Part):
         return [id.decode() for id in answer[1]]
 
     async def drop_expired(self, records: Iterable[ModelMeta]) -> None:
-        """Remove the predictions of models that have expired, some at a time; raises StorageUnavailable."""
+        """Remove expired predictions in batches; raises StorageUnavailable."""
         for record in records:
             keys = Keys.of(record)
             n_dropped = SWEPT_AT_ONCE

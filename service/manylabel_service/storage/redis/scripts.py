@@ -205,7 +205,7 @@ DROP_PREDICTIONS = Script(NOW, _DROP, "return {'ok', drop(ARGV[1])}")
 
 # KEYS head, due, sizes, predictions... ARGV milliseconds, maximum, maximum bytes, ids..., payloads... Expired
 # predictions are removed in pieces, because a single step would block every client. Redis frees `due` and `sizes` in
-# one step if they expire, so they expire one and two hours after the predictions: upkeep has emptied them by then.
+# one step if they expire, so they expire one and two hours after the predictions, when upkeep has emptied them.
 PUT_PREDICTIONS = Script(
     NOW,
     _DROP,

@@ -1,6 +1,6 @@
 """Store for many processes: Redis holds logs and snapshots, and each process has a connection.
 
-A log is acknowledged by one server, the master, in one order; so there is nothing to agree about between processes.
+One server, the primary, orders and acknowledges a log, so processes need no consensus.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ log = structlog.get_logger()
 class RedisStore:
     """Implements `manylabel_service.storage.Store`, whose comments are the contract.
 
-    Any number of processes may have the same Redis open.
+    Any number of processes can use the same Redis.
 
     Parameters
     ----------
-    address : of the server, or of any node of a cluster.
-    timeout_seconds : for a connection, and for a response.
+    address : address of the server, or of any node of a cluster.
+    timeout_seconds : timeout in seconds for a connection, and for a response.
     """
 
     shared = True
@@ -118,7 +118,7 @@ class RedisStore:
         await self.predictions.drop_expired(await self.models.all())
 
     async def _check_again(self) -> None:
-        """Inspect a Redis that was away: it may be another server now, or be set up otherwise."""
+        """Inspect Redis after an outage, because it may be another server or have other settings."""
         lost = self.engine.connection.breaker.lost
         if self._checked == lost or self.engine.connection.is_cluster:
             return

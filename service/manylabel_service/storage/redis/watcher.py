@@ -12,19 +12,19 @@ from manylabel_service.storage.redis.keys import DELETIONS, MODELS, Keys, entry_
 from manylabel_service.storage.redis.scripts import ENDS, MISSING
 
 CHECK_SECONDS = 5.0
-"""Deletions are told by a stream; this often it is looked anyway."""
+"""Interval in seconds of polls for deletions, besides notifications by a stream."""
 
 POLL_SECONDS = 0.1
 """Interval in seconds of polls on a Redis Cluster, where no command waits for keys of several nodes."""
 
 ASKED_AT_ONCE = 100
-"""Logs that are asked about at the same time: all of a thousand would hold up others."""
+"""Number of logs queried at a time, so that other calls are not delayed."""
 
 RESTING = 5
 """Minimum pause between two checks of all models, as a multiple of the time that a check takes."""
 
 REMEMBERED = 10_000
-"""Deletions that are told again to who still asks for the model; older ones are found by looking."""
+"""Number of remembered deletions; older ones are found by polls."""
 
 
 class Watcher:
@@ -35,7 +35,7 @@ class Watcher:
         self._seen = "0-0"
         self._lost = -1
         self._checked = 0.0
-        # Incarnations; the oldest are the smallest.
+        # Incarnations in order of their age.
         self._gone: set[int] = set()
 
     async def begin(self) -> None:

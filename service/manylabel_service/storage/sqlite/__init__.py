@@ -1,4 +1,4 @@
-"""The embedded store on SQLite and plain files."""
+"""Embedded store on SQLite and plain files."""
 
 from manylabel_service.storage.sqlite.store import SQLiteStore
 

@@ -1,4 +1,4 @@
-"""The blobs of a SQLite store: files under random tokens, until the row of the key names them."""
+"""Blobs of a SQLite store: files under random tokens, published by the row of the key."""
 
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing, suppress
@@ -10,7 +10,7 @@ from manylabel_service.storage.gate import gated
 from manylabel_service.storage.sqlite.engine import Part
 
 PIECES_PER_SYNC = 8
-"""Pieces between two syncs to disk: a single sync at the end would delay snapshots for long."""
+"""Number of pieces between two syncs to disk, because a single sync at the end would delay snapshots."""
 
 
 class SQLiteBlobs(Part):

@@ -1,4 +1,4 @@
-"""The documents of a SQLite store: a table whose key is the revision."""
+"""Documents of a SQLite store: a table keyed by revision."""
 
 from manylabel_service.storage.document_pages import check_document, collect, intact
 from manylabel_service.storage.gate import gated

@@ -1,4 +1,4 @@
-"""The open data directory of one process: its lock, its database, its files, and the threads that work on them.
+"""Open data directory of one process: its lock, database, files and threads.
 
     <data_dir>/lock                                           held while the store is open
     <data_dir>/manylabel.sqlite3 (-wal, -shm)                 models, logs, documents
@@ -125,7 +125,7 @@ class Engine:
 
 
 class Part:
-    """A part of a store works on the engine of the store, and its calls pass the gate."""
+    """Part of a store, which uses its engine; calls pass the gate."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

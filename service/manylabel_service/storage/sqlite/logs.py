@@ -1,4 +1,4 @@
-"""The logs of a SQLite store: a table of entries."""
+"""Logs of a SQLite store: a table of entries."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ class SQLiteLogs(Part):
         return await self._engine.threads.write(self._engine.tables.entries_after, dict(positions))
 
     async def changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
-        await self.gate.until_closed(asyncio.sleep(seconds))  # no other process can have the directory open
+        await self.gate.until_closed(asyncio.sleep(seconds))  # no other process can open the directory
         await self._look()
         return []
 

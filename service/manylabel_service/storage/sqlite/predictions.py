@@ -1,4 +1,4 @@
-"""The stored predictions of a SQLite store: a separate table."""
+"""Stored predictions of a SQLite store: a table."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""The embedded store: a data directory of one process."""
+"""Embedded store: a data directory of one process."""
 
 from pathlib import Path
 
@@ -19,9 +19,9 @@ class SQLiteStore:
 
     Parameters
     ----------
-    directory : the data directory, made if it is missing. One store at a time can have it open.
-    busy_timeout_seconds : how long to wait for a program that holds the database locked (a backup, a
-        shell) before an operation fails with `StorageUnavailable`.
+    directory : data directory, created if necessary. One store at a time can open it.
+    busy_timeout_seconds : seconds to wait for a program that locks the database (a backup, a shell) before an operation
+    fails with `StorageUnavailable`.
     """
 
     shared = False

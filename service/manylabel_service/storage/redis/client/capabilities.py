@@ -14,23 +14,23 @@ OLDEST = (6, 2)
 """First version with exclusive ranges and XTRIM MINID."""
 
 WAITAOF = (7, 2)
-"""First version that tells when the append-only file is on the disk."""
+"""First version that reports when the append-only file is synced."""
 
 UNKNOWN = "unknown"
-"""For a directive that a managed Redis does not tell."""
+"""Value of a directive that a managed Redis does not report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """The capabilities of one server.
+    """Capabilities of one server.
 
     Parameters
     ----------
-    facts : for the log line.
-    durabilities : what it can promise.
-    waits_for_disk : whether WAITAOF gives `fsync`; otherwise the server syncs always, or it is not promised.
-    is_cluster : whether it is a node of a Redis Cluster.
-    warnings : what its operator should know.
+    facts : fields of the log line.
+    durabilities : supported durabilities.
+    waits_for_disk : whether `fsync` uses WAITAOF; otherwise the server always syncs, or `fsync` is not supported.
+    is_cluster : whether the server is a node of a Redis Cluster.
+    warnings : warnings for the operator.
     """
 
     facts: Mapping[str, str]
@@ -46,7 +46,7 @@ async def inspect(connection: Connection) -> Capabilities:
     Raises
     ------
     StoreUnusable
-        It is too old, read-only, or throws away what was promised to be kept.
+        The server is too old, read-only, or may evict keys.
     """
     info = await _info(connection)
     directives = {name: await _directive(connection, name) for name in ("appendfsync", "maxmemory-policy", "maxmemory")}

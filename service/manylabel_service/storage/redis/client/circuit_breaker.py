@@ -8,10 +8,10 @@ LONGEST_WAIT_SECONDS = 1.0
 
 
 class CircuitBreaker:
-    """Circuit breaker: after a failure one call at a time is tried, with exponential backoff; the others fail at once.
+    """Circuit breaker: after a failure, one call at a time is tried, with exponential backoff; other calls fail at
+    once.
 
-    So the calls of a busy server neither pile up in front of a Redis that does not answer, nor fall upon it together
-    when it is back.
+    So calls neither accumulate while Redis does not respond, nor reach it all together when it is back.
     """
 
     def __init__(self) -> None:
@@ -25,13 +25,13 @@ class CircuitBreaker:
 
     @property
     def is_open(self) -> bool:
-        """True from a failure on until a call is answered."""
+        """True from a failure until a call gets a response."""
         return self._failure is not None
 
     def before_call(self) -> BaseException | None:
         """Return the last error if no call is allowed now; None if it is.
 
-        While the breaker is open, the call that may is a trial: no other may be made before `end_trial`.
+        While the breaker is open, the allowed call is a trial: no other call is allowed before `end_trial`.
         """
         if self._failure is None:
             return None
@@ -41,17 +41,17 @@ class CircuitBreaker:
         return None
 
     def end_trial(self) -> None:
-        """Note the end of a trial."""
+        """Record the end of a trial."""
         self._trying = False
 
     def succeeded(self) -> None:
-        """Note that a call was answered."""
+        """Record that a call got a response."""
         if self._failure is not None:
             self._failure = None
             self._wait_seconds = 0.0
 
     def failed(self, error: BaseException) -> None:
-        """Note that a call got no response."""
+        """Record that a call got no response."""
         if self._failure is None:
             self.lost += 1
         self._failure = error

@@ -1,8 +1,8 @@
 """Calls to Redis with a timeout, sent once, and completed even if the caller is cancelled.
 
 Each call runs in a separate task: a caller that is cancelled stops waiting, and the call continues to read its reply,
-so no connection is reused with a reply still due. The retries of the client library are off: a lost reply
-is not a failed call, and an append that is sent again may be there twice.
+so no connection is reused with a reply still due. Retries of the client library are disabled: a call without a reply
+may have succeeded, and a repeated append could be stored twice.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from manylabel_service.storage.redis.client.errors import UNREACHED, gone
 from manylabel_service.storage.redis.scripts import Script
 
 CONNECTIONS = 32
-"""Calls in progress at once; more wait for their turn."""
+"""Maximum number of concurrent calls; more calls wait."""
 
 BLOCK_SECONDS = 5.0
 """Maximum seconds that a blocking read waits in Redis before it is sent again."""
@@ -38,8 +38,8 @@ class Connection:
 
     Parameters
     ----------
-    address : of the server.
-    timeout_seconds : to connect within, and to be answered within.
+    address : address of the server.
+    timeout_seconds : timeout in seconds to connect, and to get a response.
     """
 
     def __init__(self, address: Address, timeout_seconds: float) -> None:
@@ -58,7 +58,7 @@ class Connection:
         return isinstance(self.client, RedisCluster)
 
     async def use_cluster(self) -> None:
-        """Talk to all nodes of the cluster that the server belongs to, from now on."""
+        """Connect to all nodes of the server's cluster from now on."""
         await self.client.aclose()
         self.client = RedisCluster(
             self.address.host,
@@ -93,9 +93,9 @@ class Connection:
 
         Parameters
         ----------
-        script, keys, arguments : the script, and what it gets.
-        sync : wait until what it changed is on the disk of the server, which must know WAITAOF.
-        left_behind : called with the task in progress, when its caller has stopped waiting for it.
+        script, keys, arguments : script and its parameters.
+        sync : whether to wait until the changes are synced, on a server with WAITAOF.
+        left_behind : callback with the running task when its caller was cancelled.
         """
         execute = self._execute_synced if sync else self._execute
         rest = (len(keys), *keys, *arguments)
@@ -155,12 +155,12 @@ class Connection:
     async def wait(self, *words: Argument) -> Any:
         """Execute a command that blocks for `BLOCK_SECONDS` at most; a caller that gives up ends it."""
         if self.breaker.is_open:
-            await self.command("PING")  # a trial that does not block, or the others would wait for its end
+            await self.command("PING")  # a trial must not block, because other calls wait for its end
         work = self._waiting_client.execute_command(*words)  # type: ignore[no-untyped-call]
         task = self._tasks.begin(self._attempt(work))
         self._blocking.add(task)
         task.add_done_callback(self._blocking.discard)
-        task.add_done_callback(lambda _: work.close())  # it may have been cancelled before it began
+        task.add_done_callback(lambda _: work.close())  # the task may have been cancelled before it began
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError:
@@ -180,7 +180,7 @@ class Connection:
         except failed.ResponseError as error:
             self.breaker.succeeded()
             if isinstance(error, failed.ReadOnlyError):
-                await self._forget_idle()  # the address may lead to another server by now
+                await self._forget_idle()  # the address may resolve to another server now
             raise gone(error, str(self.address)) from error
         except failed.RedisError as error:
             self.breaker.failed(error)

@@ -1,4 +1,4 @@
-"""Translation of errors of Redis and of the connection to those of the service."""
+"""Translation of errors of Redis and of the connection to errors of the service."""
 
 import ssl
 

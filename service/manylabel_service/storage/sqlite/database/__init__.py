@@ -1,1 +1,1 @@
-"""The database file of a SQLite store: its schema, its tables, and the threads and upkeep that work on it. Blocking."""
+"""Database file of a SQLite store: schema, tables, threads and maintenance. Blocking."""

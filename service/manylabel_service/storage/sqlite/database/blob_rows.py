@@ -1,4 +1,4 @@
-"""The table of blobs: from keys to the tokens that their files are named by."""
+"""Table of blobs: maps keys to the tokens of their files."""
 
 import sqlite3
 
@@ -32,7 +32,7 @@ class BlobRows:
         return row and StoredManifest.parse(key, (unseal(row[0], key) or b"").decode())
 
     def delete(self, key: str) -> str | None:
-        """Remove the row of a key; return the token of its file, which can go."""
+        """Remove the row of a key; return the token of its file, which can be deleted."""
         with self._tables.transaction("fsync"):
             old = self._token(key)
             self._connection.execute("DELETE FROM blobs WHERE key = ?", (key,))

@@ -1,4 +1,4 @@
-"""The table of documents, whose key is the revision."""
+"""Table of documents, keyed by revision."""
 
 import sqlite3
 from contextlib import closing
@@ -11,7 +11,7 @@ from manylabel_service.storage.sqlite.database.tables import Tables
 
 
 class DocumentRows:
-    """The documents of all kinds on one connection. Blocking; for the thread of its tables."""
+    """Documents of all kinds on one connection. Blocking; for the thread of its tables."""
 
     def __init__(self, connection: sqlite3.Connection, tables: Tables) -> None:
         self._connection = connection

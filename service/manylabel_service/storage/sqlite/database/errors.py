@@ -1,4 +1,4 @@
-"""Translation of errors of SQLite and of the file system to those of the service."""
+"""Translation of errors of SQLite and of the file system to errors of the service."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def while_opening(path: Path) -> Iterator[None]:
 
 
 def lacks_room(error: StorageUnavailable) -> bool:
-    """Return whether an error of `while_running` may be for lack of space: SQLite reports a quota as an I/O error."""
+    """Return whether a full disk may cause an error of `while_running`; SQLite reports a quota as an I/O error."""
     cause = error.__cause__
     return isinstance(error, StorageFull) or (
         isinstance(cause, sqlite3.Error) and _primary(cause) == sqlite3.SQLITE_IOERR

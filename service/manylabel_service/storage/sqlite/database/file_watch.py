@@ -1,4 +1,4 @@
-"""The files of an open database, which another program may remove or replace."""
+"""Detection of removed or replaced files of an open database."""
 
 import os
 import time
@@ -22,7 +22,7 @@ class FileWatch:
         self._looked_at = time.monotonic()
 
     def check(self) -> None:
-        """Raise `StorageUnavailable` once a file is not there, or another; until it is back, or the server ends."""
+        """Raise `StorageUnavailable` while a file is missing or replaced."""
         now = time.monotonic()
         if now - self._looked_at < EVERY_SECONDS:
             return

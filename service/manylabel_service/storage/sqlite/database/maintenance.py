@@ -1,4 +1,4 @@
-"""Background maintenance of a store: it frees the space of deleted data, and runs checkpoints."""
+"""Background maintenance of a store: frees the space of deleted data, and runs checkpoints."""
 
 import asyncio
 import time
@@ -12,16 +12,16 @@ from manylabel_service.storage.sqlite.database.threads import Threads
 from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
 
 PIECE_SECONDS = 0.002
-"""Approximate maximum of seconds that cleaning keeps the writer from appends at a time; it then pauses as long."""
+"""Approximate maximum seconds for which cleaning blocks appends; it then pauses as long."""
 
 MAX_PIECE_ROWS = 1 << 14
 
 EMPTY_WAL_SECONDS = 60.0
-"""Seconds after which readers of the database that keep the write-ahead log from being emptied are an error."""
+"""Timeout in seconds for readers that prevent truncation of the write-ahead log."""
 
 
 class Maintenance:
-    """Background tasks over the tables and files of one store.
+    """Background tasks on the tables and files of one store.
 
     Unfinished work continues when the store is opened next.
     """
@@ -47,7 +47,7 @@ class Maintenance:
 
         Parameters
         ----------
-        hidden : models without a name; given, because one that is being created has none yet either.
+        hidden : partly deleted models; having no name does not identify them, as new models have none yet.
         trimmed : (incarnation, last number cut) of logs.
         """
         self._start(self._clean(set(hidden), trimmed))
@@ -61,7 +61,7 @@ class Maintenance:
         await self._tasks.done()
 
     def wrote(self, payload_bytes: int) -> None:
-        """Count a larger transaction, and start a checkpoint when one is due."""
+        """Count a transaction, and start a checkpoint when one is due."""
         self._checkpoints.count(payload_bytes)
         if self._checkpoints.begin_if_due():
             self._start(self._checkpoint())
@@ -105,7 +105,7 @@ class Maintenance:
         """Checkpoint and truncate the write-ahead log, which contains recently deleted data."""
         async with asyncio.timeout(EMPTY_WAL_SECONDS):
             is_empty = False
-            while not is_empty:  # while a reader of the database is in the way
+            while not is_empty:  # while a reader prevents it
                 await asyncio.sleep(PIECE_SECONDS)
                 is_empty = await self._threads.write(self._checkpoints.truncate)
 

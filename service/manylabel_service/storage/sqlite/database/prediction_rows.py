@@ -1,4 +1,4 @@
-"""The table of stored predictions; each method is one short transaction, since appends wait for the same thread."""
+"""Table of stored predictions; each method is one short transaction, because appends use the same thread."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from manylabel_service.storage.protocol import ModelMeta
 from manylabel_service.storage.sqlite.database.tables import Tables
 
 IDS_PER_QUERY = 500
-"""SQLite allows 999 variables in a statement in its older builds."""
+"""Maximum number of ids per statement: older builds of SQLite allow 999 variables."""
 MIN_EXPIRED = 64
-"""Expired predictions that a `put` removes in one piece, beside twice as many as it adds."""
+"""Number of expired predictions that a `put` removes, in addition to twice the number that it adds."""
 
 
 class _Stored(NamedTuple):
-    """Number and bytes of the rows of one model, expired ones that are still there included."""
+    """Number and bytes of the rows of one model, including expired ones."""
 
     rows: int
     size_bytes: int
@@ -30,11 +30,11 @@ class _Stored(NamedTuple):
 
 
 _Counts = MutableMapping[int, _Stored]
-"""By incarnation."""
+"""Counts by incarnation."""
 
 
 class PredictionRows:
-    """The predictions of all models on one connection. Blocking; for the thread of its tables."""
+    """Predictions of all models on one connection. Blocking; for the thread of its tables."""
 
     def __init__(self, connection: sqlite3.Connection, tables: Tables) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""The schema of the database file, and how its connections are set up."""
+"""Schema of the database file, and setup of connections."""
 
 import sqlite3
 from pathlib import Path
@@ -8,8 +8,7 @@ import structlog
 from manylabel_service.errors import StoreDamaged, StoreTooNew, StoreUnusable
 
 APPLICATION_ID = 0x4D4C4142
-"""Mark of the file ("MLAB"), so that a database of another program is refused and not filled with
-our tables."""
+"""Application id of the file ("MLAB"), by which databases of other programs are rejected."""
 
 VERSION = 1
 """Schema version; stored in the file's user_version."""
@@ -62,7 +61,7 @@ def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
     Raises
     ------
     StoreTooNew, StoreDamaged
-        If the file is of a later version, or not ours; it is left as it was.
+        If the file has a later version, or is not a database of this program; it is not changed.
     """
     connection = sqlite3.connect(
         path,
@@ -90,7 +89,7 @@ def mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
     Raises
     ------
     StoreDamaged
-        If a table itself is damaged.
+        If a table is damaged.
     """
     for table in ("models", "documents", "blobs"):
         if _problem(connection, "integrity_check", table) is None:
@@ -112,7 +111,7 @@ def is_new(connection: sqlite3.Connection) -> bool:
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Make a new file a database of this version, in one step."""
+    """Create the tables of this version in a new file, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     for statement in _SCHEMA:
         connection.execute(statement)
@@ -138,7 +137,7 @@ def _set_up(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA fullfsync = ON")  # macOS: plain fsync does not reach the disk there
     connection.execute("PRAGMA wal_autocheckpoint = 0")
-    # Deleted data is overwritten, so that forgotten examples stay in no free page.
+    # Deleted data is overwritten, so that free pages contain no forgotten examples.
     connection.execute("PRAGMA secure_delete = ON")
 
 

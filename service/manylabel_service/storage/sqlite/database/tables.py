@@ -1,7 +1,7 @@
 """The tables of models and logs: each method is one transaction, or nothing.
 
-Blocking, for one thread at a time, and relying on being the only writer of the file: where each log
-ends is kept in memory, so that the usual append is a single statement.
+Blocking, for one thread at a time, as the only writer of the file: the end of each log is cached in memory, so that an
+append is usually a single statement.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ROWS_PER_INSERT = 64
 the interpreter lock to the event loop and must wait for it again."""
 
 READ_BYTES = 8 << 20
-"""Payload bytes after which `Tables.read` stops, however many entries it may return."""
+"""Payload bytes after which `Tables.read` stops, even below its limit of entries."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class _Log:
 
 
 class _Model(NamedTuple):
-    """A row of the table of models."""
+    """Row of the table of models."""
 
     record: ModelMeta
     trimmed: int
@@ -126,7 +126,7 @@ class Tables:
                 self._sealed.discard(record.incarnation)
 
     def discard_model(self, successor: ModelMeta) -> bool:
-        """Hide a successor; return whether it was one."""
+        """Hide a successor; return whether the model was one."""
         if successor.incarnation not in self._staged:
             return False
         self.hide_model(successor)
@@ -159,7 +159,7 @@ class Tables:
         return not any(model.record.damaged for model in self._models("1"))
 
     def forget_model(self, incarnation: int) -> None:
-        """Purge the last rows of a deleted model, once its entries and files are gone."""
+        """Purge the last rows of a deleted model, after its entries and files."""
         with self.transaction("log"):
             self._connection.execute("DELETE FROM models WHERE incarnation = ?", (incarnation,))
 
@@ -243,9 +243,8 @@ class Tables:
         return [(model.record.incarnation, model.trimmed) for model in trimmed if not model.record.damaged]
 
     def drop_entries(self, incarnation: int, through: int, rows: int) -> int | None:
-        """Remove up to `rows` of the entries through a number, the oldest first.
-
-        Their payload bytes, about what the transaction wrote; None if there were no entries.
+        """Remove up to `rows` of the entries up to a number, oldest first; return their payload bytes, about the bytes
+        written by the transaction, or None without entries.
         """
         base = incarnation << NUMBER_BITS
         (first,) = self._connection.execute(
@@ -317,7 +316,7 @@ class Tables:
     def _select(self, record: ModelMeta, last: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
         """Return entries after a number, at most `limit` of them and `limit_bytes` bytes; a negative limit is none.
 
-        Raises `ModelDamaged` unless they fit together, and continue to the last one or another.
+        Raises `ModelDamaged` unless their links match, up to the last entry.
         """
         base = record.incarnation << NUMBER_BITS
         entries: list[Entry] = []
@@ -342,7 +341,7 @@ class Tables:
         raise damaged_entry(record.name, entries[-1].position if entries else str(after + 1))
 
     def _insert(self, incarnation: int, first: int, payloads: Sequence[bytes], link: int, now_ms: int) -> int:
-        """Replace the row that ended the log by entries and another row that ends it; return its link."""
+        """Replace the end row of the log by entries and a new end row; return its link."""
         key = incarnation << NUMBER_BITS
         values: list[int | bytes | None] = []
         for number, payload in enumerate(payloads, first):
@@ -391,9 +390,9 @@ def _checked_part(time_ms: int) -> int:
 
 
 def number_of(position: str) -> int:
-    """Return the number in the log that a position stands for; ValueError if invalid.
+    """Return the number in the log of a position; raise ValueError if it is invalid.
 
-    A position of Redis has a second number. It is before the log of a model that was moved here, or in no log.
+    A position of Redis has a second number; it is before the log of a model that was moved here, or in no log.
     """
     key = position_key(position)
     if len(key) > 2:

@@ -1,4 +1,4 @@
-"""The two threads of a store."""
+"""Threads of a store."""
 
 import asyncio
 from collections.abc import Callable
@@ -31,9 +31,9 @@ class Threads:
         return await asyncio.get_running_loop().run_in_executor(self.writer, self._run, function, args, self.watch)
 
     async def write_urgent(self, function: Callable[..., R], *args: object) -> R:
-        """Call a function in the writer as `write` does; if the disk is full, give it the reserve.
+        """Call a function in the writer like `write`; if the disk is full, release the reserve for it.
 
-        No other write of the database comes between, since the writer does in turn.
+        The writer runs calls in order, so no other write uses the reserve.
         """
         return await asyncio.get_running_loop().run_in_executor(self.writer, self._run_urgent, function, args)
 

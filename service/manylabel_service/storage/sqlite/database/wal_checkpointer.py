@@ -1,4 +1,4 @@
-"""Checkpoints keep the write-ahead log short without making appends wait for the disk."""
+"""Checkpoints of the write-ahead log that do not block appends."""
 
 import os
 import sqlite3
@@ -14,16 +14,15 @@ the commit."""
 class WalCheckpointer:
     """Scheduler of WAL checkpoints, which run in two steps.
 
-    SQLite's own way is to do it all in the commit that crosses the threshold, which then waits for
-    the disk. Here the bulk is copied over another connection while appends continue. They make the log
-    longer meanwhile, and it restarts only when all of it is copied: so the writer copies the
-    short rest.
+    SQLite would run a checkpoint in the commit that crosses the threshold, which then waits for the disk. Here another
+    connection copies most pages while appends continue. The log restarts only when all of it is copied, so the writer
+    copies the short rest.
 
     Parameters
     ----------
-    writer : the connection that writes; `finish` is for its thread.
-    other : a second one to the same file; `copy` is for any other thread.
-    descriptor : the same file once more, to wait for the disk with.
+    writer : writing connection; call `finish` in its thread.
+    other : second connection to the same file; call `copy` in another thread.
+    descriptor : descriptor of the same file, for syncs.
     """
 
     def __init__(self, writer: sqlite3.Connection, other: sqlite3.Connection, descriptor: int) -> None:
@@ -47,9 +46,9 @@ class WalCheckpointer:
         return True
 
     def copy(self) -> None:
-        """Copy the bulk, beside the writer."""
+        """Copy most pages, concurrently with the writer."""
         self._other.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        # SQLite leaves this to the connection that copies the last page: the writer.
+        # SQLite syncs in the connection that copies the last page: the writer.
         os.fsync(self._descriptor)
 
     def finish(self) -> None:
@@ -57,10 +56,10 @@ class WalCheckpointer:
         self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def truncate(self) -> bool:
-        """Copy all of it, and cut the file to nothing, in the writer's thread; return whether no reader was there."""
+        """Copy all pages and truncate the file, in the writer's thread; return whether no reader prevented it."""
         (is_busy, *_) = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return not is_busy
 
     def end(self) -> None:
-        """Note that both steps are done, or failed: the next checkpoint may begin."""
+        """Record that both steps are done or failed, so that the next checkpoint can begin."""
         self._under_way = False

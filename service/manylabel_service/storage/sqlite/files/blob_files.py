@@ -1,7 +1,7 @@
 """Files of blobs: ``<root>/<token>``.
 
-A file never gets another name, and never changes once a row leads to it. So whatever is here without a row is being
-written, or left over from a process that died.
+A file is never renamed, and never changes once a row names it. So a file without a row is being written, or was left by
+a dead process.
 """
 
 import os
@@ -12,7 +12,7 @@ from manylabel_service.storage.private import private_directory
 
 
 class BlobFiles:
-    """The blobs in one folder. Blocking, for one thread at a time; no file stays open."""
+    """Blobs in one folder. Blocking, for one thread at a time; no file stays open."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -27,7 +27,7 @@ class BlobFiles:
                 os.fsync(file.fileno())
 
     def complete(self, token: str) -> None:
-        """Make a file safe from loss of power."""
+        """Sync a file to the disk."""
         self.add(token, b"", sync=True)
         _sync_folder(self._root)
 
@@ -41,7 +41,7 @@ class BlobFiles:
         return data if len(data) == size_bytes else None
 
     def remove(self, token: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         self._file(token).unlink(missing_ok=True)
 
     def any(self) -> bool:

@@ -11,13 +11,13 @@ from manylabel_service.errors import StoreLocked
 class DirectoryLock:
     """Exclusive lock on ``<directory>/lock``, held within the context.
 
-    The kernel lets go of it when the process ends, however it ends, so no stale lock is ever left.
-    The process id in the file is for the message of the second opener only.
+    The kernel releases it when the process ends, so no stale lock is left. The process id in the file is only for the
+    error message of another process.
 
     Raises
     ------
     StoreLocked
-        On entry, if it is held elsewhere (another object in this process included).
+        On entry, if another process, or another object in this process, holds the lock.
     """
 
     def __init__(self, directory: Path) -> None:

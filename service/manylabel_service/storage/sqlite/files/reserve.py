@@ -8,7 +8,7 @@ RESERVE_BYTES = 4 << 20
 """Size in bytes of the reserve: some hundred deletions and revocations."""
 
 LEAST_BYTES = 64 << 10
-"""Size in bytes of the smallest reserve that is made when the disk has no room for a larger one."""
+"""Minimum size in bytes of a reserve on a nearly full disk."""
 
 
 class Reserve:
