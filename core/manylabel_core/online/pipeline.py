@@ -13,6 +13,7 @@ from manylabel_core.explanation import TITLES_COUNT, VECTORS_COUNT, Explanation,
 from manylabel_core.online._examples import PROBLEMS, find_problem
 from manylabel_core.online.calibration.calibration import Calibration, PlattParameters
 from manylabel_core.online.drift.detectors import Alarms, Detectors
+from manylabel_core.online.models.linear.gains import VectorGains, nbytes_of_gains
 from manylabel_core.online.models.model import Model
 from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.online.models.stack.titles import MAX_TITLE_WORDS, NO_WORDS, NewWords
@@ -106,6 +107,7 @@ class Pipeline:
         self._parts: list[Part] = [part for part in (scaling, calibration, detectors) if part is not None]
         self._on_drift, self._dtype = on_drift, np.dtype(dtype)
         self._vectors: VectorScaling | None = None
+        self._gains: VectorGains | None = None
 
     def grow(self, n_features: int, n_labels: int) -> None:
         """Grow to at least these numbers of features and labels. A pipeline never shrinks."""
@@ -156,8 +158,13 @@ class Pipeline:
         if self._vectors is None:
             self._vectors = VectorScaling()
             self._parts.append(self._vectors)
+            if not self.model.takes_vectors:
+                self._gains = VectorGains(self._dtype.name)
+                self._parts.append(self._gains)
         self._vectors.add_fields(lengths, self.n_features)
         self.model.set_vectors(lengths)
+        if self._gains is not None:
+            self._gains.set_lengths(lengths, self.n_features, self.n_labels)
 
     def _n_rows(self, n_features: int) -> int:
         """Return the number of features of the model, from that of features outside vectors."""
@@ -203,6 +210,8 @@ class Pipeline:
         if n_values == 0:
             return 0
         of_fields = MAX_VECTOR_FIELDS * (FIELD_BYTES + FIELD_LABEL_BYTES * (1 + n_labels)) + VALUE_BYTES * n_values
+        if self._gains is None and not self.model.takes_vectors:
+            of_fields += nbytes_of_gains(self._dtype.itemsize, n_features + n_values, n_labels)
         return of_fields + self.model.nbytes_of_first_vectors(n_features, n_labels)
 
     def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
@@ -261,7 +270,7 @@ class Pipeline:
         if vectors is None:
             self.model.learn(self._scaling.learn(rows), targets, scores)
         else:
-            scaled, own = self._with_vectors(self._scaling.learn(rows), vectors, store=True)
+            scaled, own = self._with_vectors(self._scaling.learn(rows), vectors, targets)
             self.model.learn(scaled, targets, scores, *own)
         if self._calibration is not None:
             self._calibration.learn(scores, targets, probabilities)
@@ -275,8 +284,12 @@ class Pipeline:
         """Execute `on_drift` for an alarm of this column's detector; column 0 is that of all labels."""
         if self._on_drift == "raise":
             self.model.reset_step_sizes(column - 1 if column > 0 else None)
+            if self._gains is not None and column == 0:
+                self._gains.reset_step_sizes()
         elif column > 0:
             self.model.forget(column - 1)
+            if self._gains is not None:
+                self._gains.forget(column - 1)
             if self._calibration is not None:
                 self._calibration.forget(column - 1)
                 self._note_title(column - 1)
@@ -285,11 +298,17 @@ class Pipeline:
         """Return rows without their vectors, and these; raises ValueError if one is not whole."""
         return (rows, None) if self._vectors is None else self._vectors.split(rows)
 
-    def _with_vectors(self, rows: Rows, vectors: VectorRows, store: bool) -> tuple[Rows, list[VectorRows]]:
-        """Return scaled rows, and scaled vectors if the model takes them separately."""
+    def _with_vectors(
+        self, rows: Rows, vectors: VectorRows, targets: Targets | None = None
+    ) -> tuple[Rows, list[VectorRows]]:
+        """Return scaled rows, and scaled vectors if the model takes them separately; with targets, learn the scale."""
         assert self._vectors is not None
-        scaled = self._vectors.scale(vectors, store)
-        return (rows, [scaled]) if self.model.takes_vectors else (self._vectors.join(rows, scaled), [])
+        scaled = self._vectors.scale(vectors, targets is not None)
+        if self._gains is None:
+            return rows, [scaled]
+        learnt = None if targets is None else self._gains.learn(rows, scaled, targets, self.n_labels)
+        shares = self._gains.shares(rows, scaled) if learnt is None else learnt
+        return self._vectors.join(rows, scaled, shares), []
 
     @property
     def _rows_scaled_at_once(self) -> int:
@@ -338,7 +357,7 @@ class Pipeline:
                 if vectors is None:
                     score(scaled, scores[first:last])
                 else:
-                    scaled, own = self._with_vectors(scaled, vectors.part(first, last), store=False)
+                    scaled, own = self._with_vectors(scaled, vectors.part(first, last))
                     score(scaled, scores[first:last], *own)
         if self._calibration is not None:
             self._calibration.decide(scores)
@@ -475,7 +494,7 @@ class Pipeline:
         given, vectors = self._split(self._plain(row))
         scaled, own = self._scaling.score(given), list[VectorRows]()
         if vectors is not None:
-            scaled, own = self._with_vectors(scaled, vectors, store=False)
+            scaled, own = self._with_vectors(scaled, vectors)
         columns, values = scaled.row(0)
         known = columns < self._n_rows(self.n_features)
         columns, values = columns[known], values[known]

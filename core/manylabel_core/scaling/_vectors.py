@@ -13,9 +13,6 @@ MEAN, SQUARES = 0, 1
 FAR, EARLY = 10.0, 10
 """Maximum distance from the mean in standard deviations, and number of vectors after which values are clipped to it."""
 
-WORDS_SHARE = 4.0
-"""Squared norm of all other features where that of each vector is 1, for models that learn no gains."""
-
 
 @compiled
 def split_vectors(first, starts, indptr, indices, values, word_indptr, present, vectors):  # type: ignore[no-untyped-def]
@@ -93,26 +90,25 @@ def _standardise(n_before, moments, store, given, scaled):  # type: ignore[no-un
 
 @compiled
 def join_vectors(  # type: ignore[no-untyped-def]
-    rows_before, starts, present, vectors, indptr, indices, values, out_indptr, out_indices, out_values
+    rows_before, shares, starts, present, vectors, indptr, indices, values, out_indptr, out_indices, out_values
 ):
-    """Write rows that have the vectors among the other features; return the number of entries."""
+    """Write rows that have the vectors among the other features; return the number of entries.
+
+    Each block is multiplied by the square root of its gain, so that its part of a linear score is multiplied by the
+    gain. A vector with the gain 0 is as one that is missing.
+    """
     end = 0
     out_indptr[0] = 0
     n_fields = len(starts) - 1
     for i in range(len(indptr) - 1):
-        n_vectors = 0
-        for field in range(n_fields):
-            n_vectors += present[i, field]
-        has_words = indptr[i + 1] > indptr[i]
-        total = (WORDS_SHARE if has_words else 0.0) + n_vectors
-        of_words, of_vector = np.sqrt(WORDS_SHARE / total), np.sqrt(1.0 / total)
-        at = indptr[i]
+        at, of_words = indptr[i], np.sqrt(shares[i, 0])
         for field in range(n_fields):
             while at < indptr[i + 1] and indices[at] < rows_before[field]:
                 out_indices[end] = indices[at] + starts[field]
                 out_values[end] = values[at] * of_words
                 at, end = at + 1, end + 1
-            if present[i, field]:
+            of_vector = np.sqrt(shares[i, 1 + field])
+            if of_vector > 0.0:
                 for p in range(starts[field], starts[field + 1]):
                     if vectors[i, p] != 0.0:
                         out_indices[end] = rows_before[field] + p

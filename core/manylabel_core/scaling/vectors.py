@@ -102,12 +102,12 @@ class VectorScaling(Part):
         standardise_vectors(self._counts, self._moments, self._starts, store, vectors.present, vectors.values)
         return vectors
 
-    def join(self, rows: Rows, vectors: VectorRows) -> Rows:
-        """Return scaled rows with their vectors among the other features, weighted one to four in squared norm."""
+    def join(self, rows: Rows, vectors: VectorRows, shares: NDArray[np.float64]) -> Rows:
+        """Return scaled rows with their vectors among the other features, weighted by the gains of their blocks."""
         most = len(rows.indices) + vectors.values.size
         indptr = np.empty(len(rows.indptr), np.int64)
         indices, values = np.empty(most, rows.indices.dtype), np.empty(most, rows.values.dtype)
-        n = join_vectors(self._rows_before, *vectors, *rows, indptr, indices, values)
+        n = join_vectors(self._rows_before, shares, *vectors, *rows, indptr, indices, values)
         return Rows(indptr, indices[:n], values[:n])
 
     def origin(self, columns: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -139,6 +139,13 @@ def learn_blocks(  # type: ignore[no-untyped-def]
 
 
 @compiled
+def share_rows(evidence, indptr, present, shares):  # type: ignore[no-untyped-def]
+    """Write the gains (n_samples, n_blocks) of the blocks in rows."""
+    for i in range(len(shares)):
+        share_gains(evidence, indptr[i + 1] > indptr[i], present[i], shares[i])
+
+
+@compiled
 def share_gains(evidence, has_words, present, share):  # type: ignore[no-untyped-def]
     """Write the gains of the blocks that an example has; 0 for the others."""
     gains, n_present = evidence[:, len(evidence) + 2], 0

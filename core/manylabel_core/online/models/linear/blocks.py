@@ -54,6 +54,11 @@ class VectorBlocks(Part):
         return {**super()._sizes(n_features, n_labels), "values": len(self._table), "blocks": len(self._evidence)}
 
     @property
+    def evidence(self) -> NDArray[np.float64]:
+        """The evidence of gains, of shape (n_blocks, n_blocks + N_EVIDENCE); see `_blocks`."""
+        return self._evidence
+
+    @property
     def gains(self) -> NDArray[np.float64]:
         """The gains of the blocks, of shape (1 + n_fields,); they sum to 1."""
         return self._evidence[:, -1]
