@@ -163,7 +163,6 @@ def _broken(error: Exception, scope: Scope) -> Problem:
 
 
 _CARRIERS = frozenset({b"traceparent", b"tracestate"})
-_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class TracingMiddleware:
