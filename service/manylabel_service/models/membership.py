@@ -255,7 +255,7 @@ class Membership:
                     f"the store uses format version {used.format} and replay version {used.replay_version}; this "
                     f"release supports up to format version {last.format} and replay version {last.replay_version}"
                 )
-            await self._look()
+            await self.look()
             due = self._raised(used)
             if document is None or due != used or (entering and self._shared):
                 raised = VersionsInUse(**due._asdict()).at(0 if document is None else document.revision)
@@ -283,8 +283,8 @@ class Membership:
             )
         return Versions(format, replay_version)
 
-    async def _look(self) -> None:
-        """Read the descriptions of the other processes; remove those that have timed out."""
+    async def look(self) -> None:
+        """Read the descriptions of the other processes; remove those that have timed out. Raises StorageUnavailable."""
         if not self._shared:
             return
         members = await self._members.all()

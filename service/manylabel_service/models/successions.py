@@ -86,7 +86,7 @@ class Successions:
         while True:
             found = await self.lineages.find(record.name)
             if (running := found.running) is not None:
-                if self._is_owned(found):
+                if await self._is_owned(found):
                     raise busy(running.id)
                 await self.recover(record.name)
                 continue
@@ -203,7 +203,7 @@ class Successions:
         """Complete the requests of dead owners once."""
         with suppress(StorageUnavailable):
             for name, lineage in (await self.lineages.intact()).items():
-                if lineage.running is not None and not self._is_owned(lineage):
+                if lineage.running is not None and not await self._is_owned(lineage):
                     try:
                         await self.recover(name)
                     except StorageUnavailable:
@@ -218,8 +218,14 @@ class Successions:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _is_owned(self, lineage: Lineage) -> bool:
-        return lineage.owner in {member.id for member in self._membership.members}
+    async def _is_owned(self, lineage: Lineage) -> bool:
+        """Return whether the owner of a change is a member; one that has just joined is not known here yet."""
+        if lineage.owner not in self._members():
+            await self._membership.look()
+        return lineage.owner in self._members()
+
+    def _members(self) -> set[str]:
+        return {member.id for member in self._membership.members}
 
     async def _recovered(self, name: str, reason: str) -> None:
         """Complete the running request as soon as the store is reachable."""

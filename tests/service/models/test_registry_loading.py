@@ -313,6 +313,7 @@ class TestEviction:
         assert registry.resident() == [replica]
         waiting.cancel()
         await asyncio.wait([waiting])
+        await eventually_async(lambda: replica.evictable)
         await registry._eviction.sweep()
         assert registry.resident() == []
 

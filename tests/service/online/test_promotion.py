@@ -188,6 +188,21 @@ async def test_nothing_acknowledged_is_lost_or_learnt_twice(any_fleet: Any) -> N
     assert (await new.verify()).equal
 
 
+async def test_a_server_that_has_just_joined_is_not_taken_for_dead(fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 3600.0)
+    old, new = await fleet.start_several(2, **SMALL)
+    leader = await old.create(fleet.spec())
+    await follow(old, leader, algorithm="salt")
+    build = PromotionWriter.build
+
+    async def looked_at(writer: PromotionWriter) -> None:
+        await old.successions.look()
+        await build(writer)
+
+    monkeypatch.setattr(PromotionWriter, "build", looked_at)
+    await new.promote("f", None, None)
+
+
 async def test_two_servers_promote_in_turn(fleet: Any) -> None:
     registries = await fleet.start_several(2, **SMALL)
     leader = await registries[0].create(fleet.spec())

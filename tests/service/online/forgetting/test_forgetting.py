@@ -12,7 +12,7 @@ from tests.service.fleet import Fleet
 from tests.service.online.history import test_history as histories
 from tests.service.online.history.test_history import SMALL, entries_of, lived
 from tests.service.stores import tell_redis
-from tests.support.waiting import eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
@@ -392,7 +392,7 @@ async def in_segments(registry: Any, fleet: Any) -> list[str]:
 async def test_redis_has_no_trace(new_redis: Any, quick: None) -> None:
     """The append-only file has all keys, uncompressed, once it was rewritten; before that, all that ever was."""
     server = new_redis(options={"aof-use-rdb-preamble": "no", "appendfsync": "always"}).start()
-    fleet = Fleet(lambda: RedisStore(Address.parse(server.url)), server)
+    fleet = Fleet(lambda: RedisStore(Address.parse(server.url), timeout_seconds=DEADLINE_SECONDS), server)
     registry = await fleet.start(**SMALL)
     await marked(registry, fleet)
 
