@@ -165,6 +165,7 @@ async def test_nothing_acknowledged_is_lost_or_learnt_twice(any_fleet: Any) -> N
             made = example(rng)
             await registry.ask(await registry.get("m"), lambda model, made=made: model.update([made]))
             sent += 1
+            await asyncio.sleep(0.01)  # the log grows more slowly than the promotion copies it
 
     tasks = [asyncio.create_task(load(each)) for each in (registry, *others) for _ in range(2)]
     await eventually_async(lambda: sent > 20)
