@@ -36,7 +36,7 @@ GAP = 1e-3
 LARGE_GAP = 1e-2
 MLRL_LAM = 0.54
 """Lambda for a loss that is a sum over examples; the loss of MLRL is their mean. At 5,400 examples this is the default
-of MLRL, 1e-4. The paper does not name the lambda with which it took about 1,150 s.
+of MLRL, 1e-4. The paper reports about 1,150 s without the value of lambda.
 """
 C = 1.0
 TUNED_LABELS, EXTRAPOLATED_LABELS = 5, 3

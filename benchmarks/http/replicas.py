@@ -1,7 +1,6 @@
 """Gain of a second replica in predictions per second.
 
-A host is a core that runs one replica and its clients; two hosts share one Redis. With updates, each replica learns all
-of them.
+A host is a core that runs one replica and its clients; two hosts share one Redis. Each replica learns all updates.
 """
 
 import argparse

@@ -9,8 +9,8 @@ Each trial draws training examples, and compares R = I with the prior R at the s
   set; R is the shrunk label correlation of the remaining ones, and the official test set is predicted.
 
 No available rows have the statistics of the test labels, and the paper does not say how it chose C. So the table has
-every C; gains are at the C chosen for R = I by two-fold cross-validation on the training examples, and between the best
-of each.
+every C. It shows two gains: at the C chosen for R = I by two-fold cross-validation on the training examples, and
+between the best C of each R.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tests.faults.training import FLAGS, JobClient, job_request
 from tests.support.forked_server import finished
 from tests.support.s3_server import S3Server
 from tests.support.server_process import ServerProcess
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
 from manylabel_service.storage.places import open_place
@@ -37,7 +37,7 @@ class Load:
         self._thread.start()
 
     def _send(self) -> None:
-        with Client(self._url, retry=Retry(attempts=1), timeout=120) as client:
+        with Client(self._url, retry=Retry(attempts=1), timeout=DEADLINE_SECONDS) as client:
             model = client.model("m")
             for n in range(1_000_000):
                 key = f"update-{n}"
@@ -60,7 +60,7 @@ class Load:
 
     def check(self, url: str, shipped_at: float) -> None:
         """Check a restored server: it has all that was acknowledged up to a time, nothing twice, and knows retries."""
-        with Client(url, timeout=120) as client:
+        with Client(url, timeout=DEADLINE_SECONDS) as client:
             model = client.model("m")
             found: dict[str, str] = {}
             after = None

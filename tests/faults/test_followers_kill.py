@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_clients import Client, ManyLabelError, Retry, Unavailable
 from manylabel_clients.http.resources.model_status import ModelStatus
@@ -29,7 +30,7 @@ def test_followers_learn_each_entry_once(kind: str, server_process: Callable[...
     on_redis = ("--store", request.getfixturevalue("redis_server").url) if kind == "redis" else ()
     server = server_process(*FLAGS, *on_redis)
     server.start()
-    with Client(server.url, timeout=120) as client:
+    with Client(server.url, timeout=DEADLINE_SECONDS) as client:
         model = client.create_model("m", algorithm="falt")
         items = [({f"w{n % 97}": 1.0, f"v{n % 31}": 0.5}, [f"l{n % 7}"]) for n in range(EXAMPLES)]
         for begin in range(0, EXAMPLES, 50):
@@ -37,7 +38,7 @@ def test_followers_learn_each_entry_once(kind: str, server_process: Callable[...
         end = model.status().position
 
     def create() -> None:
-        with suppress(ManyLabelError), Client(server.url, retry=Retry(attempts=1), timeout=120) as client:
+        with suppress(ManyLabelError), Client(server.url, retry=Retry(attempts=1), timeout=DEADLINE_SECONDS) as client:
             client.create_model("f", algorithm="salt", follow="m")
 
     creating = threading.Thread(target=create)
@@ -47,9 +48,9 @@ def test_followers_learn_each_entry_once(kind: str, server_process: Callable[...
         server.kill()
         creating.join()
         server.start()
-        with Client(server.url, timeout=120) as client:
+        with Client(server.url, timeout=DEADLINE_SECONDS) as client:
             client.create_model("f", algorithm="salt", follow="m", exist_ok=True)
-    with Client(server.url, timeout=120) as client:
+    with Client(server.url, timeout=DEADLINE_SECONDS) as client:
         killed = status(client, "f")
         client.create_model("g", algorithm="salt", follow="m")
         other = status(client, "g")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_clients import Client, ConnectionFailed, Retry
 
@@ -24,7 +25,7 @@ def test_nothing_is_missing_or_repeated(kind: str, server_process: Callable[...,
     acknowledged: dict[int, str] = {}
     n = 0
     for turn in range(5):
-        with Client(server.url, retry=Retry(attempts=1), timeout=120) as client:
+        with Client(server.url, retry=Retry(attempts=1), timeout=DEADLINE_SECONDS) as client:
             if turn == 0:
                 client.create_model("m", algorithm="falt", features=WIDTH)
             model = client.model("m")
@@ -40,7 +41,7 @@ def test_nothing_is_missing_or_repeated(kind: str, server_process: Callable[...,
                         model.update(x, ["lost"])
                     break
         server.start()
-    with Client(server.url, timeout=120) as client:
+    with Client(server.url, timeout=DEADLINE_SECONDS) as client:
         model = client.model("m")
         found: dict[int, str] = {}
         after = None

@@ -18,7 +18,7 @@ from typing import Any, Self
 import pytest
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 LONG_SECONDS = 0.6
 """Nobody waits for so long; before, it was seconds."""
@@ -76,7 +76,7 @@ class Others:
 
 
 def connect(server: ServerProcess) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+    return http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE_SECONDS)
 
 
 def ask(server: ServerProcess, method: str, path: str, body: Any = None, headers: dict[str, str] = JSON) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from tests.faults.training import FLAGS, JobClient, assert_never_back, checkpoint, child_of, children, job_request
 from tests.support.forked_server import ForkedProgram
 from tests.support.processes import has_ended
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_workers_die_and_freeze_and_stop_and_redis_is_restarted(
         for id in jobs:
             client.checkpointed(id)  # their processes compute
         heir.signal(signal.SIGTERM)
-        assert heir.process.wait(120) == 0
+        assert heir.process.wait(DEADLINE_SECONDS) == 0
         assert has_ended(child)
         child_of(frozen.data_dir)
 

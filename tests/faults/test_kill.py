@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from tests.support.snapshot_files import snapshot_files
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
 from manylabel_service.online.spec.spec import ModelSpec
@@ -74,7 +75,7 @@ class Workers:
 
     def _work(self, number: int) -> None:
         try:
-            with Client(self._url, retry=Retry(attempts=1), timeout=120) as client:
+            with Client(self._url, retry=Retry(attempts=1), timeout=DEADLINE_SECONDS) as client:
                 self._send_all(client.model("m"), number)
         except BaseException as error:
             self._failures.append(error)
@@ -142,7 +143,7 @@ def _let_live(server: Any, workers: Workers, rng: random.Random) -> None:
     """Let a random number of updates be answered, and then a random moment pass."""
     workers.up.set()
     for _ in range(rng.randrange(60)):
-        assert workers.answered.acquire(timeout=120), server.log_tail()
+        assert workers.answered.acquire(timeout=DEADLINE_SECONDS), server.log_tail()
     time.sleep(rng.uniform(0.0, 0.02))
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.faults.log_oracle import LogReader, fold
 from tests.support.balancer import Balancer
 from tests.support.other_release import at_commit, copied
-from tests.support.waiting import eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_clients import AsyncClient
 from manylabel_core.state import State
@@ -74,7 +74,7 @@ class Traffic:
 
 
 async def asked(server: Any, path: str, status: int = 200) -> dict[str, Any]:
-    async with httpx2.AsyncClient(base_url=server.url, timeout=120) as http:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=DEADLINE_SECONDS) as http:
         response = await http.get(path)
     assert response.status_code == status, response.text
     return dict(response.json())
@@ -103,7 +103,7 @@ async def replace(server: Any, by: Any, balancer: Balancer, traffic: Traffic) ->
 
 async def _answers(server: Any, status: int, code: str) -> bool:
     """Return whether it answers so for the model; raises TransportError before it answers at all."""
-    async with httpx2.AsyncClient(base_url=server.url, timeout=120) as http:
+    async with httpx2.AsyncClient(base_url=server.url, timeout=DEADLINE_SECONDS) as http:
         response = await http.get(f"/v1/models/{SPEC['name']}")
     return (response.status_code, response.json()["code"]) == (status, code)
 
@@ -248,7 +248,7 @@ async def _withheld(client: AsyncClient) -> dict[bool, Any]:
 
 async def _is_refused(server: Any) -> bool:
     try:
-        async with httpx2.AsyncClient(base_url=server.url, timeout=120) as http:
+        async with httpx2.AsyncClient(base_url=server.url, timeout=DEADLINE_SECONDS) as http:
             answer = (await http.get("/readyz")).json()
     except httpx2.TransportError:
         return False

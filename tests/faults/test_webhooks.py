@@ -15,7 +15,7 @@ import httpx2
 import pytest
 from tests.service.webhooks.receiver import SECRET, Receiver, receiving, status
 from tests.support.server_process import ServerProcess
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
 from manylabel_service.settings import origin_of
@@ -52,7 +52,7 @@ def test_an_event_whose_delivery_was_not_written_down_comes_again(
         if responds:
             status(handler, 204)
         arrived.set()
-        release.wait(120)
+        release.wait(DEADLINE_SECONDS)
 
     receiver.respond = respond
     server = server_process(*flags(receiver, "--log-level", "debug")).start()
@@ -60,7 +60,7 @@ def test_an_event_whose_delivery_was_not_written_down_comes_again(
         subscribe(client, receiver)
         client.create_model("m", algorithm="falt")
         client.model("m").update({"a": 1.0}, ["x"])
-        assert arrived.wait(120)
+        assert arrived.wait(DEADLINE_SECONDS)
         if not responds:
             time.sleep(2 * POLL_SECONDS)  # what it holds is written down by now: what is being sent is part of that
     server.kill()
@@ -142,7 +142,7 @@ def test_one_of_two_servers_delivers_and_the_other_takes_over(
         assert (delivered(first), delivered(second)) == (3, 0)
 
         hold = threading.Event()
-        receiver.respond = lambda handler: hold.wait(120)
+        receiver.respond = lambda handler: hold.wait(DEADLINE_SECONDS)
         client.model("m").update({"a": 1.0}, ["d"])
         eventually(lambda: labels(receiver)[-1] == "d")
         first.kill()

@@ -9,7 +9,7 @@ from typing import Any, Self
 import httpx2
 import numpy as np
 from tests.support.processes import TRAINER, processes
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 FLAGS = ("--job-checkpoint-work", "1e8", "--job-niceness", "0", "--job-max-attempts", "9")
 """Checkpoints after a fraction of a second already; not nice, since nobody is served meanwhile."""
@@ -49,7 +49,7 @@ class JobClient:
 
     url: str
     seen: dict[str, list[int]] = field(default_factory=dict)
-    http: httpx2.Client = field(default_factory=lambda: httpx2.Client(timeout=120))
+    http: httpx2.Client = field(default_factory=lambda: httpx2.Client(timeout=DEADLINE_SECONDS))
 
     def __enter__(self) -> Self:
         return self

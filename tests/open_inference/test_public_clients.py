@@ -13,6 +13,7 @@ from typing import Any
 import httpx2
 import numpy as np
 import pytest
+from tests.support.waiting import DEADLINE_SECONDS
 
 PYTHON = os.environ.get("MANYLABEL_TEST_INFERENCE_CLIENTS", ".venv-open-inference/bin/python")
 SCRIPT = Path(__file__).with_name("public_clients.py")
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.open_inference
 
 @pytest.mark.parametrize(("client", "calls_of_a_model"), [("triton", 4), ("kserve", 2)])
 def test_they_get_what_predict_answers(server_process: Callable[..., Any], client: str, calls_of_a_model: int) -> None:
-    with server_process() as server, httpx2.Client(base_url=server.start().url, timeout=120) as http:
+    with server_process() as server, httpx2.Client(base_url=server.start().url, timeout=DEADLINE_SECONDS) as http:
         for name, more in (("dense", {"features": 3, "labels": ["rock", "jazz", "pop"]}), ("texts", {})):
             http.post("/v1/models", json={"name": name, "algorithm": "falt", **more}).raise_for_status()
             examples = [{"x": x, "y": ["jazz"]} for x in ASKED[name]]

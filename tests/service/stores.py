@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.storage import Address, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
@@ -49,7 +50,7 @@ def on_a_cluster(request: pytest.FixtureRequest, place: Path) -> StoreUnderTest:
 def _at(url: str) -> StoreUnderTest:
     address = Address.parse(url)
     return StoreUnderTest(
-        lambda: RedisStore(address, timeout_seconds=120.0), lambda: _n_keys(address, "ml:{blob*"), True
+        lambda: RedisStore(address, timeout_seconds=DEADLINE_SECONDS), lambda: _n_keys(address, "ml:{blob*"), True
     )
 
 

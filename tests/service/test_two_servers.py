@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from tests.support.server_process import ServerProcess
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_core.batch import M3L
 from manylabel_service.settings import Settings
@@ -36,7 +36,7 @@ class Server(NamedTuple):
         headers = {"Content-Type": "application/json", **({"api-key": shown} if shown else {})}
         request = urllib.request.Request(f"{self.url}{path}", content, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
+            with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
                 text = answer.read()
                 return answer.status, json.loads(text) if text else None
         except urllib.error.HTTPError as error:
@@ -107,7 +107,7 @@ def version_served(server: Server, model: str) -> int:
 
 async def publish_versions(address: str, models: list[str]) -> None:
     """Publish two versions of each model, as a training worker does, and promote the second."""
-    store = RedisStore(Address.parse(address), timeout_seconds=120.0)
+    store = RedisStore(Address.parse(address), timeout_seconds=DEADLINE_SECONDS)
     await store.open()
     try:
         for model in models:
@@ -155,5 +155,5 @@ def test_a_data_set_and_a_job_that_change_there(pair: Pair) -> None:
 def upload(server: Server, name: str, rows: bytes) -> None:
     headers = {"Authorization": f"Bearer {server.key}", "Content-Type": "text/csv"}
     path = f"{server.url}/v1/datasets?name={name}&format=csv&label_columns=2"
-    with urllib.request.urlopen(urllib.request.Request(path, rows, headers), timeout=120) as answer:
+    with urllib.request.urlopen(urllib.request.Request(path, rows, headers), timeout=DEADLINE_SECONDS) as answer:
         assert answer.status == 201

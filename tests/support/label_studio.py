@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tests.support.http_server import http_server
+from tests.support.waiting import DEADLINE_SECONDS
 
 TOKEN = "0123"
 TIME = "2026-11-23T14:15:42.626093Z"
@@ -96,7 +97,7 @@ class StandIn:
         """Call the backend."""
         raw = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.backend + path, raw, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=120) as answer:
+        with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
             return json.load(answer)
 
 

@@ -38,8 +38,7 @@ class ConnectionLimits:
 
     Attributes
     ----------
-    now : clock in seconds that counts only time in which the process served its connections, because input that arrived
-    in other time has not been read.
+    now : clock in seconds that stops while the process does not read from its connections.
     max_connections, header_timeout_seconds, body_timeout_seconds, unread_seconds : values of the settings.
     """
 

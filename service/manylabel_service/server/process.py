@@ -35,8 +35,8 @@ SWITCH_SECONDS = 1e-4
 GC_OBJECTS = 20_000
 """Number of new objects after which the garbage collector runs.
 
-64 waiting updates have 3,700. At the default of 700, the collector walks these several times, and finds no garbage: 16
-to 22 us of an update.
+64 waiting updates hold 3,700 objects. At Python's default of 700, the collector scans them several times and finds no
+garbage.
 """
 
 POLL_SECONDS = 0.02

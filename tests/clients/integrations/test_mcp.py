@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from tests.support.cases import for_each
 from tests.support.server_process import ServerProcess, free_port
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_clients.command.app import app
 
@@ -46,7 +46,7 @@ def server(server_process: Callable[..., ServerProcess]) -> Iterator[ServerProce
 @pytest.fixture(scope="module")
 def keys(server: ServerProcess) -> dict[str, str]:
     """The keys of an admin, of one who teaches `animals`, and of one who only predicts with it."""
-    with httpx2.Client(base_url=server.url, timeout=120) as http:
+    with httpx2.Client(base_url=server.url, timeout=DEADLINE_SECONDS) as http:
         asked = {"name": "admin", "scopes": ["admin"], "models": ["*"]}
         keys = {"admin": http.post("/v1/keys", json=asked).json()["key"]}
         http.headers["Authorization"] = f"Bearer {keys['admin']}"
@@ -152,7 +152,7 @@ async def called_with(url: str, key: str | None) -> str:
     """The error message of a call of classify; empty if it succeeds."""
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=120) as http,
+        httpx2.AsyncClient(headers=headers, timeout=DEADLINE_SECONDS) as http,
         Client(streamable_http_client(url, http_client=http)) as agent,
     ):
         result = await agent.call_tool("classify", {"record": FOX, "model": "animals"})

@@ -17,7 +17,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.service.access.keyed import Keyed
 from tests.support.server_process import ServerProcess
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually, eventually_async
 
 from manylabel_service import programs
 from manylabel_service.access import __main__ as program
@@ -95,7 +95,7 @@ def test_another_key_is_made_for_a_store_that_has_keys_only_if_asked_for(
 def test_a_server_that_others_reach_does_not_start_without_a_key(server_process: Callable[..., ServerProcess]) -> None:
     server = server_process("--host", "0.0.0.0").start(wait=False)
     assert server.process is not None
-    assert server.process.wait(120) == 1
+    assert server.process.wait(DEADLINE_SECONDS) == 1
     server.process = None
     (line,) = [json.loads(line) for line in server.log.read_text().splitlines() if "cannot_start" in line]
     assert "manylabel keys init" in line["error"]
@@ -107,7 +107,7 @@ def test_it_starts_if_it_is_told_to_be_insecure(tmp_path: Path) -> None:
     settings = Settings(host="0.0.0.0", insecure=True, data_dir=tmp_path)
     app = create_app(settings, open_store(settings), on_ready=ready.set)
     with TestClient(app, base_url="http://localhost") as client:
-        assert ready.wait(120)
+        assert ready.wait(DEADLINE_SECONDS)
         assert answer(client, None).status_code == 200
 
 
@@ -274,7 +274,7 @@ class Asker:
     """A connection to a server, with a key."""
 
     def __init__(self, port: int, key: str) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE_SECONDS)
         self._headers = {"Authorization": f"Bearer {key}"}
         self._answer: http.client.HTTPResponse | None = None
 

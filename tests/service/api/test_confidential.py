@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from tests.support.server_process import ServerProcess
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 MARK = "zq7secret"
 """Stands in every feature's name, every text, every label and every free text that is sent."""
@@ -29,7 +29,7 @@ class Sender:
         headers = {"Content-Type": kind, "User-Agent": MARK, "Cookie": MARK, "Authorization": f"Bearer {MARK}"}
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
+            with urllib.request.urlopen(request, timeout=DEADLINE_SECONDS) as answer:
                 status, text = answer.status, answer.read()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read()

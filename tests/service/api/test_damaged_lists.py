@@ -9,6 +9,7 @@ from typing import Any
 from starlette.testclient import TestClient
 from tests.service.test_two_servers import contents, meta
 from tests.support.cases import for_each
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.clock import FIRST_UNIX_MS, LAST_UNIX_MS, rfc3339
 from manylabel_service.settings import Settings
@@ -126,7 +127,10 @@ def test_models(serve: Serve, tmp_path: Path) -> None:
                 await store_of(client).models.create(f"odd{number}", spec)
 
         run(client, put)
-        with closing(sqlite3.connect(tmp_path / "manylabel.sqlite3", timeout=120)) as connection, connection:
+        with (
+            closing(sqlite3.connect(tmp_path / "manylabel.sqlite3", timeout=DEADLINE_SECONDS)) as connection,
+            connection,
+        ):
             connection.execute("UPDATE models SET spec = ? WHERE name = 'bad'", (b"nothing",))
     with serve(data_dir=tmp_path) as client:
         answer = client.get("/v1/models")

@@ -14,7 +14,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.support.limits import settings_of
 from tests.support.server_process import ANSWER_SECONDS
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_service.app import create_app
 from manylabel_service.errors import StorageUnavailable
@@ -63,7 +63,7 @@ def client(store: StuckStore, tmp_path: Path) -> Iterator[TestClient]:
     ready = threading.Event()
     settings = settings_of(data_dir=tmp_path, max_queue_examples=2)
     with TestClient(create_app(settings, store, on_ready=ready.set), base_url="http://localhost") as client:
-        assert ready.wait(120)
+        assert ready.wait(DEADLINE_SECONDS)
         try:
             yield client
         finally:
@@ -79,7 +79,7 @@ def stuck(client: TestClient, store: StuckStore, model: str) -> Iterator[Future[
     with ThreadPoolExecutor(1) as pool:
         body = {"examples": [ITEM, ITEM]}
         waiting = pool.submit(client.post, f"{model}/update", json=body, headers={"Idempotency-Key": "k"})
-        assert store.appending.wait(120)
+        assert store.appending.wait(DEADLINE_SECONDS)
         yield waiting
         store.may_append.set()
 
@@ -130,12 +130,12 @@ def test_an_update_that_has_waited_for_too_long_is_refused(
     ready, seconds = threading.Event(), 0.2
     settings = Settings(data_dir=tmp_path, max_queue_wait_seconds=seconds)
     with TestClient(create_app(settings, store, on_ready=ready.set), base_url="http://localhost") as client:
-        assert ready.wait(120)
+        assert ready.wait(DEADLINE_SECONDS)
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         store.may_append.clear()
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(client.post, "/v1/models/m/update", json=ITEM)
-            assert store.appending.wait(120)
+            assert store.appending.wait(DEADLINE_SECONDS)
             second = pool.submit(client.post, "/v1/models/m/update", json=ITEM)
             eventually(lambda: 'manylabel_queue_depth{model="m"} 2.0' in client.get("/metrics").text)
             waited_from = time.monotonic()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import structlog
 from tests.support.cases import for_each
-from tests.support.waiting import eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.audit import log as audit_log
 from manylabel_service.audit.call import Call, subject
@@ -139,7 +139,7 @@ async def test_a_reader_that_leaves_takes_no_call_along(tmp_path: Path, monkeypa
     def fails_at_first(files: AuditFiles, text: bytes) -> None:
         first = not began.is_set()
         began.set()
-        assert may_go_on.wait(120)
+        assert may_go_on.wait(DEADLINE_SECONDS)
         if first:
             raise OSError("no room")
         append(files, text)

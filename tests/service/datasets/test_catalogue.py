@@ -13,7 +13,7 @@ import pytest
 import structlog
 from tests.support.cases import for_each
 from tests.support.processes import READER, processes
-from tests.support.waiting import eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_core.datasets import Dataset, read_libsvm
 from manylabel_service import ulid as ulids
@@ -243,7 +243,7 @@ async def test_a_reader_whose_upload_is_given_up_ends(sqlite_store: Store, catal
     await eventually_async(readers)
     os.kill(min(readers()), signal.SIGSTOP)  # of itself it would never end now
     adding.cancel()
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(DEADLINE_SECONDS):
         with pytest.raises(asyncio.CancelledError):
             await adding
     assert readers() == set()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import redis
 from starlette.testclient import TestClient
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
@@ -31,7 +32,7 @@ def serving(settings: Settings) -> Iterator[TestClient]:
     ready = threading.Event()
     app = create_app(settings, open_store(settings), on_ready=ready.set)
     with TestClient(app, base_url="http://localhost") as client:
-        assert ready.wait(120)
+        assert ready.wait(DEADLINE_SECONDS)
         yield client
 
 

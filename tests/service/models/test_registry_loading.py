@@ -249,7 +249,7 @@ class TestEviction:
 
         def slow(form: int) -> memoryview:
             begun.set()
-            assert may_go_on.wait(120)
+            assert may_go_on.wait(DEADLINE_SECONDS)
             return OnlineModel.to_buffer(model, form)
 
         monkeypatch.setattr(model, "to_buffer", slow)

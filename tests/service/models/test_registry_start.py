@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.app import create_app
 from manylabel_service.errors import StoreUnusable
@@ -19,7 +20,7 @@ from manylabel_service.storage.redis import RedisStore
 
 
 def app_on(url: str, ready: threading.Event, failed: threading.Event) -> Any:
-    store = RedisStore(Address.parse(url), timeout_seconds=120.0)
+    store = RedisStore(Address.parse(url), timeout_seconds=DEADLINE_SECONDS)
     return create_app(Settings(store=url), store, on_ready=ready.set, on_failure=failed.set)
 
 
@@ -35,7 +36,7 @@ def test_it_waits_for_a_redis_that_is_not_there_yet(redis_server: Any, refused: 
         assert not ready.wait(0.5)
         assert not failed.is_set()
         redis_server.start()
-        assert ready.wait(120)
+        assert ready.wait(DEADLINE_SECONDS)
         assert client.get("/readyz").status_code == 200
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).raise_for_status()
@@ -56,7 +57,7 @@ def test_a_store_that_answers_is_not_gone_because_compiling_took_long(
     monkeypatch.setattr(follower, "WAIT_SECONDS", 3_600.0)  # it has nothing to tell yet
     ready = threading.Event()
     with TestClient(app_on(redis_server.url, ready, threading.Event()), base_url="http://localhost") as client:
-        assert ready.wait(120)
+        assert ready.wait(DEADLINE_SECONDS)
         assert "storage_gone_seconds" not in client.get("/readyz").json()
 
 
@@ -75,5 +76,5 @@ def test_what_no_waiting_mends_ends_it(redis_server: Any, monkeypatch: Any, tmp_
     monkeypatch.setattr(RedisStore, "open", unusable)
     ready, failed = threading.Event(), threading.Event()
     with TestClient(app_on(redis_server.url, ready, failed), base_url="http://localhost"):
-        assert failed.wait(120)
+        assert failed.wait(DEADLINE_SECONDS)
     assert not ready.is_set()

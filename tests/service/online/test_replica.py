@@ -163,7 +163,7 @@ async def test_a_large_example_holds_up_no_other_model(hosting: Hosting, monkeyp
 
     def held(fold: ApplyBatch) -> None:
         plain(fold)
-        assert threading.current_thread() is threading.main_thread() or may_end.wait(120)
+        assert threading.current_thread() is threading.main_thread() or may_end.wait(DEADLINE_SECONDS)
 
     monkeypatch.setattr(ApplyBatch, "learn", held)
     async with hosting() as registry:

@@ -15,7 +15,7 @@ from tests.support.cases import for_each
 from tests.support.forked_server import finished
 from tests.support.server_process import ServerProcess
 from tests.support.snapshot_files import snapshot_files
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_service.programs import Parser
 from manylabel_service.settings import Settings, option_names
@@ -71,7 +71,7 @@ def test_all_files_of_a_server_and_of_its_archives_are_private(tmp_path: Path) -
 
     with open_umask():
         server = ServerProcess(data, ("--snapshot-every-updates", "1")).start()
-    with server, httpx2.Client(base_url=server.url, timeout=120) as http:
+    with server, httpx2.Client(base_url=server.url, timeout=DEADLINE_SECONDS) as http:
         http.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         http.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["p"]}).raise_for_status()
         rows, ndjson = b'{"a": 1, "y": ["p"]}\n{"b": 1, "y": ["q"]}\n' * 20, {"Content-Type": "application/x-ndjson"}

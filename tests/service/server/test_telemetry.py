@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.support.waiting import DEADLINE_SECONDS
 
 PROGRAM = """
 import logging, sys, structlog
@@ -65,7 +66,7 @@ def test_console_lines_are_for_people_and_have_colours_on_a_terminal_only() -> N
     except OSError:  # the terminal is closed once the program has ended
         pass
     os.close(ours)
-    assert process.wait(120) == 0
+    assert process.wait(DEADLINE_SECONDS) == 0
     assert b"\x1b[" in shown
 
 

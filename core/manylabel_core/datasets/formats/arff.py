@@ -42,7 +42,7 @@ def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = R
     BadDataset
         With the line: an attribute that is unknown, repeated, or a string, a date or relational; a value that the
         attribute does not list; a weight that is not above 0 and at most 1,000; a row with some labels missing; a label
-        that is no attribute.
+        without an attribute.
     """
     with opened_text(source, limits.bytes) as file:
         lines = numbered_lines(file)

@@ -14,7 +14,7 @@ it. An entry begins with its format version; a state has it in its header.
 
 REPLAY_VERSIONS = range(1, 2)
 """Replay versions that this release computes, each to the same bits as every other release. A model keeps the version
-of its creation, which its stored spec names.
+that was in use when it was created; its stored spec has it.
 """
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_clients.http.client import AsyncClient, Client
 from manylabel_clients.http.transport.exchange import Request
@@ -25,7 +26,7 @@ class File:
         try:
             yield b"first"
             self.reads.set()
-            assert self.may_go_on.wait(120)
+            assert self.may_go_on.wait(DEADLINE_SECONDS)
             yield b"second"
         finally:
             self.is_open = False

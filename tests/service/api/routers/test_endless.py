@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_service.access.grant import Access
 from manylabel_service.access.patterns import ANY
@@ -38,7 +38,9 @@ def impatient(server_process: Callable[..., Any]) -> Any:
 
 
 def call(server: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)) as connection:
+    with contextlib.closing(
+        http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE_SECONDS)
+    ) as connection:
         connection.request(
             method, path, None if body is None else json.dumps(body), {"Content-Type": "application/json"}
         )
@@ -58,7 +60,7 @@ class Connection:
     """A request whose body is sent bit by bit while the answer is read."""
 
     def __init__(self, server: Any, head: bytes) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=120)
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_SECONDS)
         self.socket.sendall(head)
         self._answer: http.client.HTTPResponse | None = None
 
@@ -88,7 +90,7 @@ class Connection:
 
         Who stops once nothing goes for a while may have met a server that was only slow for that while.
         """
-        self.socket.settimeout(120)
+        self.socket.settimeout(DEADLINE_SECONDS)
         for _ in range(2**30 // len(data)):
             try:
                 self.send(data)
@@ -253,7 +255,9 @@ def status_of(connection: Connection) -> tuple[int, str | None]:
 
 def snapshot_of(server: Any, name: str) -> bytes:
     position = call(server, "POST", f"/v1/models/{name}/snapshots")[1]["position"]
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)) as connection:
+    with contextlib.closing(
+        http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE_SECONDS)
+    ) as connection:
         connection.request("GET", f"/v1/models/{name}/snapshots/{position}")
         return connection.getresponse().read()
 
@@ -279,7 +283,7 @@ class Watcher:
     """Server-sent events as they come."""
 
     def __init__(self, server: Any, name: str, last_event_id: str | None = None) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE_SECONDS)
         headers = {} if last_event_id is None else {"Last-Event-ID": last_event_id}
         self._connection.request("GET", f"/v1/models/{name}/events", headers=headers)
         self.answer = self._connection.getresponse()

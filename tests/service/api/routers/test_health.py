@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.app import create_app
 from manylabel_service.errors import StorageUnavailable, StoreLocked
@@ -68,7 +69,7 @@ def test_it_is_alive_before_it_is_ready(tmp_path: Path, refused: Callable[..., A
 
         assert not ready.is_set()
         store.may_list.set()
-        assert ready.wait(120)
+        assert ready.wait(DEADLINE_SECONDS)
         assert client.get("/readyz").json() == {"ready": True, "failed": []}
         assert client.get("/metrics").status_code == 200
         refused(client.get("/v1/models/a"), 404, "model_not_found")
@@ -83,7 +84,7 @@ def test_it_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
     assert not ready.is_set()
     app = create_app(Settings(data_dir=tmp_path), SQLiteStore(tmp_path), on_ready=ready.set)
     with TestClient(app, base_url="http://localhost") as client:
-        assert ready.wait(120)
+        assert ready.wait(DEADLINE_SECONDS)
         assert client.get("/readyz").json() == {"ready": True, "failed": []}
 
 
@@ -121,7 +122,7 @@ def test_a_server_that_cannot_start_ends(
     store = BrokenStore(tmp_path, on_open, on_models)
     app = create_app(Settings(data_dir=tmp_path), store, on_ready=pytest.fail, on_failure=failed.set)
     with TestClient(app, base_url="http://localhost") as client:
-        assert failed.wait(120)
+        assert failed.wait(DEADLINE_SECONDS)
         assert client.get("/readyz").status_code == 503
     printed = capsys.readouterr().out
     assert "cannot_start" in printed

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.testclient import TestClient
 from tests.support.cases import for_each
 from tests.support.server_process import ServerProcess
+from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.api.web import compression
 from manylabel_service.api.web.bodies import SMALL_BYTES, BodyBuffer, read_body
@@ -376,7 +377,7 @@ class TestOverASocket:
             b"POST /v1/models/m/stream HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
             b"Transfer-Encoding: chunked\r\nContent-Encoding: %b\r\nAccept-Encoding: %b\r\n\r\n"
         )
-        with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_SECONDS) as connection:
             connection.sendall(head % (coding.encode(), coding.encode()))
             answer = http.client.HTTPResponse(connection, method="POST")
             answer.begin()  # before the first line is sent
@@ -396,7 +397,7 @@ class TestOverASocket:
         assert numbers == [1, 2, 3]
 
     def test_events_come_as_they_are(self, server: ServerProcess) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE_SECONDS)
         connection.request("GET", "/v1/models/m/events", headers={"Accept-Encoding": "gzip, zstd"})
         answer = connection.getresponse()
         assert (answer.status, answer.headers["Content-Encoding"]) == (200, None)
@@ -408,7 +409,7 @@ class TestOverASocket:
             b"POST /v1/models/m/update HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
         )
-        with socket.create_connection(("127.0.0.1", server.port), timeout=120) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_SECONDS) as connection:
             connection.sendall(head % len(content) + content[: 2**16])
             answer = http.client.HTTPResponse(connection, method="POST")
             answer.begin()
