@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -38,7 +37,14 @@ class Array(NamedTuple):
 
     def shape_of(self, sizes: Sizes) -> tuple[int, ...]:
         """Return the shape for these sizes."""
-        return tuple(sizes[length] if isinstance(length, str) else length for length in self.shape)
+        return tuple([sizes[length] if isinstance(length, str) else length for length in self.shape])
+
+    def nbytes(self, sizes: Sizes) -> int:
+        """Return the bytes for these sizes; called several times per update."""
+        n = np.dtype(self.dtype).itemsize
+        for length in self.shape:
+            n *= sizes[length] if isinstance(length, str) else length
+        return n
 
     def larger(self, array: NDArray[Any], sizes: Sizes, touch: bool = False) -> NDArray[Any]:
         """Return the array with at least these sizes; see `enlarged`."""
@@ -107,7 +113,7 @@ class Part:
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
         """Return the maximum bytes of the state with these columns, after this many further examples and values."""
         sizes = self._sizes(n_features, n_labels)
-        return sum(np.dtype(each.dtype).itemsize * prod(each.shape_of(sizes)) for each in self._declared.values())
+        return sum([each.nbytes(sizes) for each in self._declared.values()])
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return the state of these numbers of columns; views where possible."""

@@ -43,7 +43,10 @@ def enlarged(array: NDArray[Any], shape: tuple[int, ...], touch: bool = False) -
     constant number of copies for each element. With `touch`, zeros are written to what is requested: else the system
     gives memory when something else is first written there, page by page, which takes longer than to learn an example.
     """
-    if all(have >= need for have, need in zip(array.shape, shape, strict=True)):
+    for have, need in zip(array.shape, shape, strict=True):
+        if have < need:
+            break
+    else:
         return array
     larger = np.zeros(
         tuple(have if have >= need else max(need, 2 * have) for have, need in zip(array.shape, shape, strict=True)),

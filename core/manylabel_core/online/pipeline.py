@@ -116,7 +116,7 @@ class Pipeline:
             self.n_features = max(n_features, self.n_features)
             self.n_labels = max(n_labels, self.n_labels)
             for part in self._parts:
-                part.grow(self.n_features, self.n_labels)
+                part.n_features, part.n_labels = self.n_features, self.n_labels
 
     @property
     def vectors(self) -> tuple[int, ...]:

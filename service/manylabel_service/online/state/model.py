@@ -133,18 +133,22 @@ class OnlineModel:
     @property
     def nbytes(self) -> int:
         """Bytes of memory of the state."""
-        names = (self.features, self.labels, self.old_names, self.details, self.groups)
-        learnt = (self.learner.pipeline, *names, self.prequential)
-        requests = (self.keys, self.labelled, self.streams)
-        answers = sum(part.nbytes for part in (self.answers, self.titles, self.promises) if part is not None)
-        return answers + sum(part.nbytes for part in (*learnt, *requests))
+        return self.learner.pipeline.nbytes + self._nbytes_of_others
 
     def nbytes_after(
         self, n_features: int, n_labels: int, n_examples: int, n_values: int, n_distinct: int | None = None
     ) -> int:
         """Return the maximum bytes of memory with these numbers of columns, after learning n_values values."""
         grown = self.learner.pipeline.nbytes_after(n_features, n_labels, n_examples, n_values, n_distinct)
-        return self.nbytes - self.learner.pipeline.nbytes + grown
+        return grown + self._nbytes_of_others
+
+    @property
+    def _nbytes_of_others(self) -> int:
+        """Bytes of everything except the learner."""
+        names = (self.features, self.labels, self.old_names, self.details, self.groups)
+        requests = (self.keys, self.labelled, self.streams)
+        optional = sum(part.nbytes for part in (self.answers, self.titles, self.promises) if part is not None)
+        return optional + sum(part.nbytes for part in (*names, self.prequential, *requests))
 
     def predict(self, xs: Sequence[Features], probabilities: bool = False) -> list[Prediction]:
         """Predict by the current state; features never learnt are omitted.
