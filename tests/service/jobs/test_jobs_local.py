@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 from tests.service.jobs.conftest import (
     LONG,
     SHORT,
@@ -33,9 +34,14 @@ from manylabel_service.errors import (
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.jobs.runners.local import LocalRunner
+from manylabel_service.jobs.supervision import lease
 from manylabel_service.storage import SQLiteStore
 
 KEY = IdempotencyKey("k1", b"0123456789abcdef")
+
+
+async def no_blobs(store):
+    return await store.blobs.keys("jobs/") == []
 
 
 async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs_of):
@@ -69,8 +75,28 @@ async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs
     assert (same, replayed) == (done, True)
     with pytest.raises(KeyReused):
         await jobs.submit(spec(SHORT), KEY._replace(digest=b"another_another_"))
-    assert await store.blobs.keys("jobs/") == []
+    await eventually_async(lambda: no_blobs(store))
     assert jobs.counts()["succeeded"] == 1
+
+
+async def test_the_end_of_a_task_is_not_taken_for_the_loss_of_its_lease(sqlite_store, jobs_of, monkeypatch):
+    monkeypatch.setattr(lease, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(lease, "HEARTBEAT_SECONDS", 0.001)
+    jobs = await jobs_of(sqlite_store, job_checkpoint_work=0.1)  # with checkpoints
+    store = jobs._context.job_store
+    remove_blobs = store.remove_blobs
+
+    async def slowly(*args, **kwargs):
+        await asyncio.sleep(0.2)  # many heartbeats
+        await remove_blobs(*args, **kwargs)
+
+    monkeypatch.setattr(store, "remove_blobs", slowly)
+    await add_songs(jobs._context)
+    with capture_logs() as logs:
+        job, _ = await jobs.submit(spec(SHORT), KEY)
+        assert (await ended(jobs, job.id)).state == "succeeded"
+        await eventually_async(lambda: no_blobs(sqlite_store))
+    assert [line["event"] for line in logs if line["event"] in ("task_finished", "lease_lost")] == ["task_finished"]
 
 
 @pytest.mark.parametrize("claimed", [True, False])

@@ -26,7 +26,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_record import JobDocument, LeaseLost, NotClaimable, Task
-from manylabel_service.jobs.spec.schemas import DataOfStream
+from manylabel_service.jobs.spec.schemas import DataOfStream, Result
 from manylabel_service.jobs.supervision.child_process import ChildProcess
 from manylabel_service.jobs.supervision.files import (
     CheckpointUploads,
@@ -96,8 +96,12 @@ class Supervision:
         """Run the task to its end."""
         self._log.info("task_started", attempt=self._task.attempt)
         try:
-            await _while_leased(self._lease.renew_forever(), self._work())
+            end = await _while_leased(self._lease.renew_forever(), self._work())
+            # without heartbeats, which would take the end of the task for the loss of its lease
+            await self._lease.commit(end)
             self._log.info("task_finished")
+            with suppress(StorageUnavailable):  # otherwise the monitor deletes them, or they are deleted with the job
+                await self._delete_blobs()
         except LeaseLost as error:
             self._log.info("lease_lost", reason=str(error))
         except ProcessOrphaned:
@@ -125,14 +129,23 @@ class Supervision:
         with suppress(TimeoutError, LeaseLost, ServiceError):
             await self._lease.change(lambda record, *_: record.release(number, token), most_seconds=RELEASE_SECONDS)
 
-    async def _work(self) -> None:
+    async def _delete_blobs(self) -> None:
+        """Delete the blobs that nobody needs after the end of the task."""
+        if self._task.stage == "fit":
+            await self._context.job_store.remove_blobs(self._record.id)
+        elif self._task.checkpoint is not None:
+            await self._context.store.blobs.delete(self._task.checkpoint.key)
+
+    async def _work(self) -> TaskChange:
+        """Return the change of the job that ends the task."""
+        number, token = self._lease.number, self._lease.token
         with task_directory(self._context.settings.data_dir / "jobs") as directory:
-            if self._task.stage == "gather":
-                await self._finish(await self._gathered(directory))
-            elif self._task.stage == "trial":
-                await self._finish(await self._trained(directory))
-            else:
-                await self._publish(directory, await self._trained(directory))
+            if self._task.stage == "fit":
+                made = await self._publish(directory, await self._trained(directory))
+                return lambda job, _, now: job.succeed(number, token, made, now)
+            gathers = self._task.stage == "gather"
+            outcome = await (self._gathered(directory) if gathers else self._trained(directory))
+            return lambda job, *_: job.finish(number, token, outcome)
 
     async def _gathered(self, directory: Path) -> dict[str, Any]:
         try:
@@ -149,14 +162,7 @@ class Supervision:
         self._lease.add_log_line(f"took examples from the stream of model {data.stream}: {taken.text}")
         return taken.model_dump()
 
-    async def _finish(self, outcome: dict[str, Any]) -> None:
-        number, token, old = self._lease.number, self._lease.token, self._task.checkpoint
-        await self._lease.commit(lambda record, *_: record.finish(number, token, outcome))
-        if old is not None:
-            with suppress(StorageUnavailable):  # otherwise it is deleted with the job
-                await self._context.store.blobs.delete(old.key)
-
-    async def _publish(self, directory: Path, result: dict[str, Any]) -> None:
+    async def _publish(self, directory: Path, result: dict[str, Any]) -> Result:
         def announce(_: JobDocument, task: Task, __: str) -> None:
             task.publishing = True
 
@@ -175,10 +181,7 @@ class Supervision:
             self._lease.add_log_line(f"version {made.version} is not served: {made.not_promoted_because}")
         if made.worse is not None:
             self._lease.add_log_line(f"version {made.version} is served, although {made.worse}")
-        number, token = self._lease.number, self._lease.token
-        await self._lease.commit(lambda job, _, now: job.succeed(number, token, made, now))
-        with suppress(StorageUnavailable):  # otherwise the monitor revokes it
-            await self._context.job_store.remove_blobs(record.id)
+        return made
 
     async def _trained(self, directory: Path) -> dict[str, Any]:
         """Run a training process, and return its result."""
@@ -229,7 +232,7 @@ class Supervision:
         raise _ended(status, list(process.last_lines))
 
 
-async def _while_leased(renewing: Coroutine[Any, Any, None], working: Coroutine[Any, Any, None]) -> None:
+async def _while_leased(renewing: Coroutine[Any, Any, None], working: Coroutine[Any, Any, TaskChange]) -> TaskChange:
     """Work while the lease is renewed; an error of the renewal ends the work."""
     renewal, worker = asyncio.create_task(renewing), asyncio.create_task(working)
     try:
@@ -238,7 +241,9 @@ async def _while_leased(renewing: Coroutine[Any, Any, None], working: Coroutine[
         renewal.cancel()
         worker.cancel()
         await asyncio.gather(renewal, worker, return_exceptions=True)
-    (renewal if worker.cancelled() else worker).result()
+    if worker.cancelled():
+        renewal.result()
+    return worker.result()
 
 
 def _failure(error: Exception) -> tuple[str, str]:
