@@ -26,10 +26,8 @@ def _blas() -> ThreadpoolController:
 
 @contextmanager
 def blas_threads(number: int) -> Iterator[None]:
-    """Run BLAS with `number` threads within a `with` block.
-
-    Fits in several threads of a process may overlap, and end in any order. The number of the fit that began last holds
-    for all; after the last fit has ended, the setting is what it was before the first.
+    """Run BLAS with `number` threads within a `with` block. If fits overlap, the number of the fit that began last
+    holds for all.
     """
     own = object()
     with _turn:

@@ -15,16 +15,9 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """Workers run a function over several items at a time.
+    """Threads that run a function over several items at a time; `pool` None runs the items in turn.
 
-    BLAS's own threads are off meanwhile: they wait by spinning, and two pools would fight for the cores.
-
-    Parameters
-    ----------
-    pool : ThreadPoolExecutor or None
-        None runs in turn.
-    n : int
-        Number of threads.
+    BLAS uses one thread meanwhile, because its idle threads would compete for the cores.
     """
 
     def __init__(self, pool: ThreadPoolExecutor | None, n: int) -> None:
