@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from manylabel_core.batch.decisions.thresholds import MEASURES
 from manylabel_core.checks import is_finite
 from manylabel_core.parameters import FLAG, NULL, Choice, Matrix, Number, Other, again, declared, parameter
 
@@ -64,7 +65,7 @@ class SharedParameters:
     )
     optimise: str = parameter(
         "micro_f1",
-        Choice(("micro_f1", "macro_f1", "hamming", "none")),
+        Choice((*MEASURES, "none")),
         text="Metric that decision thresholds optimise: one threshold for all labels, or one for each, as validation "
         "selects, on scores of rows that were not learnt. With 'none', a label is predicted if its score is above 0.",
     )

@@ -58,11 +58,7 @@ class Serialisable(BaseEstimator):
     def from_bytes(cls, data: bytes, **parameters: Any) -> Self:
         """Return the estimator that `to_bytes` wrote: equal scores, bit for bit.
 
-        Parameters
-        ----------
-        data : bytes
-        **parameters
-            Override those written; a callable `kernel` must be given.
+        `parameters` override the stored ones; a callable `kernel` must be passed.
 
         Raises
         ------
