@@ -18,16 +18,10 @@ if TYPE_CHECKING:
 
 
 class FittedLinear(Protocol):
-    """Fitted linear model with a score per label and the threshold 0: a linear M3L, MLRL or SSMLRL.
+    """Fitted linear model with a score per label and the threshold 0: a linear M3L, MLRL or SSMLRL."""
 
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_labels, n_features)
-    intercept_ : ndarray of shape (n_labels,)
-    """
-
-    coef_: NDArray[Any]
-    intercept_: NDArray[Any]
+    coef_: NDArray[Any]  # (n_labels, n_features)
+    intercept_: NDArray[Any]  # (n_labels,)
 
 
 FIRST_ALONE = (0.0, 1.0, 0.0, 0.0)
@@ -98,24 +92,24 @@ class FALT(LinearThresholdingLearner):
     def from_linear(cls, model: FittedLinear, **parameters: Any) -> Self:
         """Start from a model learnt in batch, with a threshold of 0, and continue learning from the stream.
 
-        Scores are those of the model less its cuts, to the precision of `dtype`. One that was learnt with
-        scaling="auto" hands its statistics over, and the stream continues with them. One with scaling="none" was learnt
-        on features scaled as the stream's will be: with scaling="unit" on rows of unit norm. Both want margins of 1,
-        so that the first examples do not undo what the batch has found; a small `eta` keeps it longest.
+        Scores are those of the model minus its thresholds, to the precision of `dtype`. A model with scaling="auto"
+        passes on its statistics. A model with scaling="none" must have been fitted to features scaled like the
+        stream's: for scaling="unit", to rows of unit norm. Both losses require margins of 1, so the first examples do
+        not undo the batch result; a small `eta` keeps it longest.
 
         Parameters
         ----------
         model : FittedLinear
             A fitted M3L, MLRL or SSMLRL with a linear kernel, or anything with such a `coef_` and `intercept_`.
         **parameters
-            Parameters of the constructor; `scaling` is that of the model, or "unit" for a model with "none". No other
+            Parameters of the constructor. `scaling` is that of the model, or "unit" for a model with "none"; no other
             scaling can be continued.
 
         Raises
         ------
         ValueError
-            If the model has no linear weights, or intercepts where `fit_intercept` is False; if a parameter is
-            not allowed.
+            If the model has no linear weights, or intercepts where `fit_intercept` is False; if a parameter is not
+            allowed.
 
         Examples
         --------

@@ -43,8 +43,8 @@ FEATURES: Mapping[str, Callable[[KernelSettings, int], FeatureMap]] = {"rff": Ra
 class KernelLearner(MarginLearner):
     """Base of learners in the feature space of a kernel.
 
-    Its update must move the weights along an example alone, by coefficients that depend on the example's scores and
-    K(x, x) (see `run_update`); with a metric of each weight, the model must be linear in features of the kernel.
+    Its update moves the weights along an example alone, by coefficients of the example's scores and K(x, x) (see
+    `run_update`). If each weight has a metric, the model must be linear in features of the kernel.
     """
 
     strategies: ClassVar[tuple[str, ...]] = ("project", "merge", "rff", "nystroem")

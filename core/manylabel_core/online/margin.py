@@ -62,10 +62,7 @@ def grouped(values: Mapping[str, float]) -> str:
 
 @declared
 class MarginLearner(OnlineLearner):
-    """Base of learners that move their weights along each example by an update computed from its scores.
-
-    A subclass says which update; its model may be linear, an expansion, or linear in features of a kernel.
-    """
+    """Base of learners that move their weights along each example by an update computed from its scores."""
 
     average: bool = parameter(
         False,
@@ -104,7 +101,7 @@ class MarginLearner(OnlineLearner):
 
 @declared
 class ThresholdingLearner(MarginLearner):
-    """A learner of adaptive label thresholding lowers a loss with a learnt threshold, by the step that was chosen."""
+    """Base of adaptive label thresholding: a loss with a learnt threshold, lowered by one of several kinds of steps."""
 
     steps: ClassVar[Mapping[str, float]]
     """The kinds of steps that the learner has, the best first, and the eta that suits each."""

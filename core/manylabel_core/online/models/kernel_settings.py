@@ -1,4 +1,4 @@
-"""The checked parameters of a kernel model."""
+"""Checked parameters of a kernel model."""
 
 from __future__ import annotations
 
@@ -6,27 +6,11 @@ from typing import NamedTuple
 
 
 class KernelSettings(NamedTuple):
-    """Validated settings of a kernel model.
+    """Validated settings of a kernel model."""
 
-    Attributes
-    ----------
-    shape : tuple (kind, gamma, coef0, degree)
-        The kernel: see `kernel_value`.
-    constant : float
-        The root of what is added to the kernel, 0 for nothing.
-    budget : int or None
-        Most support vectors, or the number of features.
-    seed : int
-        Random seed of the features.
-    average : bool
-        Whether the mean of the coefficients predicts.
-    dtype : str
-        Type of coefficients, weights and values.
-    """
-
-    shape: tuple[int, float, float, int]
-    constant: float
-    budget: int | None
-    seed: int
-    average: bool
-    dtype: str
+    shape: tuple[int, float, float, int]  # kind, gamma, coef0, degree: see `kernel_value`
+    constant: float  # root of the constant added to the kernel; 0 for none
+    budget: int | None  # maximum number of support vectors, or the number of features
+    seed: int  # random seed of the features
+    average: bool  # whether the mean of the coefficients predicts
+    dtype: str  # type of coefficients, weights and values

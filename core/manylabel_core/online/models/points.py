@@ -12,23 +12,10 @@ from manylabel_core.storage import check_range, enlarged
 
 
 class Points:
-    """Pool of examples, each in a slot.
+    """Pool of examples, each in one of the first `n_points` slots.
 
-    Parameters
-    ----------
-    dtype : str
-        Type of their values.
-
-    Attributes
-    ----------
-    n_points : int
-        Slots in use, the first ones.
-    place : ndarray of shape (>= n_points, 2), int64
-        First and last + 1 entry of an example in the pool.
-    norms : ndarray of shape (>= n_points,), float64
-        Squared norms.
-    indices, values : ndarrays
-        The pool: feature columns and values of the examples, with gaps where some left.
+    `place`, (>= n_points, 2), has the first and last + 1 entry of each example in the pool `indices` and `values`,
+    which has gaps; `norms` has the squared norms.
     """
 
     def __init__(self, dtype: str) -> None:

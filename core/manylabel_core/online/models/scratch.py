@@ -22,9 +22,8 @@ _kept = _Kept()
 
 
 def scratch(n_features: int) -> NDArray[np.float64]:
-    """Return an array of shape (2, n_features) whose row 0 is zero; a caller that writes to row 0 resets it.
-
-    The next call in this thread may return the same memory.
+    """Return an array of shape (2, n_features) whose row 0 is zero; a caller that writes to row 0 resets it, and the
+    next call may return the same memory.
     """
     if n_features > MAX_KEPT:
         return np.zeros((2, n_features))

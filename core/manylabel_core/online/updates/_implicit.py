@@ -75,10 +75,10 @@ def implicit_update(scores, signs, eta, gains, steps, order, work):  # type: ign
 
 @compiled
 def _find_threshold(start, gain, work, n_relevant, n_known, most_up, most_down):  # type: ignore[no-untyped-def]
-    """Find the root, from `start`; leave in `work` the steps there.
+    """Find the root from `start`, and leave the steps there in `work`.
 
-    Thresholds with the same number of kinks below them are on one piece, and Newton's step from one of them leads to
-    the root of the piece: two of them in turn, and the last one is the root.
+    Thresholds with the same number of kinks below them are on one piece, and a Newton step leads from one of them to
+    the root of the piece. So two of them in a row give the root.
     """
     threshold, low, high, piece = start, -np.inf, np.inf, -1
     for _ in range(MAX_STEPS):

@@ -26,10 +26,10 @@ def pass_limit(passes, passes_per_label, n_labels):  # type: ignore[no-untyped-d
 
 @compiled
 def multipass_update(scores, signs, eta, k, passes, tau, order, start, moves):  # type: ignore[no-untyped-def]
-    """Run up to `passes` learning passes, Eqs. (4) to (6), on the scores of one example; return whether any moved.
+    """Run up to `passes` learning passes, Eqs. (4) to (6), on the scores of one example; write `tau`, and return
+    whether any label moved.
 
-    `tau` gets the coefficient of x in each column if any moved; `order`, `start` and `moves` are scratch. The state of
-    a label is the integer number of its moves, so a score is never the sum of many rounded steps.
+    The state of a label is the integer number of its moves, so a score is never the sum of many rounded steps.
     """
     n_relevant, n_known = group_known(signs, order)
     for p in range(n_known):

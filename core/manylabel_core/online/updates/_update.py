@@ -16,30 +16,14 @@ MULTIPASS, IMPLICIT, PASSIVE_AGGRESSIVE = 0, 1, 2
 
 
 class Update(NamedTuple):
-    """Update rule and its parameters; a field that the rule does not use is 0.
+    """Update rule and its parameters; a field that the rule does not use is 0."""
 
-    Attributes
-    ----------
-    kind : int
-        MULTIPASS, IMPLICIT or PASSIVE_AGGRESSIVE.
-    eta : float
-        Step size; of PASSIVE_AGGRESSIVE the largest step.
-    passes : int
-        M of MULTIPASS; 0 where it is a multiple of the number of labels.
-    passes_per_label : float
-        Number of passes per label, if `passes` follows the number of labels.
-    slack : float
-        Of PASSIVE_AGGRESSIVE: what is added to k.
-    delta : float
-        Added to the root of the summed squares, where each weight has a separate metric.
-    """
-
-    kind: int
-    eta: float
-    passes: int = 0
-    passes_per_label: float = 0.0
-    slack: float = 0.0
-    delta: float = 0.0
+    kind: int  # MULTIPASS, IMPLICIT or PASSIVE_AGGRESSIVE
+    eta: float  # step size; of PASSIVE_AGGRESSIVE the largest step
+    passes: int = 0  # M of MULTIPASS; 0 if it is a multiple of the number of labels
+    passes_per_label: float = 0.0  # that multiple
+    slack: float = 0.0  # of PASSIVE_AGGRESSIVE: addition to k
+    delta: float = 0.0  # added to the root of the summed squares, if each weight has a metric
 
     def as_array(self) -> NDArray[np.float64]:
         """Return the fields as a tuple for compiled functions."""

@@ -21,9 +21,8 @@ MEMORY = 100
 class Merge(Strategy):
     """Merging: above the budget, the vector with the smallest coefficients is joined with its best partner.
 
-    Budgeted stochastic gradient descent, with coefficients of several labels: the partner is the vector with which
-    least is lost, summed over the columns. Wang, Crammer, Vucetic: Breaking the curse of kernelization, JMLR 13, 2012,
-    section 4.3. With a budget of 1 everything is merged into one vector.
+    The partner is the vector with the least loss, summed over the columns (Wang, Crammer, Vucetic: Breaking the curse
+    of kernelization, JMLR 13, 2012, section 4.3). With a budget of 1 everything is merged into one vector.
     """
 
     separate_intercept = True

@@ -25,15 +25,7 @@ from manylabel_core.storage import MAX_WEIGHT, check_range, check_size, check_th
 class Expansion(Model):
     """Kernel model: coefficients for each support vector, and an intercept.
 
-    Where the mean of the coefficients is requested, there is a second plane of all of them (see `_expansion`).
-
-    Parameters
-    ----------
-    update : Update
-        How an example is learnt.
-    settings : KernelSettings
-    strategy : Strategy
-        Which support vectors stay.
+    If the mean of the coefficients predicts, there is a second plane of all of them (see `_expansion`).
     """
 
     def __init__(self, update: Update, settings: KernelSettings, strategy: Strategy) -> None:

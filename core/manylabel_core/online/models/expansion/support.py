@@ -13,21 +13,10 @@ from manylabel_core.storage import enlarged
 
 
 class SupportVectors(Points):
-    """Support vectors are examples with rows of coefficients.
+    """Examples with rows of coefficients.
 
-    Parameters
-    ----------
-    dtype : str
-        Type of the coefficients and of the examples' values.
-    n_planes : int, default=1
-        Rows of coefficients of an example; plane 0 is what was learnt.
-
-    Attributes
-    ----------
-    alpha : ndarray of shape (>= n_points, n_planes, >= 1 + n_labels)
-        Coefficients, threshold first.
-    alpha_norms : ndarray of shape (>= n_points,), float64
-        Squared norms of the coefficients of plane 0.
+    `alpha`, (>= n_points, n_planes, >= 1 + n_labels), has the coefficients, threshold first; plane 0 has the learnt
+    ones, with the squared norms `alpha_norms`.
     """
 
     def __init__(self, dtype: str, n_planes: int = 1) -> None:

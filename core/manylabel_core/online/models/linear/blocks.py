@@ -22,11 +22,7 @@ MAX_EVIDENCE = 1e300
 class VectorBlocks(Part):
     """Weights of vectors, next to those of a linear model, and the gain of each block; see `_blocks`.
 
-    Parameters
-    ----------
-    words : LinearModel
-        Has a step size for every feature, no metric of each weight, and no means. Its table is dense from now on.
-    dtype : str
+    `words` has a step size for every feature, no metric of each weight, and no means. Its table is dense from now on.
     """
 
     prefix = "blocks."

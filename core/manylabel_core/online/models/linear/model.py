@@ -31,25 +31,22 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, 
 
 
 class LinearModel(Model):
-    """Linear model with a weight, and further numbers in separate planes, per feature and column.
+    """Linear model with a weight, and further numbers in separate planes, per feature and column; see `_table`.
 
-    `_table` describes the planes. With `average` the last plane is the accumulator of the weights, and every column
-    counts the examples it has seen.
+    With `average` the last plane is the accumulator of the weights, and every column counts its examples.
 
     Parameters
     ----------
     update : Update
-        How an example is learnt. With a `delta` above 0, every weight has a separate metric, in the plane "squares".
+        With a `delta` above 0, every weight has a separate metric, in the plane "squares".
     constant : float
         The constant feature; 0 for none.
     average : bool
         Whether the means of the weights predict.
-    dtype : str
-        Type of the weights.
     by_feature : bool
         Whether every feature has a separate step size.
     can_be_sparse : bool
-        Whether a large table holds only blocks of weights that are not 0; one of several planes is never sparse.
+        Whether a large table of one plane holds only blocks of weights that are not 0.
     """
 
     is_linear = True
