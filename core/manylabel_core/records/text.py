@@ -97,13 +97,7 @@ class TextSettings:
 
     @classmethod
     def of(cls, given: TextSettings | Mapping[str, Any] | Sequence[str] | str | None) -> TextSettings | None:
-        """Return text options from options, a JSON object, or field names; None stays None.
-
-        Raises
-        ------
-        ValueError
-            One is not allowed.
-        """
+        """Return text options from options, a JSON object, or field names; None stays None. Raises ValueError."""
         if given is None or isinstance(given, TextSettings):
             return given
         if isinstance(given, Mapping):
@@ -128,12 +122,8 @@ class TextReader:
     def tokens(self, text: str, spend: Callable[[int], None]) -> list[str]:
         """Return the tokens of a text, each as often as it occurs: words, then longer runs of words, then parts.
 
-        Parameters
-        ----------
-        text : str
-            Valid Unicode: no lone surrogates.
-        spend : callable
-            Told the number of tokens before they are made; raises an error where they are too many.
+        The text is valid Unicode. `spend` gets the number of tokens before they are made, and raises an error if there
+        are too many.
         """
         least = self._min_length
         words = [word for word in tokeniser.words(text) if len(word) >= least]

@@ -75,9 +75,9 @@ def _attribute(line: int, text: str, most_values: int) -> Attribute:
 
 
 def meka_option(relation: str) -> int | None:
-    """Return the number of labels in a relation like ``Music: -C 6``; negative counts from the end.
+    """Return the number of labels in a relation such as ``Music: -C 6``; negative counts from the end.
 
-    Weka's filters keep the option in the name although they may have moved the attributes: not to be trusted.
+    Weka's filters keep the option in the name although they may have moved the attributes, so it is ignored there.
     """
     match = re.search(r"(?:^|\s)-C\s+(-?[0-9]{1,9})\b", relation)
     return int(match[1]) if match and "weka.filters" not in relation else None
