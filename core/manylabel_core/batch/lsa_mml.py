@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.inputs import check_label_names
 from manylabel_core.batch.base.reporting import Reporter
-from manylabel_core.batch.decisions.convergence import warn_of_convergence
-from manylabel_core.batch.decisions.learner import deciding
+from manylabel_core.batch.decisions.learner import deciding, warn_of_convergence
 from manylabel_core.batch.decisions.thresholds import rule_thresholds
 from manylabel_core.batch.parameters import LSAMMLParameters
 from manylabel_core.batch.views.alternation import Alternation, Model, Prices, ViewsState
@@ -38,7 +37,7 @@ from manylabel_core.batch.views.ridge import fit_ridge
 from manylabel_core.batch.views.start import start
 from manylabel_core.checks import TooFewRows
 from manylabel_core.solvers import ProgressCallback
-from manylabel_core.solvers.blas import blas_threads
+from manylabel_core.solvers.workers import blas_threads
 
 COMPONENTS = 200
 """Default number of components, if that many are allowed."""

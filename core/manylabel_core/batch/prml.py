@@ -18,8 +18,8 @@ from manylabel_core.batch.privileged.factors import Factors, leading
 from manylabel_core.batch.privileged.learner import PrivilegedLearner
 from manylabel_core.batch.privileged.rounds import Reached, Rounds, Settings
 from manylabel_core.solvers import ProgressCallback
-from manylabel_core.solvers.blas import blas_threads
 from manylabel_core.solvers.privileged.dual import Variables
+from manylabel_core.solvers.workers import blas_threads
 
 
 @documented

@@ -13,13 +13,12 @@ from manylabel_core.online.models.expansion.merge import Merge
 from manylabel_core.online.models.expansion.model import Expansion
 from manylabel_core.online.models.expansion.project import Project
 from manylabel_core.online.models.expansion.strategy import Strategy
-from manylabel_core.online.models.features.feature_map import FeatureMap
 from manylabel_core.online.models.features.fourier import RandomFeatures
-from manylabel_core.online.models.features.model import FeatureModel
+from manylabel_core.online.models.features.model import FeatureMap, FeatureModel
 from manylabel_core.online.models.features.nystroem import Landmarks
-from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
+from manylabel_core.online.models.points import KernelSettings
 from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.parameters import NULL, Choice, Number, Other, again, declared, parameter
 

@@ -12,8 +12,7 @@ from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.online.updates._multipass import MAX_PASSES
-from manylabel_core.online.updates._passive_aggressive import MAX_STEP
-from manylabel_core.online.updates._update import IMPLICIT, MULTIPASS, PASSIVE_AGGRESSIVE, Update
+from manylabel_core.online.updates._update import IMPLICIT, MAX_STEP, MULTIPASS, PASSIVE_AGGRESSIVE, Update
 from manylabel_core.parameters import FLAG, NULL, Choice, Number, declared, parameter
 
 POSITIVE = Number(above=0, most=2.0**20)

@@ -2,13 +2,57 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from manylabel_core.solvers.blas import blas_threads
+import scipy.linalg  # noqa: F401  loads its BLAS, which is another than NumPy's
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+_turn = threading.Lock()
+_numbers: dict[object, int] = {}
+"""Numbers that fits in progress ask for, in the order in which they began."""
+_settings: list[Any] = []
+"""The setting before the first of them, which can be restored; empty without fits."""
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Return the BLAS libraries of NumPy and SciPy in this process."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def blas_threads(number: int) -> Iterator[None]:
+    """Run BLAS with `number` threads within a `with` block.
+
+    The number is one setting of the process. If fits overlap, the number of the fit that began last holds for all;
+    after the last fit, the setting is what it was before the first.
+    """
+    own = object()
+    with _turn:
+        if not _numbers:
+            _settings.append(_blas().limit(limits=None))
+        _numbers[own] = number
+        _apply()
+    try:
+        yield
+    finally:
+        with _turn:
+            del _numbers[own]
+            _apply()
+
+
+def _apply() -> None:
+    if _numbers:
+        _blas().limit(limits=list(_numbers.values())[-1])
+    else:
+        _settings.pop().restore_original_limits()
+
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

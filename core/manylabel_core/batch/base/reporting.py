@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 
-from manylabel_core.batch.decisions.convergence import warn_of_convergence
+from manylabel_core.batch.decisions.learner import warn_of_convergence
 from manylabel_core.solvers import Progress, ProgressCallback
 
 

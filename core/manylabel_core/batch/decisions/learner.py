@@ -1,9 +1,11 @@
-"""Decisions of batch learners: thresholds and probabilities, fitted to out-of-fold scores."""
+"""Decisions of batch learners: thresholds and probabilities, fitted to out-of-fold scores; convergence warnings."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
@@ -13,17 +15,36 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from manylabel_core.batch.decisions.calibration import fit_curves, probabilities
 from manylabel_core.batch.decisions.choice import Parts, divided, tune_thresholds
-from manylabel_core.batch.decisions.convergence import silent
 from manylabel_core.batch.decisions.thresholds import Matrix
 from manylabel_core.checks import TooFewRows, is_sparse
 from manylabel_core.parameters import check_parameters
 from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import Progress
 from manylabel_core.splitting import Rows
+
+_silent = ContextVar("silent", default=False)
+
+
+def warn_of_convergence(message: str, stacklevel: int) -> None:
+    """Warn that a fit has not converged, unless it runs in `silent`."""
+    if not _silent.get():
+        warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Suppress convergence warnings of fits in this thread; the filters of `warnings` apply to all threads."""
+    token = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(token)
+
 
 Given = dict[str, Any]
 """Arguments of `fit`, by name."""

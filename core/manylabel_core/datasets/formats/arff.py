@@ -10,8 +10,7 @@ from typing import NamedTuple
 from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.arff_columns import Column, feature, label
-from manylabel_core.datasets.formats.arff_header import Header, choose_labels, read_header
-from manylabel_core.datasets.formats.arff_words import split_words, unquote
+from manylabel_core.datasets.formats.arff_header import Header, choose_labels, read_header, split_words, unquote
 from manylabel_core.datasets.formats.mulan import read_label_names
 from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits

@@ -1,10 +1,7 @@
-"""Update of the paper: several gradient passes over one example, from its scores.
+"""Update of the paper, Eq. (3) of docs/mathematics.md: several gradient passes over one example, from its scores.
 
-A learning pass over an example x moves every score by the squared norm k = |x|^2 (or K(x, x)) times the step
-of its coefficient, and nothing else about x matters. So the M passes of an update run on the 1 + n_labels
-scores alone, and the model is written once, by the sum of the steps.
-
-See Eq. (3) of docs/mathematics.md.
+A pass over an example x moves every score by |x|^2 (or K(x, x)) times the step of its coefficient. So the M passes run
+on the 1 + n_labels scores alone, and the model is written once, by the sum of the steps.
 """
 
 import numpy as np

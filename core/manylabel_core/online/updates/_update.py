@@ -8,11 +8,25 @@ from numpy.typing import NDArray
 from manylabel_core.compiled import compiled
 from manylabel_core.online.updates._implicit import GAINS, MIN_GAIN, SCRATCH, has_loss, implicit_update
 from manylabel_core.online.updates._multipass import multipass_update, pass_limit
-from manylabel_core.online.updates._passive_aggressive import MAX_STEP, passive_aggressive_update
 from manylabel_core.online.updates._targets import set_signs
 
 MULTIPASS, IMPLICIT, PASSIVE_AGGRESSIVE = 0, 1, 2
 """Kinds of updates."""
+
+MAX_STEP = 1e15
+"""Bound of the steps of PA-II, which keeps them finite where kernel values saturate."""
+
+
+@compiled
+def passive_aggressive_update(scores, signs, most, slack, k, tau):  # type: ignore[no-untyped-def]
+    """Write the step of every column, `min(most, loss / (k + slack))` times its sign, Eq. (12); the threshold never
+    moves.
+    """
+    tau[0] = 0.0
+    for column in range(1, len(scores)):
+        sign = signs[column]
+        loss = max(1.0 - sign * (scores[column] - scores[0]), 0.0)
+        tau[column] = sign * min(most, loss / (k + slack))
 
 
 class Update(NamedTuple):

@@ -1,8 +1,8 @@
 """Sweeps over the active pairs of point and label only, label by label, for sparse rows.
 
-Most pairs are settled early: their variable is 0 and the margin is passed, or it is c and the margin is missed.
-A few in a hundred are left, and then it no longer pays to compute scores for all labels at once. A visit to
-a label moves that label's weights only; what it means for other labels is added when the visit ends.
+Most pairs are settled early: their variable is 0 and the margin is passed, or it is c and the margin is missed. When a
+few per cent are left, scores for all labels at once no longer pay. A visit to a label moves only its weights; the
+effect on other labels is added when the visit ends.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The dual restricted to a block of points: a few sweeps over its variables, all in cache.
 
-Within a visit to one label only that label's gradient is kept; the other labels get the sum of the changes once,
-when the visit ends (the papers' delayed update, with the correction where it belongs: after the inner loop).
-
-Points are taken in a new random order in every sweep. The order matters: kernel matrices have a large common
-part, on which a fixed order needs about ten times the sweeps.
+A visit to a label updates only its gradient; the other labels get the sum of the changes when the visit ends (the
+papers' delayed update). Points are in a new random order in every sweep: kernel matrices have a large common part, on
+which a fixed order needs about ten times the sweeps.
 """
 
 import numpy as np

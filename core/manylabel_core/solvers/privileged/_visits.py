@@ -1,13 +1,13 @@
 """Compiled functions for one label of the SVM+ dual: objectives, and coordinate descent on active variables.
 
-The privileged features of a kind k with the labels P_k, of those that the mask lists, are +1 in P_k and -1 elsewhere,
-so their products need the labels of P_k only. With `E_k` the sum of e over the kind, `h_l = sum_k E_k [l in P_k]`,
-`A = sum E` and `H = sum h`,
+The privileged features of a kind k are +1 for the labels P_k, of those that the mask lists, and -1 for the others, so
+their products need the labels of P_k only. With `E_k` the sum of e over the kind, `h_l = sum_k E_k [l in P_k]`, `A =
+sum E` and `H = sum h`,
 
     gamma <w~, t_k> = 4 sum_(l in P_k) h_l - 2 A |P_k| - 2 H + A |t|^2.
 
-All t_k have most of their length in common: almost all labels are -1 in all of them. Coordinate descent would creep
-along it. So e moves in two kinds at once, the current one and one that has room (`_step`), and what they have in common
+Almost all labels are -1 in all t_k, so the t_k have most of their length in common, along which coordinate descent
+would be slow. So e moves in two kinds at once, the current one and one with slack (`_step`), and the common part
 cancels.
 """
 

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from manylabel_core._mercer import inner_product
 from manylabel_core.online.models._kernel_column import kernel_column
 from manylabel_core.online.models.expansion._merge import find_partner, mix, shrink, similarities
-from manylabel_core.online.models.expansion.strategy import Example, Strategy
-from manylabel_core.online.models.expansion.support import SupportVectors
-from manylabel_core.online.models.kernel_settings import KernelSettings
+from manylabel_core.online.models.expansion.strategy import Example, Strategy, SupportVectors
+from manylabel_core.online.models.points import KernelSettings
 
 MEMORY = 100
 """Number of budgets of mergers after which coefficients have decayed: each merger shrinks all but the newest by 1 /

@@ -20,10 +20,8 @@ from manylabel_core.online.models.expansion._project import (
     project,
     replace,
 )
-from manylabel_core.online.models.expansion.strategy import Example, Strategy
-from manylabel_core.online.models.expansion.support import SupportVectors
-from manylabel_core.online.models.kernel_settings import KernelSettings
-from manylabel_core.online.models.scratch import scratch
+from manylabel_core.online.models.expansion.strategy import Example, Strategy, SupportVectors
+from manylabel_core.online.models.points import KernelSettings, scratch
 from manylabel_core.storage import check_range, enlarged
 
 REFRESH = 4

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.models.features._fourier import draw_table, to_random_features
-from manylabel_core.online.models.kernel_settings import KernelSettings
+from manylabel_core.online.models.points import KernelSettings
 from manylabel_core.rows import Rows
 from manylabel_core.storage import enlarged
 

@@ -17,8 +17,8 @@ R after a million changes. D is the change of the stored weight, so the mean inc
 Nothing can overflow. Gradient passes of FALT or SALT move a weight by at most MAX_PASSES x 2^20 (the largest eta) x
 MAX_EXAMPLE_WEIGHT x MAX_MAGNITUDE, about 1e29, and an implicit update of FALT with 2^20 labels by 1e30. A sum in
 float32 ignores steps 2^25 times smaller than the sum, so weights stay below 1e37 and 1e38. Weights with a metric of
-their own, and accumulators, are clipped (see `_metric`, and `MAX_ACCUMULATOR`). Scores, in float64, are far below
-infinity.
+their own, and accumulators, are clipped (see `_adaptive_implicit`, and `MAX_ACCUMULATOR`). Scores, in float64, are far
+below infinity.
 
 References
 ----------

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.explanation import Scorer
+from manylabel_core.online.models.linear._adaptive_implicit import SQUARES
 from manylabel_core.online.models.linear._learn import learn_linear, learn_sparse, score_sparse
-from manylabel_core.online.models.linear._metric import SQUARES
 from manylabel_core.online.models.linear._table import score_linear
 from manylabel_core.online.models.linear.weight_table import WeightTable
 from manylabel_core.online.models.model import N_SEEN, Model
