@@ -1,4 +1,4 @@
-"""Explanations of a linear score: which features of an example speak for a label, and which against it."""
+"""Explanations of a linear score: features of an example with the largest contributions to a label."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 NOT_LINEAR = "only linear models can be explained: this one has no weight for each feature and label"
-"""The message where an explanation is asked of any other model."""
+"""Error for an explanation of any other model."""
 
 TITLES_COUNT = "only linear models can be written as weights: this one also uses titles of labels"
-"""The message where the weights are asked of a model in which titles of labels count."""
+"""Error for the weights of a model in which titles of labels count."""
 
 VECTORS_COUNT = "only models of plain features can be written as weights: this one also takes vectors"
-"""The message where the weights are asked of a model that takes vectors."""
+"""Error for the weights of a model that takes vectors."""
 
 MAX_EXPLAINED_PARTS = 2**23
 """Maximum number of contributions examined for one example: its features times the explained labels."""

@@ -27,7 +27,7 @@ VECTOR_COLUMNS = 2**30
 field; those of other features are below."""
 
 BLOCK_BYTES = 1 << 26
-"""Large matrices are worked through a block of rows at a time, each at most this large (64 MB) or one row."""
+"""Maximum bytes of a block of rows of a large matrix (64 MB); a block has at least one row."""
 
 Matrix = ArrayLike | sp.sparray | sp.spmatrix
 """Types accepted as a matrix."""
@@ -79,10 +79,10 @@ class VectorRows(NamedTuple):
 
 
 MAX_EXAMPLE_WEIGHT = 1000.0
-"""Largest weight of an example; the least is anything above 0."""
+"""Largest weight of an example; weights are above 0."""
 
 NO_WEIGHTS: NDArray[np.float64] = np.zeros(0)
-"""Stands for the weights of examples that all weigh 1."""
+"""Weights of examples that all weigh 1."""
 
 
 class Targets(NamedTuple):
@@ -209,7 +209,7 @@ def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:
 
 
 def _places(indptr: NDArray[np.int64], columns: NDArray[np.int32], n_columns: int) -> NDArray[np.int64]:
-    """Return where the stored entries are: row times number of columns plus column."""
+    """Return the places of the stored entries: row times number of columns plus column."""
     return np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr)) * n_columns + columns
 
 

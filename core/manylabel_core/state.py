@@ -33,7 +33,7 @@ _LENGTH_BYTES = 8  # a safetensors file starts with the length of its JSON heade
 _ALIGNMENT = 8  # alignment of the arrays: the header is padded with blanks
 
 _CODES = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")
-"""The codes of types in the header; arrays stand in the file by type, the last of these first, and then by name."""
+"""Codes of types in the header; arrays are sorted in the file by type, the last of these first, and then by name."""
 
 _TYPES = {code: np.dtype("?" if code == "BOOL" else f"<{code[0].lower()}{int(code[1:]) // 8}") for code in _CODES}
 _RANKS = {_TYPES[code]: (-rank, code) for rank, code in enumerate(_CODES)}
@@ -217,7 +217,7 @@ def _checksum(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> 
 
 
 def _outer(view: memoryview, max_bytes: int | None) -> tuple[dict[str, Any], int]:
-    """Return the JSON header of the file, and where the arrays begin."""
+    """Return the JSON header of the file, and the offset of the arrays."""
     length = int.from_bytes(view[:_LENGTH_BYTES], "little")
     begin = _LENGTH_BYTES + length
     if begin > len(view):

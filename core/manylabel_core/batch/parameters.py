@@ -25,13 +25,13 @@ COUNT = Number(integer=True, least=1, most=10_000)
 ANY_COUNT = Number(integer=True, least=1, most=2**20)
 
 ABOVE_0 = Number(above=0)
-"""Prices in Python, without the upper bound of a server."""
+"""Prices in Python, without the upper bound of the server."""
 
 THRESHOLDS = ("f1", "prevalence", "half")
 """Rules for the thresholds of LSA-MML."""
 
 MAX_SHARE = 400
-"""Maximum rank of PrML that a share of the labels stands for: time grows with it."""
+"""Maximum rank of PrML for a share of the labels: time grows with the rank."""
 
 
 @declared

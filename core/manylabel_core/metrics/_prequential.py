@@ -43,10 +43,10 @@ PRECISION, RECALL, HAMMING, RANKING, PRECISION_AT, F1_AT, NDCG_AT, N_SUMS = 0, 1
 PARTIAL, FIRST, LAST, ORDER, N_SEEN = range(5)
 NUMBER, TRUE, PROBABILITY, SQUARE, N_BIN_SUMS = range(5)
 N_BINS = 20
-"""Bins of probabilities, of equal width; the last has 1, too."""
+"""Bins of probabilities, of equal width; the last one includes 1."""
 
 DEPTHS = (1, 5, 10, 100)
-"""`measures.DEPTHS`; a constant that is compiled in stands beside its functions, see `compiled.discard_stale`."""
+"""`measures.DEPTHS`; a compiled constant must be in the file of its functions, see `compiled.discard_stale`."""
 PLACES = 10
 """Places in the ranking that have a separate bit; all depths but the last are within them."""
 _PLACES_MASK = (1 << PLACES) - 1
@@ -84,8 +84,9 @@ UNIT = 2**16
 """Units in a weight of 1. A weight is rounded to units, and is at least one."""
 
 GROUP_BOUNDS = (0, 5, 20)
-"""A label that was relevant in no example before belongs to the first group, then those in fewer than 5, and than 20
-(the sum of the weights of its examples), and the last group has the others."""
+"""Bounds of the earlier relevant examples of a label, in sums of weights: none, fewer than 5, fewer
+than 20, or more.
+"""
 N_GROUPS = len(GROUP_BOUNDS) + 1
 _FEW, _MORE = GROUP_BOUNDS[1] * UNIT, GROUP_BOUNDS[2] * UNIT
 

@@ -20,8 +20,7 @@ _MODEL, _BASELINE = _SYSTEMS = (_prequential.MODEL, _prequential.BASELINE)
 _NONE = np.empty((0, 0))
 
 GROUP_BOUNDS = _prequential.GROUP_BOUNDS
-"""A label belongs to the first of the groups below if it was relevant in no example before, to the next if in fewer
-than the second number, and so on, in sums of the examples' weights."""
+"""Bounds of the groups below; see `_prequential.GROUP_BOUNDS`."""
 
 GROUPS = ("never", "below_5", "below_20", "more")
 """Groups of labels by the number of earlier examples, as in responses."""
@@ -455,7 +454,7 @@ class Prequential:
         return codes
 
     def _places(self, of: int, begin: int, capacity: int) -> NDArray[np.int64]:
-        """Return where the entries of a ring are, oldest first: `totals` has its beginning, then its length."""
+        """Return the indices of the entries of a ring, oldest first: `totals` has its start, then its length."""
         start, length = self._totals[of, begin : begin + 2].tolist()
         return np.arange(start, start + length, dtype=np.int64) % capacity
 

@@ -25,16 +25,16 @@ class FittedLinear(Protocol):
 
 
 FIRST_ALONE = (0.0, 1.0, 0.0, 0.0)
-"""Shared coefficients of a stack of two experts by which the log-odds are the margin of the first one."""
+"""Shared coefficients of a stack of two experts with which the log-odds are the margin of the first."""
 
 
 @declared
 class FALT(LinearThresholdingLearner):
     """FALT is first-order adaptive label thresholding.
 
-    Every label has a linear score and so has the threshold; labels that score above the threshold are
-    predicted. An example costs its mean hinge loss over the relevant labels plus the one over the irrelevant
-    labels, Eq. (4); the weights take gradient steps against it, Eqs. (5) and (6). A mean over no labels is 0.
+    Every label and the threshold have a linear score; labels that score above the threshold are predicted. The loss of
+    an example is the mean hinge loss over its relevant labels plus that over its irrelevant labels, Eq. (4) of the
+    paper. By default the steps are not those of the paper: see `step`.
 
     {parameters}
 
@@ -45,12 +45,9 @@ class FALT(LinearThresholdingLearner):
 
     Notes
     -----
-    All M passes move the weights along the same x, so they are run on the 1 + n_labels scores, each pass
-    changing a score by |x|^2 times a coefficient, and the weights are written once.
-
-    A label starts with a score of 0, as the threshold does, and is not predicted when it scores no more than that.
-    The first examples without it lower it below; where its truth is unknown, it keeps its 0, and is predicted where the
-    threshold has come to be negative, which is where few labels are irrelevant.
+    A new label starts with a score of 0, like the threshold, and is not predicted until it scores higher. The first
+    examples without the label lower its score. If its truth is unknown, its score stays 0, and the label is predicted
+    where the threshold is negative, which happens where few labels are irrelevant.
 
     References
     ----------

@@ -23,16 +23,16 @@ from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.parameters import NULL, Choice, Number, Other, again, declared, parameter
 
 MAX_BUDGETS = {"merge": 2**31 - 1, "project": 4096, "rff": 16384, "nystroem": 4096}
-"""The strategies, and the largest budget of each: "project" and "nystroem" keep its square in memory."""
+"""Largest budget of each strategy: "project" and "nystroem" keep its square in memory."""
 
 RBF_ALONE = ("merge", "rff")
-"""Strategies for the RBF kernel only: a mixture of two vectors, and a spectrum, are those of this kernel."""
+"""Strategies for the RBF kernel only."""
 
 WHOLE = Other("an integer", lambda value: isinstance(value, Integral) and not isinstance(value, bool))
-"""Budgets, whose upper bound the strategy gives."""
+"""Budgets, whose upper bound depends on the strategy."""
 
 GAMMA, STACKED_GAMMA = 1.0, 3.0
-"""Coefficients that suit a kernel by itself, and beside linear experts, where it is left what they cannot learn."""
+"""Default coefficients of a single kernel, and of one next to linear experts, which learns what they cannot."""
 
 EXPANSIONS: Mapping[str, Callable[[KernelSettings, int], Strategy]] = {"merge": Merge, "project": Project}
 FEATURES: Mapping[str, Callable[[KernelSettings, int], FeatureMap]] = {"rff": RandomFeatures, "nystroem": Landmarks}

@@ -26,7 +26,7 @@ from manylabel_core.scaling.vectors import VectorScaling
 FIELD_BYTES, FIELD_LABEL_BYTES, VALUE_BYTES = 1024, 64, 64
 """Bounds of the bytes of a field of vectors: alone, per label, and per value beyond those of a feature."""
 UNCALIBRATED = "calibrate must be True for probabilities"
-"""The message where probabilities are asked of a learner that keeps none."""
+"""Error for probabilities of a learner without calibration."""
 
 
 class Learnt(NamedTuple):
@@ -306,7 +306,7 @@ class Pipeline:
             Columns of `n_features` and above are features never learnt: they have no weight, and count in the norm of
             an example.
         new_words : ndarray of shape (n_new,), int64, optional
-            Words of titles that the columns from `n_features` on stand for, as `link` maps them; -1 for none.
+            Words of titles for the columns from `n_features` on, as `link` maps them; -1 for none.
 
         Returns
         -------

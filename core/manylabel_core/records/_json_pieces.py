@@ -1,4 +1,4 @@
-"""Where a JSON text can be cut into pieces: at a comma outside of strings."""
+"""Places where a JSON text can be cut into pieces: commas outside of strings."""
 
 import numpy as np
 from numpy.typing import NDArray

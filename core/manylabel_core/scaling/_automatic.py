@@ -26,9 +26,9 @@ VARIES = 1e-6
 """A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no."""
 
 KNOWN, VALUE, HAS, SHARE, N_ROWS = 3, 4, 5, 6, 7
-"""Rows of the entries of an example, beside COUNT, MEAN and SQUARES of their features: how many examples count for the
-feature; the value; 1 where the example has it, else 0; where the feature is dense the share of these examples with a
-value other than 0, else 0. Then the number of all rows."""
+"""Rows of the entries of an example, after COUNT, MEAN and SQUARES of their features: number of examples that count for
+the feature; the value; 1 if the example has it, else 0; for a dense feature the share of these examples with a value
+other than 0, else 0. Then the number of all rows."""
 
 
 @compiled

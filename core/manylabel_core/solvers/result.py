@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 TINY = 1e-300
-"""Stands for a primal objective of 0 in the relative gap."""
+"""Replacement of a primal objective of 0 in the relative gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Progress:
 
 
 ProgressCallback = Callable[[Progress], bool | None]
-"""Called after every pass; True ends the solver, whose result then is what has been reached."""
+"""Called after every pass; True ends the solver, which returns its current result."""
 
 
 @dataclass(frozen=True, slots=True)

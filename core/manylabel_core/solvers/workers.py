@@ -15,9 +15,9 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 _turn = threading.Lock()
 _numbers: dict[object, int] = {}
-"""Numbers that fits in progress ask for, in the order in which they began."""
+"""Numbers requested by fits in progress, in the order in which the fits began."""
 _settings: list[Any] = []
-"""The setting before the first of them, which can be restored; empty without fits."""
+"""The setting before the first fit, which can be restored; empty without fits."""
 
 
 @cache

@@ -92,7 +92,7 @@ def _total(of: Truth, weights: Matrix | None) -> Any:
 
 
 def between(lower: Matrix, upper: Matrix) -> Matrix:
-    """Return the middle of numbers that differ; never the upper one, so that it is above the cut."""
+    """Return the middle of different numbers, always below the upper one."""
     middle = lower + (upper - lower) / 2
     return np.where(middle < upper, middle, lower)
 

@@ -14,7 +14,7 @@ from manylabel_core.batch.views.steps import centred
 from manylabel_core.checks import is_sparse
 
 LEAST_LABELLED = 50
-"""Minimum number of labelled rows that have all views; with fewer, all labels weigh the same."""
+"""Minimum number of labelled rows that have all views; with fewer, all views weigh the same."""
 MOST_LABELLED = 1_000
 """Number of labelled rows used, spread over all: enough to distinguish a factor of 2."""
 MOST_AXES = 400
@@ -22,7 +22,7 @@ MOST_AXES = 400
 RATIO = 16.0
 """Maximum ratio of the largest weight to the smallest."""
 GAIN = 1e-3
-"""By this share of the error of rows omitted a change of a weight must lower it."""
+"""Minimum relative decrease of the held-out error for a change of a weight."""
 
 
 def label_weights(views: Sequence[Block], Y: Matrix, labelled: NDArray[np.int64]) -> Matrix:

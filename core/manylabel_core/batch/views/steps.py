@@ -104,7 +104,7 @@ def weights(gram: Matrix, cross: Matrix, ridge: float) -> Matrix:
 
 
 def _penalty(values: Matrix, least: float) -> float:
-    """Return mu, the geometric mean of the ends of the spectrum, where the method is fast; never too small for it."""
+    """Return mu: the geometric mean of the ends of the spectrum, for which the method is fast, or its lower bound."""
     largest = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
     mu = np.sqrt(max(values[0], MIN_MU**2 * largest) * largest)
     return float(max(mu, ABOVE * least, -2.0 * values[0]))

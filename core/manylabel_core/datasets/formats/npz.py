@@ -176,7 +176,7 @@ class _Reading:
         return names
 
     def layout(self) -> _Layout:
-        """Return where the views are, and which rows lack them."""
+        """Return the columns of the views, and the rows that lack them."""
         n_rows, n_columns = self._archive.shape("X", ("data", "indices", "indptr", "shape"))
         self._limits.check("rows", n_rows, member="X")
         self._limits.check("features", n_columns, member="X")

@@ -17,7 +17,7 @@ NONE, HAMMING, MICRO_F1, MACRO_F1 = range(4)
 """Measures that thresholds are chosen for."""
 
 HITS, TOTAL = range(2)
-"""Rows of the counts; the first column stands for all labels, and for the macro-F1 each label has one after it."""
+"""Rows of the counts; the first column is of all labels, and for macro-F1 each label has another one."""
 
 START_COUNTS = (2.5, 10.0)
 """An F of 1/2, with the weight of ten predictions and expected labels."""

@@ -20,7 +20,7 @@ MEASURES = {
     "macro_f1": _thresholds.MACRO_F1,
     "hamming": _thresholds.HAMMING,
 }
-"""Measures that decision thresholds may be chosen for; "none": there are no such thresholds."""
+"""Metrics that decision thresholds may optimise; "none" has no such thresholds."""
 
 _NOT_WANTED = np.empty((0, 0))
 
@@ -123,7 +123,7 @@ class Calibration(Part):
         return probabilities
 
     def curves(self) -> PlattParameters:
-        """Return the curves of the labels, and where they are cut."""
+        """Return the curves and thresholds of the labels."""
         n = self.n_labels
         table = np.ascontiguousarray(self._labels[:, :n])
         slope, intercept = table[_logistic.SLOPE], table[_logistic.INTERCEPT]

@@ -16,7 +16,7 @@ from manylabel_core.solvers.privileged.task import Task, Variables, intercepts_o
 from manylabel_core.solvers.workers import Workers
 
 HALF = 0.5
-"""A label with less than this part of an equal share of the gap that is requested is left alone."""
+"""A label is skipped if its gap is below this part of an equal share of the requested gap."""
 GROUP = 32
 """Labels whose scores are computed at once."""
 SWEEPS, COUPLED_SWEEPS = 20, 3

@@ -35,7 +35,7 @@ SWEEPS = 8
 """Sweeps of the non-negative solver, which starts from the solution of the previous example."""
 
 N_EVIDENCE = 3
-"""Columns of the evidence beside M: d, a and g."""
+"""Columns of the evidence after M: d, a and g."""
 
 
 @compiled

@@ -16,7 +16,7 @@ from manylabel_core.rows import Rows, Targets, VectorRows
 from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range, enlarged
 
 MAX_EVIDENCE = 1e300
-"""More than the evidence of any number of examples comes to."""
+"""Bound of the evidence that no stream reaches."""
 
 
 class VectorBlocks(Part):

@@ -21,7 +21,7 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE, Rows, Targets
 from manylabel_core.storage import MAX_WEIGHT, check_range, check_threshold
 
 MAX_FEATURE_SQUARES = 4.0 * MAX_MAGNITUDE**2 * 2**53 * MAX_EXAMPLE_WEIGHT
-"""More than the squares of a feature can come to."""
+"""Bound of the squares of a feature that no stream reaches."""
 
 _WEIGHTS = "weights"
 """Name of the first plane."""

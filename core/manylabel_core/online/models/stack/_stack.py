@@ -21,7 +21,7 @@ KEPT = 0.9995
 """Share of the curvature kept from one example to the next: a memory of two thousand examples."""
 
 MAX_MARGIN = 16.0
-"""Coefficients learn from margins that are cut here; 1 is what experts aim at."""
+"""Bound of the margins from which coefficients learn; the target of experts is 1."""
 
 RECENT = 0.65
 """Share of a label's recent share kept from one example to the next: it follows bursts of labels."""
@@ -33,7 +33,7 @@ SHARED_RIDGE, OWN_RIDGE = 2.0, 5.0
 """Ridges of the shared coefficients, and of a label's own ones."""
 
 MAX_COEFFICIENT = 2.0**20
-"""Coefficients are cut here: no step overflows, whatever the state."""
+"""Bound of coefficients, so that no step overflows in any state."""
 
 
 @compiled

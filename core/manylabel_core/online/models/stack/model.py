@@ -30,7 +30,7 @@ from manylabel_core.storage import check_range
 _NO_EVIDENCE = np.zeros((0, 0))
 
 MAX_CURVATURE = 1e15
-"""More than the curvatures of any number of examples come to, with a million labels, whatever they weigh."""
+"""Bound of curvatures that no stream reaches, with a million labels and any weights."""
 
 MIN_CURVATURE = -0.5
 """Lower bound of the curvature in any direction, rounding included; with a ridge it is above 0."""
