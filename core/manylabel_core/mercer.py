@@ -1,6 +1,6 @@
 """Kernels of whole matrices: Gram matrices, rows of them, and the width of an RBF.
 
-(`_mercer` has the same kernels for two examples at a time, for learners that go through a stream.)
+`_mercer` has the same kernels for two examples at a time, for online learners.
 
 A matrix of examples is an ndarray or a CSR array of float32 or float64, two types without a common one to
 annotate: hence `Any`.

@@ -1,8 +1,8 @@
 """Priors on the relations between labels: the matrix R of M3L, Eq. (27) of docs/mathematics.md.
 
 R is positive definite, of shape (n_labels, n_labels). `R[l, k] > 0` means that the weights of the labels l and k
-resemble each other, `< 0` that they are opposed; the diagonal determines how freely the weights of each label grow. `t
-* R` with C is the same as `R` with `t * C`, so every prior here has a mean diagonal of 1 (before eps is added), except
+resemble each other, `< 0` that they are opposed; the diagonal determines how freely the weights of each label grow.
+Scaling R by t is the same as scaling C by t, so every prior here has a mean diagonal of 1 (before eps is added), except
 a matrix that is passed as it is.
 
 A prior from data is often singular: ten categories span ten directions, however many attributes there are. It is made

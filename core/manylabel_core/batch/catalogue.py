@@ -1,7 +1,7 @@
 """Catalogue of the trainers by name, with the data they need and their public parameters.
 
-A server checks requests against this table, and a command its options; neither loads an estimator for that.
-Another trainer is an entry here, a class of parameters in `manylabel_core.batch.parameters`, and its estimator.
+Servers and commands validate options by this table, without loading an estimator. A new trainer needs an entry here, a
+class of parameters in `manylabel_core.batch.parameters`, and an estimator.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ MISSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 def _trainer(name: str, estimator: str, title: str, declaring: type, **more: Any) -> Trainer:
-    """Return a trainer with the parameters of a class, of which `scaling` defaults to what the online learners do."""
+    """Return a trainer with the parameters of a class; `scaling` defaults to that of the online learners."""
     chosen = (each for each in parameters(declaring) if each.kinds)
     scaled = tuple(replace(each, default="auto") if each.name == "scaling" else each for each in chosen)
     return Trainer(name, estimator, title, scaled, **more)

@@ -1,4 +1,4 @@
-"""A dataset that grows row by row, within its limits."""
+"""Construction of a dataset row by row, within limits."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Table of the metrics: name, title, meaning, input and direction of each, and which of them a stream has.
 
-Nothing here loads a measure before it is computed, so that a server or a command may list them at once.
+A metric is imported when it is computed, so servers and commands can list them quickly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Online learners: parameters, matrices in and out, in the manners of scikit-learn."""
+"""Base of the online learners: parameters, and matrices in and out, with scikit-learn's interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scaling that needs no choice: for streams of dense, sparse and mixed features."""
+"""Automatic scaling of streams of dense, sparse and mixed features."""
 
 from __future__ import annotations
 

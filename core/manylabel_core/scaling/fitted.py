@@ -1,4 +1,4 @@
-"""Scaling of batch trainers, fitted to the examples of `fit` and then constant."""
+"""Scaling of batch trainers, fitted to the examples of `fit`."""
 
 from __future__ import annotations
 

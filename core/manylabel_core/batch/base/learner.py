@@ -1,4 +1,4 @@
-"""The base of the batch learners has their common parameters, checks, kernels, predictions, and state."""
+"""Base of the batch learners: common parameters, checks, kernels, predictions, and state."""
 
 from __future__ import annotations
 

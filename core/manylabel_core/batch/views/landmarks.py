@@ -1,7 +1,8 @@
 """Map of each view with inner products close to an RBF kernel, by landmarks (Nystroem's method).
 
 C. Williams, M. Seeger: Using the Nystroem method to speed up kernel machines, NIPS (2000). scikit-learn's `Nystroem`
-takes gamma before it draws landmarks; here the landmarks give the width, and a row may lack the view.
+takes gamma before it draws landmarks, which determine the width here. It also divides by eigenvalues down to 1e-12,
+which amplifies rounding errors where landmarks nearly coincide.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Predicting part of LSA-MML: bases of views, weights and thresholds of labels."""
+"""Prediction of LSA-MML: bases of views, weights and thresholds of labels."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Ridge regression of labels whose penalty is chosen by leave-one-out, in closed form.
 
-See Eqs. (40) to (42) of docs/mathematics.md. scikit-learn's `RidgeCV` takes fixed penalties; these are shares of an
-eigenvalue that the fit finds, and the residuals of all penalties come from one decomposition.
+See Eqs. (40) to (42) of docs/mathematics.md. scikit-learn's `RidgeCV` takes fixed penalties. The penalties here are
+shares of an eigenvalue from the same decomposition that gives the residuals, so `RidgeCV` would need another one.
 """
 
 from __future__ import annotations

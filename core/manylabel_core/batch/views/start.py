@@ -1,4 +1,4 @@
-"""LSA-MML's alternation starts from the leading singular vectors of all views, and of the labels, side by side."""
+"""Start of LSA-MML's alternation: the leading singular vectors of all views and the labels, side by side."""
 
 from __future__ import annotations
 

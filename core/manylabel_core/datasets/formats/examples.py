@@ -1,4 +1,4 @@
-"""Examples in any of their forms become a dataset, row by row."""
+"""Conversion of examples of any kind to a dataset, row by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON lines (NDJSON): one example a line, in the form that it would have over HTTP, or a record with its labels."""
+"""JSON lines (NDJSON): one example per line, as in the HTTP API, or a record with its labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manylabel_core.datasets.formats.text import Lines, Source, check_name, numb
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 
 MERGED_LINES = "; each line has one value: curl -d removes the ends of lines, --data-binary sends them"
-"""A hint for who has sent a file without its lines."""
+"""Hint for a file without line ends."""
 
 
 def read_ndjson(

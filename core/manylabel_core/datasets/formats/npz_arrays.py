@@ -1,6 +1,6 @@
 """Arrays of an untrusted ``.npz`` file, read sequentially, without pickle.
 
-`np.load(allow_pickle=False)` would allocate what a header claims, and would not notice items behind an array.
+`np.load(allow_pickle=False)` allocates the size that a header claims, and ignores further items after an array.
 """
 
 from __future__ import annotations

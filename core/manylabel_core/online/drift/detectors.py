@@ -1,4 +1,4 @@
-"""Detectors of drift: which labels are predicted worse than they were, and when that was noticed."""
+"""Drift detectors: labels whose predictions have become worse, and when this was detected."""
 
 from __future__ import annotations
 
