@@ -66,7 +66,7 @@ def sigmoid(logit):  # type: ignore[no-untyped-def]
 def exp(x):  # type: ignore[no-untyped-def]
     """Return e^x within 1 ulp, for any number: 0 below -745.14, subnormal below -708.4, infinity above 709.79.
 
-    x = k log(2) + r with a whole k, and e^r is computed from 14 terms of its series, since |r| is at most log(2) / 2.
+    x = k log(2) + r with a whole k and |r| at most log(2) / 2, and e^r is a series of 14 terms.
     """
     x = min(max(x, -746.0), 710.0)
     rounded = np.float64(x * _PER_LN2 + _ROUND)
@@ -113,8 +113,7 @@ def log(x):  # type: ignore[no-untyped-def]
 def cos_sin(turns):  # type: ignore[no-untyped-def]
     """Return cosine and sine of an angle in turns (of 2 pi), each within 2 ulp, up to MAX_TURNS; beyond it 1 and 0.
 
-    The distance of an angle in turns from the nearest quarter of a turn is exact, however large the angle is. The
-    series of sine and cosine for that distance have 9 terms.
+    The distance from the nearest quarter of a turn is exact; the series of sine and cosine of it have 9 terms.
     """
     turns = turns if abs(turns) <= MAX_TURNS else 0.0
     rounded = np.float64(4.0 * turns + _ROUND)

@@ -54,9 +54,8 @@ def find_columns(slots, indices, multiplier, keys, columns):  # type: ignore[no-
 
 @compiled
 def place_columns(slots, indices, multiplier, n_columns, keys, values, columns, placed):  # type: ignore[no-untyped-def]
-    """Write the columns of keys, ascending, and their values.
-
-    Unknown keys stand in the columns from `n_columns` on, in their order. Returns how many keys are unknown.
+    """Write the columns of keys, ascending, and their values; unknown keys get the columns from `n_columns` on. Return
+    the number of unknown keys.
     """
     shift = shift_of(slots)
     new, ascends = n_columns, True

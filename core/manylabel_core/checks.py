@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
 import scipy.sparse as sp
 
 
@@ -21,27 +20,6 @@ def check_count(name: str, value: object, most: int) -> int:
     if isinstance(value, Integral) and not isinstance(value, bool) and 1 <= int(value) <= most:
         return int(value)
     raise ValueError(f"{name} must be an integer from 1 to {most}, not {shown(value)}")
-
-
-def check_positive(name: str, value: object) -> float:
-    """Return a finite number above 0 as a float."""
-    if is_finite(value) and float(value) > 0:  # type: ignore[arg-type]
-        return float(value)  # type: ignore[arg-type]
-    raise ValueError(f"{name} must be a finite number above 0, not {shown(value)}")
-
-
-def check_flag(name: str, value: object) -> bool:
-    """Return a truth value."""
-    if isinstance(value, (Real, np.bool_)) and value in (True, False):  # an array has no single truth value
-        return bool(value)
-    raise ValueError(f"{name} must be True or False, not {shown(value)}")
-
-
-def check_choice(name: str, value: object, allowed: Iterable[str]) -> str:
-    """Return one of the allowed names."""
-    if isinstance(value, str) and value in allowed:
-        return value
-    raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {shown(value)}")
 
 
 def is_finite(value: object) -> bool:

@@ -1,7 +1,7 @@
-"""How functions of this package are compiled by numba, and when a compiled one is thrown away.
+"""Compilation of functions by numba, and deletion of stale compiled functions.
 
 A file whose name begins with an underscore holds compiled functions, and no other file does. Each function is compiled
-once per machine and kept on disk. It holds no Python lock while it runs, divides as NumPy does (no exception, so that
+once per machine and stored on disk. It runs without Python's lock, divides like NumPy (without an exception, so that
 loops with a division vectorise), and never reorders floating-point sums: the same input gives the same bits, however it
 is grouped into calls.
 """
@@ -65,13 +65,10 @@ class _FirstCompilation(event.Listener):
 
 
 def _with_files_of_its_own(dispatcher: Any) -> Any:
-    """Lock the files of compiled code against other processes.
+    """Make the files of compiled code private to this process; raise AttributeError if numba names them in another way.
 
-    Numba numbers these files per function, and two processes that compile a function at the same time, each for other
-    types, take the same number: a lookup of the one finds the code of the other, in every later process too. With
-    separate names one of them may be missing from the index, and is compiled again.
-
-    Raises AttributeError if numba names these files in another way: they would not be safe.
+    Numba numbers these files per function. Two processes that compile a function at the same time for different types
+    would use the same number, and every later lookup for one type would find the code of the other.
     """
     files = dispatcher._cache._cache_file
     pattern = files._data_name_pattern
@@ -91,10 +88,9 @@ class _NameOfThisProcess(str):
 def discard_stale(package: Path) -> int:
     """Delete files of compiled functions that are older than a source they may call; return their number.
 
-    Numba compiles a function again when its own file has changed, not when one that it calls from another file has.
-    After an update it would continue computing as before, differently from the rest. A compiled function calls those of
-    its own subpackage, at any depth, and of the package's root, nowhere else. Directories that NUMBA_CACHE_DIR names
-    are not looked at.
+    Numba recompiles a function when its own file has changed, but not when a called function in another file has. A
+    compiled function calls only functions of its subpackage, at any depth, and of the package's root. Directories of
+    NUMBA_CACHE_DIR are not examined.
     """
     shared = _newest_source_ns(package.glob("*.py"))
     stale = [file for file in package.glob("__pycache__/*.nb[ic]") if 0 < _changed_ns(file) < shared]

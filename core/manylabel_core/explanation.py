@@ -1,4 +1,4 @@
-"""Explanations of a linear score: which features of an example speak for a label, and which against it."""
+"""Explanations of a linear score: features of an example with the largest contributions to a label."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 NOT_LINEAR = "only linear models can be explained: this one has no weight for each feature and label"
-"""The message where an explanation is asked of any other model."""
+"""Error for an explanation of any other model."""
 
 TITLES_COUNT = "only linear models can be written as weights: this one also uses titles of labels"
-"""The message where the weights are asked of a model in which titles of labels count."""
+"""Error for the weights of a model in which titles of labels count."""
 
 VECTORS_COUNT = "only models of plain features can be written as weights: this one also takes vectors"
-"""The message where the weights are asked of a model that takes vectors."""
+"""Error for the weights of a model that takes vectors."""
 
 MAX_EXPLAINED_PARTS = 2**23
 """Maximum number of contributions examined for one example: its features times the explained labels."""
@@ -31,35 +31,17 @@ class NotLinear(ValueError):
 class Explanation(NamedTuple):
     """Features with the largest positive and negative contributions to one label of one example.
 
-    The score is the sum of the contributions, of the title and of the rest, to rounding.
-
-    Attributes
-    ----------
-    features : ndarray of shape (n_listed,), int32
-        Columns, from the one that speaks most for the label to the one that speaks most against it.
-    contributions : ndarray of shape (n_listed,), float64
-        How much each adds to the score, in this order: above 0, then below 0.
-    rest : float
-        All else: the constant, thresholds, the features that are not listed, and those that the example lacks.
-    title : float
-        Contribution of the words of the label's title to the score; 0 without a title.
+    The score is the sum of the contributions, the title and the rest, up to rounding.
     """
 
-    features: NDArray[np.int32]
-    contributions: NDArray[np.float64]
-    rest: float
-    title: float = 0.0
+    features: NDArray[np.int32]  # (n_listed,): columns, from the largest contribution to the smallest
+    contributions: NDArray[np.float64]  # (n_listed,), in this order: above 0, then below 0
+    rest: float  # constant, thresholds, features that are not listed, and features that the example lacks
+    title: float = 0.0  # contribution of the words of the label's title; 0 without a title
 
 
 class Scorer(NamedTuple):
-    """Linear function of the scaled features of one example.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_values,), float64
-        Weights of the features of the example, in their order.
-    constant : float
-    """
+    """Linear function of the scaled features of one example: a weight for each, (n_values,), and a constant."""
 
     weights: NDArray[np.float64]
     constant: float
@@ -72,23 +54,10 @@ def explain_scores(
     labels: Sequence[int],
     k: int,
 ) -> list[Explanation]:
-    """Explain the scores of some labels for one example.
+    """Explain the scores of some labels for one example by at most k features for each label, and k against it.
 
-    Parameters
-    ----------
-    given : ndarray of shape (n_given,), int32
-        The columns that the example has. Others, which a scaling has filled in, count in the rest.
-    scaled : columns and values
-        The example as the model sees it; columns are unique.
-    scorer : of a label
-    labels : columns of labels
-    k : int
-        The most features listed for a label, and the most against it.
-
-    Raises
-    ------
-    ValueError
-        If there is more to look through than `MAX_EXPLAINED_PARTS`.
+    `given` has the columns of the example; others in `scaled`, its columns and values for the model, count in the rest.
+    Raises ValueError if features times labels exceed `MAX_EXPLAINED_PARTS`.
     """
     columns, values = scaled
     if len(columns) * len(labels) > MAX_EXPLAINED_PARTS:

@@ -20,10 +20,10 @@ Placed = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 
 class IndexColumns:
-    """Indices to columns, in order of first appearance, as `Vocabulary` does it with names.
+    """Indices to columns, in order of first appearance, as `Vocabulary` does for names.
 
-    So the memory for columns grows with the number of indices seen, however large they are. While the indices are
-    0, 1, ... in this order, as in dense examples, nothing is looked up: each is its column.
+    The memory grows with the number of indices seen, however large they are. While the indices are 0, 1, ... in this
+    order, as in dense examples, there is no table: each index is its column.
 
     Examples
     --------
@@ -84,9 +84,8 @@ class IndexColumns:
             self._append(new)
 
     def place(self, indices: NDArray[np.int32], values: NDArray[np.float32], add: bool = False) -> Placed:
-        """Return the columns of ascending indices, ascending, and their values.
-
-        Indices without a column stand in those that `add` would give them; with `add`, they are given them.
+        """Return the columns of ascending indices, ascending, and their values; new indices have the columns that `add`
+        would assign, and assigns with `add`.
         """
         if self._indices is None:
             return self._place_plain(indices, values, add)
@@ -131,13 +130,7 @@ class IndexColumns:
 
     @classmethod
     def from_array(cls, indices: NDArray[Any]) -> IndexColumns:
-        """Return the columns that `to_array` wrote.
-
-        Raises
-        ------
-        ValueError
-            If these are not distinct indices.
-        """
+        """Return the columns that `to_array` wrote; raise ValueError unless these are distinct indices."""
         if indices.dtype != np.int32 or indices.ndim != 1:
             raise ValueError("indices: expected a one-dimensional array of int32")
         plain = cls(len(indices))

@@ -1,6 +1,6 @@
 """Kernels of whole matrices: Gram matrices, rows of them, and the width of an RBF.
 
-(`_mercer` has the same kernels for two examples at a time, for learners that go through a stream.)
+`_mercer` has the same kernels for two examples at a time, for online learners.
 
 A matrix of examples is an ndarray or a CSR array of float32 or float64, two types without a common one to
 annotate: hence `Any`.
@@ -33,16 +33,9 @@ KernelFunction = Callable[[Any, Any], NDArray[Any]]
 class Kernel:
     """Kernel function of the rows of two matrices.
 
-    Parameters
-    ----------
-    shape : {"linear", "rbf", "poly", "precomputed"} or callable
-        "linear": u.v; "rbf": exp(-gamma |u - v|^2); "poly": (gamma u.v + coef0)^degree; "precomputed": the
-        rows of the first matrix are the kernel values themselves; a callable takes two matrices of n and m
-        examples and gives the (n, m) kernel values.
-    gamma, coef0 : float
-    degree : int
-    constant : float
-        Added to every value: a constant feature of the size `sqrt(constant)`.
+    "linear": u.v; "rbf": exp(-gamma |u - v|^2); "poly": (gamma u.v + coef0)^degree; "precomputed": the rows of the
+    first matrix are the kernel values; a callable returns the (n, m) kernel values of matrices of n and m examples.
+    `constant` is added to every value.
     """
 
     shape: str | KernelFunction
@@ -52,22 +45,9 @@ class Kernel:
     constant: float = 0.0
 
     def __call__(self, X: Any, Z: Any) -> NDArray[Any]:
-        """Return the kernel values.
+        """Return the kernel values of X, (n_samples, n_features), and Z, (n_others, n_features), in the dtype of X.
 
-        Parameters
-        ----------
-        X : matrix of shape (n_samples, n_features)
-        Z : matrix of shape (n_others, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_others)
-            Kernel values, of the dtype of X.
-
-        Raises
-        ------
-        ValueError
-            If a callable gives something else than finite real numbers of that shape.
+        Raises ValueError if a callable returns anything but finite real numbers of shape (n_samples, n_others).
         """
         if self.shape == "precomputed":
             values = np.asarray(X)
@@ -112,13 +92,7 @@ def gram(kernel: Kernel, X: Any, dtype: DTypeLike | None = None) -> NDArray[Any]
 
 
 class GramRows:
-    """These are rows of a Gram matrix that is never stored: the solvers' source of kernel values when memory is short.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : matrix of shape (n_samples, n_features)
-    """
+    """Rows of a Gram matrix that is never stored: the source of kernel values if memory is short."""
 
     def __init__(self, kernel: Kernel, X: Any) -> None:
         self.kernel = kernel
@@ -154,9 +128,8 @@ def _sparse_variance(X: Any) -> float:
 
 
 def mean_distance(X: Any, random_state: np.random.RandomState) -> float:
-    """Return the mean Euclidean distance of two different examples.
-
-    Exact up to `DISTANCE_ROWS` examples; of more, that many are drawn by `random_state`. 0 for one example.
+    """Return the mean Euclidean distance of two different examples, 0 for one example; above `DISTANCE_ROWS` examples,
+    of a random sample.
     """
     if X.shape[0] > DISTANCE_ROWS:
         X = X[np.sort(random_state.choice(X.shape[0], DISTANCE_ROWS, replace=False))]

@@ -135,27 +135,14 @@ FLAG = Flag()
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """Parameter of a learner.
-
-    Attributes
-    ----------
-    name : str
-    default : object
-    kinds : tuple of Kind
-        Values that a server and the command accept; none if only Python can set the parameter.
-    description : str
-    python : tuple of Kind
-        Values that the constructor accepts.
-    adjustable : bool
-        Whether a learner in use may be given another value.
-    """
+    """Parameter of a learner."""
 
     name: str
     default: Any
-    kinds: tuple[Kind, ...]
+    kinds: tuple[Kind, ...]  # values that a server and the command accept; none if only Python can set the parameter
     description: str
-    python: tuple[Kind, ...]
-    adjustable: bool
+    python: tuple[Kind, ...]  # values that the constructor accepts
+    adjustable: bool  # whether the value may change once the learner is in use
 
     def check(self, value: Any) -> None:
         """Raise ValueError, with the parameter's name, if the constructor does not accept a value."""

@@ -18,21 +18,11 @@ class Array(NamedTuple):
     """Array in the table of a part.
 
     Bounds and start values are of the whole array, or of each index of the first axis that has a constant length.
-
-    Attributes
-    ----------
-    shape : tuple of int or str
-        Length of each axis; a string names one of `Sizes`.
-    bounds : tuple of (float, float or str)
-        Least and largest value; empty if the part checks the array itself.
-    start : tuple of float, default=(0.0,)
-        Values of new elements.
-    dtype : str, default="float64"
     """
 
-    shape: tuple[int | str, ...]
-    bounds: tuple[tuple[float, float | str], ...]
-    start: tuple[float, ...] = (0.0,)
+    shape: tuple[int | str, ...]  # length of each axis; a string names one of `Sizes`
+    bounds: tuple[tuple[float, float | str], ...]  # least and largest value; empty if the part checks the array itself
+    start: tuple[float, ...] = (0.0,)  # values of new elements
     dtype: str = "float64"
 
     def shape_of(self, sizes: Sizes) -> tuple[int, ...]:
@@ -71,19 +61,16 @@ class Array(NamedTuple):
         return next(fixed, len(self.shape) - 1)
 
 
+def without_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
 class Part:
     """Part of a pipeline that has an attribute for each array of its table: "x" is in `_x`.
 
-    Attributes have spare capacity for features and labels. Names in a state begin with `prefix`.
-
-    Parameters
-    ----------
-    table : Mapping of str to Array
-
-    Attributes
-    ----------
-    n_features, n_labels : int
-        Columns that exist.
+    Attributes have spare capacity for features and labels; `n_features` and `n_labels` are the existing columns. Names
+    in a state begin with `prefix`.
     """
 
     prefix: ClassVar[str] = ""

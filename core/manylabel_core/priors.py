@@ -1,12 +1,12 @@
-"""Priors on the relations between labels: the matrix R of M3L.
+"""Priors on the relations between labels: the matrix R of M3L, Eq. (27) of docs/mathematics.md.
 
-R is positive definite, of shape (n_labels, n_labels). `R[l, k] > 0` says that the weights of the labels l and k
-resemble each other, `< 0` that they are opposed; the diagonal says how freely each label's weights may grow. M3L
-pays `1/2 sum_lk inv(R)[l, k] z_l.z_k` for its weights, so what R scales is C: `t * R` with C is `R` with `t * C`.
-For that reason every prior here has a mean diagonal of 1 (before eps is added), except a matrix given as it is.
+R is positive definite, of shape (n_labels, n_labels). `R[l, k] > 0` means that the weights of the labels l and k
+resemble each other, `< 0` that they are opposed; the diagonal determines how freely the weights of each label grow.
+Scaling R by t is the same as scaling C by t, so every prior here has a mean diagonal of 1 (before eps is added), except
+a matrix that is passed as it is.
 
-A prior that comes from data is often singular (ten categories span ten directions, however many attributes
-there are). It is then made positive definite by `R + eps I`, and says so: `Prior.eps`.
+A prior from data is often singular: ten categories span ten directions, however many attributes there are. It is made
+positive definite by `R + eps I`, and `Prior.eps` reports this.
 """
 
 from __future__ import annotations
@@ -27,18 +27,10 @@ FLOOR = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """Prior knowledge about the relations between labels.
+    """Prior knowledge about the relations between labels."""
 
-    Attributes
-    ----------
-    R : ndarray of shape (n_labels, n_labels), float64
-        Symmetric and positive definite.
-    eps : float
-        Constant that was added to the diagonal of R for that.
-    """
-
-    R: NDArray[np.float64]
-    eps: float = 0.0
+    R: NDArray[np.float64]  # (n_labels, n_labels), symmetric and positive definite
+    eps: float = 0.0  # constant added to the diagonal of R to make it so
 
 
 def identity(n_labels: int) -> Prior:
@@ -47,13 +39,8 @@ def identity(n_labels: int) -> Prior:
 
 
 def matrix(R: ArrayLike, n_labels: int | None = None) -> NDArray[np.float64]:
-    """Check a matrix given as a prior.
-
-    Raises
-    ------
-    ValueError
-        If R is not finite, square (of `n_labels`), symmetric and positive definite. In the last case the
-        message has the smallest eigenvalue; `positive_definite` is the remedy.
+    """Check a matrix passed as a prior; raise ValueError unless it is finite, square (of `n_labels`), symmetric and
+    positive definite.
     """
     R = symmetric(R, n_labels)
     smallest, largest = np.linalg.eigvalsh(R)[[0, -1]]
@@ -88,7 +75,7 @@ def positive_definite(R: ArrayLike, eps: float | None = None) -> Prior:
     ----------
     R : array-like of shape (n_labels, n_labels)
     eps : float >= 0, optional
-        None: the least that makes the smallest eigenvalue `FLOOR` times the largest; 0 if it is that already.
+        None: the smallest that makes the smallest eigenvalue `FLOOR` times the largest, or 0.
 
     Raises
     ------
@@ -110,23 +97,22 @@ def positive_definite(R: ArrayLike, eps: float | None = None) -> Prior:
 def category_attributes(attributes: ArrayLike, p: ArrayLike | None = None, eps: float | None = None) -> Prior:
     """Return the zero-shot prior: `R = sum_c p(c) y_c y_c'` over categories with known attributes (the labels).
 
-    The mean product of two attributes over the categories that are to come. It holds what is common as well
-    as what is correlated: two attributes that most categories lack have a product near 1. An indicator matrix
-    of examples will do instead of categories; each is then a separate category.
+    R is the mean product of two attributes over future categories, and not centred: two attributes that most categories
+    lack have a product near 1. Instead of categories, examples can be passed; each is then a category.
 
     Parameters
     ----------
     attributes : array-like or sparse matrix of shape (n_categories, n_labels)
-        1 for an attribute that the category has, 0 for one it has not.
+        1 for an attribute that the category has, else 0.
     p : array-like of shape (n_categories,), optional
-        How often each category is expected, >= 0, scaled to sum 1. None: all alike.
+        Expected frequency of each category, >= 0, scaled to sum 1. None: equal.
     eps : float, optional
-        The same as in `positive_definite`. R has at most rank n_categories; a larger eps weakens the prior.
+        As in `positive_definite`. R has at most rank n_categories; a larger eps weakens the prior.
 
     References
     ----------
-    B. Hariharan, S. V. N. Vishwanathan, M. Varma: Efficient max-margin multi-label classification with
-    applications to zero-shot learning, Machine Learning 88 (2012), section 7.2.1.
+    B. Hariharan, S. V. N. Vishwanathan, M. Varma: Efficient max-margin multi-label classification with applications to
+    zero-shot learning, Machine Learning 88 (2012), section 7.2.1.
 
     Examples
     --------
@@ -150,13 +136,8 @@ def label_correlation(Y: Any, shrinkage: float | str = "auto") -> Prior:
     Y : array-like or sparse matrix of shape (n_samples, n_labels)
         0 and 1. A label with one class only is uncorrelated with all others.
     shrinkage : float from 0 to 1, or "auto"
-        s; "auto" takes the estimated optimum of Schaefer and Strimmer, the sum of the correlations' variances
-        over the sum of their squares.
-
-    References
-    ----------
-    J. Schaefer, K. Strimmer: A shrinkage approach to large-scale covariance matrix estimation, Statistical
-    Applications in Genetics and Molecular Biology 4 (2005).
+        s; "auto" is the estimated optimum of J. Schaefer, K. Strimmer: A shrinkage approach to large-scale covariance
+        matrix estimation, Statistical Applications in Genetics and Molecular Biology 4 (2005).
     """
     Y = sp.csr_array(Y) if is_sparse(Y) else _indicator(Y, "Y")
     both, n = _cooccurrence(Y)

@@ -1,8 +1,8 @@
 """Examples and their labels as index arrays, the common input of learners.
 
-Sparse and dense input meet here, so that there is one body of learning code. A row lists what its example has: a dense
-matrix has all its values, zeros too, a sparse one what it stores. To models a 0 and an absent feature are alike; a
-scaling may tell them apart.
+Sparse and dense input become one representation, so there is one learning code. A row lists the values of its example:
+all values of a dense matrix, zeros too, or the stored values of a sparse one. Models do not distinguish a 0 from an
+absent feature; a scaling may.
 """
 
 from __future__ import annotations
@@ -27,27 +27,20 @@ VECTOR_COLUMNS = 2**30
 field; those of other features are below."""
 
 BLOCK_BYTES = 1 << 26
-"""Large matrices are worked through a block of rows at a time, each at most this large (64 MB) or one row."""
+"""Maximum bytes of a block of rows of a large matrix (64 MB); a block has at least one row."""
 
 Matrix = ArrayLike | sp.sparray | sp.spmatrix
 """Types accepted as a matrix."""
 
 
 class Rows(NamedTuple):
-    """Rows are examples in compressed sparse rows.
+    """Examples in compressed sparse rows."""
 
-    Attributes
-    ----------
-    indptr : ndarray of shape (n_samples + 1,), int64
-        Row i is `indices[indptr[i]:indptr[i + 1]]` and the `values` beside them.
-    indices : ndarray of shape (n_values,), int32
-        Feature columns, ascending and unique within a row.
-    values : ndarray of shape (n_values,), float32 or float64
-        At most `MAX_MAGNITUDE` in absolute value. A feature that is not listed, or NaN, is missing; a 0 is a value.
-    """
-
+    # (n_samples + 1,): row i is `indices[indptr[i]:indptr[i + 1]]`, with the `values` at the same places
     indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
+    indices: NDArray[np.int32]  # (n_values,): feature columns, ascending and unique within a row
+    # (n_values,): at most `MAX_MAGNITUDE` in absolute value; NaN, like a feature that is not listed, is missing, and 0
+    # is a value
     values: NDArray[Any]
 
     def row(self, i: int) -> tuple[NDArray[np.int32], NDArray[Any]]:
@@ -73,21 +66,12 @@ class Rows(NamedTuple):
 
 
 class VectorRows(NamedTuple):
-    """Vectors of the examples in `Rows`.
+    """Vectors of the examples in `Rows`."""
 
-    Attributes
-    ----------
-    starts : ndarray of shape (n_fields + 1,), int64
-        Field b has the columns from `starts[b]` to `starts[b + 1]` - 1 of the values.
-    present : ndarray of shape (n_samples, n_fields), bool
-        Whether an example has the vector.
-    values : ndarray of shape (n_samples, n_values), float32 or float64
-        0 where an example lacks the vector.
-    """
-
+    # (n_fields + 1,): field b has the columns `starts[b]` to `starts[b + 1]` - 1 of the values
     starts: NDArray[np.int64]
-    present: NDArray[np.bool_]
-    values: NDArray[Any]
+    present: NDArray[np.bool_]  # (n_samples, n_fields): whether an example has the vector
+    values: NDArray[Any]  # (n_samples, n_values): 0 where an example lacks the vector
 
     def part(self, first: int, last: int) -> VectorRows:
         """Return rows first to last - 1."""
@@ -95,35 +79,24 @@ class VectorRows(NamedTuple):
 
 
 MAX_EXAMPLE_WEIGHT = 1000.0
-"""Largest weight of an example; the least is anything above 0."""
+"""Largest weight of an example; weights are above 0."""
 
 NO_WEIGHTS: NDArray[np.float64] = np.zeros(0)
-"""Stands for the weights of examples that all weigh 1."""
+"""Weights of examples that all weigh 1."""
 
 
 class Targets(NamedTuple):
-    """True labels of the examples in `Rows`.
+    """True labels of the examples in `Rows`."""
 
-    Attributes
-    ----------
-    indptr : ndarray of shape (n_samples + 1,), int64
-    indices : ndarray of shape (n_listed,), int32
-        Label columns listed for an example, unique within a row and below its `n_labels`.
-    signs : ndarray of shape (n_listed,), int8
-        +1 for a relevant, -1 for an irrelevant label.
-    complete : ndarray of shape (n_samples,), bool
-        True: labels not listed are irrelevant. False: they are unknown, and the loss leaves them out.
-    n_labels : ndarray of shape (n_samples,), int64
-        How many label columns existed when the example is learnt (labels may appear within a batch).
-    weights : ndarray of shape (n_samples,), or (0,) where all are 1, float64
-        Factor of the loss of each example: above 0, at most `MAX_EXAMPLE_WEIGHT`.
-    """
-
-    indptr: NDArray[np.int64]
+    indptr: NDArray[np.int64]  # (n_samples + 1,)
+    # (n_listed,): label columns listed for an example, unique within a row and below its `n_labels`
     indices: NDArray[np.int32]
-    signs: NDArray[np.int8]
+    signs: NDArray[np.int8]  # (n_listed,): +1 for a relevant, -1 for an irrelevant label
+    # (n_samples,): whether labels that are not listed are irrelevant; otherwise they are unknown, and the loss omits
+    # them
     complete: NDArray[np.bool_]
-    n_labels: NDArray[np.int64]
+    n_labels: NDArray[np.int64]  # (n_samples,): number of label columns when the example is learnt
+    # (n_samples,), or (0,) where all are 1: factor of the loss, above 0, at most `MAX_EXAMPLE_WEIGHT`
     weights: NDArray[np.float64] = NO_WEIGHTS
 
     def part(self, first: int, last: int) -> Targets:
@@ -149,20 +122,13 @@ def row_blocks(n_rows: int, row_bytes: int, block_bytes: int | None = None) -> I
 
 
 def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
-    """Check a matrix of features and return it as rows.
+    """Check a matrix of features and return it as rows of this dtype, with the number of features.
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        Real numbers. An array has all values but those that are NaN, which are missing. A sparse matrix has those that
-        it stores, zeros too; repeated entries are added, as SciPy defines it.
-    dtype : {float32, float64}
-        Type of the values.
-
-    Returns
-    -------
-    rows : Rows
-    n_features : int
+        Real numbers. NaN in an array is a missing value, as is what a sparse matrix does not store; repeated entries of
+        a sparse matrix are added, as SciPy defines it.
 
     Raises
     ------
@@ -191,10 +157,7 @@ def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
 def as_weights(weights: ArrayLike | None, n_samples: int, name: str = "sample_weight") -> NDArray[np.float64]:
     """Check the weights of examples, and return them as those of `Targets`.
 
-    Raises
-    ------
-    ValueError
-        If there is not one for each example, or one is not above 0 and at most `MAX_EXAMPLE_WEIGHT`.
+    Raises ValueError unless there is one for each example, above 0 and at most `MAX_EXAMPLE_WEIGHT`.
     """
     if weights is None:
         return NO_WEIGHTS
@@ -211,13 +174,7 @@ def as_weights(weights: ArrayLike | None, n_samples: int, name: str = "sample_we
 
 
 def uneven_weights(weights: ArrayLike | None, n_samples: int) -> NDArray[np.float64] | None:
-    """Check the weights of examples, and return them, or None if every example weighs 1.
-
-    Raises
-    ------
-    ValueError
-        As `as_weights`.
-    """
+    """Return the weights of examples, checked as by `as_weights`, or None if every example weighs 1."""
     found = as_weights(weights, n_samples)
     return found if len(found) else None
 
@@ -230,11 +187,7 @@ def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:
     Y : array-like or sparse matrix of shape (n_samples, n_labels)
         1 (or True) for a relevant label, 0 (or False) for an irrelevant one.
     known : array-like or sparse matrix of shape (n_samples, n_labels), bool, optional
-        The labels whose truth is known; `Y` is ignored elsewhere. None: all.
-
-    Returns
-    -------
-    Targets
+        Labels with known truth; `Y` is ignored elsewhere. None: all.
 
     Raises
     ------
@@ -256,7 +209,7 @@ def as_targets(Y: Matrix, known: Matrix | None = None) -> Targets:
 
 
 def _places(indptr: NDArray[np.int64], columns: NDArray[np.int32], n_columns: int) -> NDArray[np.int64]:
-    """Return where the stored entries are: row times number of columns plus column."""
+    """Return the places of the stored entries: row times number of columns plus column."""
     return np.repeat(np.arange(len(indptr) - 1, dtype=np.int64), np.diff(indptr)) * n_columns + columns
 
 

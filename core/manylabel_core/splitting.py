@@ -9,12 +9,8 @@ Rows = NDArray[np.int64]
 
 
 def held_out(n_rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
-    """Return ascending row numbers: training rows, and a random share for evaluation.
-
-    Raises
-    ------
-    ValueError
-        If it is no share, or one of them would be empty.
+    """Return ascending row numbers: training rows, and a random share for evaluation; raise ValueError if one would be
+    empty.
     """
     if not 0.0 < share < 1.0:
         raise ValueError(f"holdout must be a share above 0 and below 1, as 0.2, not {share:g}")
@@ -28,12 +24,8 @@ def held_out(n_rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
 
 
 def folds(n_rows: int, n_folds: int, seed: int) -> list[tuple[Rows, Rows]]:
-    """Return random folds: of each, ascending rows to learn from and to measure on.
-
-    Raises
-    ------
-    ValueError
-        If there are more folds than rows.
+    """Return random folds: ascending training rows and held-out rows of each; raise ValueError for more folds than
+    rows.
     """
     if n_folds > n_rows:
         raise ValueError(f"folds must be at most the number of rows, {n_rows}, not {n_folds}")

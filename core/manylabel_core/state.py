@@ -1,19 +1,18 @@
-"""Named arrays and a JSON header to bytes and back: the form of a snapshot.
+"""Named arrays and a JSON header to bytes and back: the format of a snapshot.
 
-The bytes are a safetensors file, so that reading one can run no code. Its metadata has one key, "manylabel",
-whose value is one JSON object, the caller's header with two more keys:
+The bytes are a safetensors file, so reading it runs no code. Its metadata has one key, "manylabel", whose value is one
+JSON object, the caller's header with two more keys:
 
 - "format": the version of this layout, an integer;
 - "checksum": SHA-256, in hexadecimal, over the canonical JSON (sorted keys, no spaces) of the format, the
   header and the list of `[name, dtype, shape]` sorted by name, and then over the arrays' bytes in that order.
 
-So a flipped bit, a cut or an appended byte is noticed wherever it matters: `State.from_bytes` gives back
-what was written, or it raises. The one change it does not notice is another spelling of the same content
-(a space in the JSON).
+So `State.from_bytes` returns what was written, or raises. The only undetected change is another spelling of the same
+content (such as a space in the JSON).
 
-The files are written and read here rather than by the safetensors library, which holds the interpreter's lock and
-copies everything several times: arrays go straight into the one buffer, and come back as views of one, while other
-threads run. Nothing is built of what is read before names, types, shapes and offsets agree with the number of bytes.
+The safetensors library is not used, because it holds the interpreter's lock and copies everything several times. Here
+arrays are written straight into one buffer, and read as views of one, while other threads run. Before any array is
+created, names, types, shapes and offsets must agree with the number of bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _LENGTH_BYTES = 8  # a safetensors file starts with the length of its JSON heade
 _ALIGNMENT = 8  # alignment of the arrays: the header is padded with blanks
 
 _CODES = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")
-"""The codes of types in the header; arrays stand in the file by type, the last of these first, and then by name."""
+"""Codes of types in the header; arrays are sorted in the file by type, the last of these first, and then by name."""
 
 _TYPES = {code: np.dtype("?" if code == "BOOL" else f"<{code[0].lower()}{int(code[1:]) // 8}") for code in _CODES}
 _RANKS = {_TYPES[code]: (-rank, code) for rank, code in enumerate(_CODES)}
@@ -49,16 +48,9 @@ class NewerState(DamagedState):
 
 
 class LateArray:
-    """An array of a state that is not there yet: it is written straight into the bytes of the state.
+    """Array of a state that is written straight into the bytes of the state, so that it is in memory only once.
 
-    So a large array that must be put together is in memory once.
-
-    Parameters
-    ----------
-    shape : tuple of int
-    dtype : numpy.dtype
-    write : callable
-        Writes the values into an array of this shape and type.
+    `write` writes the values into an array of this shape and type.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], write: Callable[[NDArray[Any]], None]) -> None:
@@ -81,7 +73,7 @@ class State(NamedTuple):
     arrays : mapping of str to ndarray
         Booleans, integers or floats of any shape. Those read from bytes are writable and C-contiguous.
     header : mapping
-        Anything JSON can say, without NaN and infinity. The keys "format" and "checksum" are taken.
+        JSON values without NaN and infinity. The keys "format" and "checksum" are reserved.
 
     Examples
     --------
@@ -102,20 +94,13 @@ class State(NamedTuple):
     header: dict[str, Any]
 
     def to_bytes(self) -> bytes:
-        """Return arrays and header as bytes.
-
-        Raises
-        ------
-        ValueError
-            If a key or a name is taken, or JSON or safetensors cannot hold some value.
+        """Return arrays and header as bytes; raise ValueError if a key or name is reserved, or a value cannot be
+        stored.
         """
         return bytes(self.to_buffer())
 
     def to_buffer(self) -> memoryview:
-        """Return the output of `to_bytes` in a separate buffer, without a second copy; raises like `to_bytes`.
-
-        However large the arrays are, other threads run while they are copied and summed.
-        """
+        """Return the output of `to_bytes` in a separate buffer, without a second copy; other threads run meanwhile."""
         if taken := [key for key in _RESERVED if key in self.header]:
             raise ValueError(f"header: the key {taken[0]!r} is taken")
         if "__metadata__" in self.arrays:
@@ -148,12 +133,8 @@ class State(NamedTuple):
 
     @staticmethod
     def header_of(data: bytes | bytearray | memoryview, max_header_bytes: int | None = None) -> dict[str, Any]:
-        """Return the unverified header of a state from its first bytes, with format and checksum.
-
-        Raises
-        ------
-        DamagedState
-            If it is missing, or `data` ends before it does.
+        """Return the unverified header of a state from its first bytes, with format and checksum; raise DamagedState if
+        it is missing or incomplete.
         """
         return _header(_outer(memoryview(data).cast("B"), max_header_bytes)[0])
 
@@ -166,12 +147,12 @@ class State(NamedTuple):
         data : bytes-like
             The file. Aligned arrays are views of a writable buffer; arrays of bytes are copies.
         max_header_bytes : int, optional
-            Most bytes of JSON that are parsed, which holds the interpreter's lock; None: any number.
+            Maximum bytes of JSON to parse, which holds the interpreter's lock. None: no maximum.
 
         Raises
         ------
         DamagedState
-            If anything that matters differs from what was written; `NewerState` if a later version wrote it.
+            If any relevant byte differs from what was written; `NewerState` if a later version wrote it.
         """
         view = memoryview(data).cast("B")
         outer, begin = _outer(view, max_header_bytes)
@@ -236,7 +217,7 @@ def _checksum(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> 
 
 
 def _outer(view: memoryview, max_bytes: int | None) -> tuple[dict[str, Any], int]:
-    """Return the JSON header of the file, and where the arrays begin."""
+    """Return the JSON header of the file, and the offset of the arrays."""
     length = int.from_bytes(view[:_LENGTH_BYTES], "little")
     begin = _LENGTH_BYTES + length
     if begin > len(view):

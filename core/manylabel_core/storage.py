@@ -39,9 +39,9 @@ def check_threshold(arrays: Mapping[str, NDArray[Any]], *names: str) -> None:
 def enlarged(array: NDArray[Any], shape: tuple[int, ...], touch: bool = False) -> NDArray[Any]:
     """Return the array if it has at least this shape, else a copy in a larger one, filled up with zeros.
 
-    Axes that are too short become at least twice as long, so that growing by one again and again costs a
-    constant number of copies for each element. With `touch`, zeros are written to what is requested: else the system
-    gives memory when something else is first written there, page by page, which takes longer than to learn an example.
+    Axes that are too short become at least twice as long, so repeated growth by one costs a constant number of copies
+    for each element. With `touch`, zeros are written to the requested shape: otherwise the system provides the memory
+    page by page when it is first written to, which takes longer than learning an example.
     """
     for have, need in zip(array.shape, shape, strict=True):
         if have < need:

@@ -17,13 +17,13 @@ _AT_ONCE = 4096
 class Vocabulary:
     """Map of names to columns, in order of first appearance.
 
-    A column never changes once given: names are only ever appended, or renamed. Two vocabularies that were fed the same
-    names in the same order are therefore equal, which is what lets replicas of one log agree without talking.
+    A column never changes once assigned: names are only appended, or renamed. Two vocabularies that received the same
+    names in the same order are therefore equal, which is why replicas of one log agree without communication.
 
     Parameters
     ----------
     names : iterable of str, default=()
-        The first names, as `add` would take them.
+        The first names, as for `add`.
 
     Examples
     --------
@@ -69,10 +69,8 @@ class Vocabulary:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of memory held, estimated: the hash table, the strings, and one integer object per column.
-
-        The tuple behind `names` counts once it has been requested. A string that others hold too is counted
-        here in full; what the allocator rounds up is not.
+        """Return the estimated bytes of memory: the hash table, the strings in full, one integer object per column, and
+        the tuple behind `names` once it has been requested.
         """
         table = sys.getsizeof(self._columns) + sys.getsizeof(self._names)
         return table + self._names_bytes + len(self._columns) * sys.getsizeof(1 << 20)
@@ -96,17 +94,7 @@ class Vocabulary:
         return list(itertools.islice(reversed(self._columns), n))[::-1]
 
     def add(self, names: Iterable[str]) -> list[int]:
-        """Return the columns of `names`, appending new ones in order.
-
-        Parameters
-        ----------
-        names : iterable of str
-            May repeat a name; it keeps the column of its first appearance.
-
-        Returns
-        -------
-        list of int
-            One column for each name given.
+        """Return the columns of `names`, which may repeat names, appending new ones in order.
 
         Raises
         ------
@@ -125,10 +113,8 @@ class Vocabulary:
     def rename(self, name: str, new: str) -> int:
         """Rename a column to an unused name; return the column.
 
-        Raises
-        ------
-        ValueError
-            If no column has the name, or one has the new name, or that cannot be written as UTF-8.
+        Raises ValueError if no column has the name, or another has the new name, or the new name cannot be written as
+        UTF-8.
         """
         if name not in self._columns or new in self._columns:
             raise ValueError(f"{name!r} must be a name here, and {new!r} must be none")
@@ -147,14 +133,7 @@ class Vocabulary:
             self._names_bytes += sys.getsizeof(name)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the names as two arrays, for `from_state`.
-
-        Returns
-        -------
-        dict
-            "bytes", uint8 (total,): the names in UTF-8, joined. "offsets", int64 (n_names + 1,): name i
-            is `bytes[offsets[i]:offsets[i + 1]]`.
-        """
+        """Return the names as two arrays, for `from_state`: name i is `bytes[offsets[i]:offsets[i + 1]]` in UTF-8."""
         offsets = np.zeros(len(self._columns) + 1, dtype=np.int64)
         parts, names = [], iter(self._columns)
         for begin in range(0, len(self._columns), _AT_ONCE):
@@ -166,13 +145,7 @@ class Vocabulary:
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]]) -> Vocabulary:
-        """Return the vocabulary of a `state`.
-
-        Raises
-        ------
-        ValueError
-            If the two arrays do not describe distinct UTF-8 names.
-        """
+        """Return the vocabulary of a `state`; raise ValueError unless the two arrays describe distinct UTF-8 names."""
         data, offsets = _checked(arrays)
         vocabulary = cls()
         for begin in range(0, len(offsets) - 1, _AT_ONCE):

@@ -1,7 +1,6 @@
-"""Batch learners in the manners of scikit-learn: large margins on the label-coupled dual, and LSA-MML for views.
+"""Batch learners with scikit-learn's interface: large margins by the label-coupled dual, and LSA-MML for views.
 
-`catalogue` has all of them by name, with their parameters. Learners are loaded when they are requested: they load
-numba, which a reader of the catalogue need not wait for.
+`catalogue` has all of them by name, with their parameters. Learners are imported on request, because they load numba.
 """
 
 from importlib import import_module

@@ -1,7 +1,7 @@
 """Catalogue of the trainers by name, with the data they need and their public parameters.
 
-A server checks requests against this table, and a command its options; neither loads an estimator for that.
-Another trainer is an entry here, a class of parameters in `manylabel_core.batch.parameters`, and its estimator.
+Servers and commands validate options by this table, without loading an estimator. A new trainer needs an entry here, a
+class of parameters in `manylabel_core.batch.parameters`, and an estimator.
 """
 
 from __future__ import annotations
@@ -19,43 +19,19 @@ from manylabel_core.parameters import Parameter, parameters
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """Trainer: it fits a model to a dataset.
-
-    Attributes
-    ----------
-    name : str
-    estimator : str
-        Its class in `manylabel_core.batch`. It takes the parameters and `random_state`, `n_threads` and `warm_start`,
-        and has `fit(X, Y, ..., label_names=, progress=)`, `decision_function(X)`, `to_bytes()`, `from_bytes(data)`.
-    title : str
-        One sentence says what the trainer is.
-    parameters : tuple of Parameter
-    views : bool
-        True if it needs a dataset of several views; others learn from one.
-    unlabelled : bool
-        True if it learns from rows without labels too.
-    weights : bool
-        True if it takes weights of rows, ``fit(..., sample_weight=)``.
-    passes : int
-        An iteration of its fit goes over the rows about so often; how often there are checkpoints goes by it.
-    exact : bool
-        True if its fit loses nothing when it continues, so that any iteration may be the last before a checkpoint.
-    search : mapping of str to tuple
-        The values of parameters that are worth a try, for a search that names none.
-    rbf_search : mapping of str to tuple
-        Those of further parameters, where the kernel is "rbf".
-    """
+    """Trainer: it fits a model to a dataset."""
 
     name: str
-    estimator: str
-    title: str
+    estimator: str  # its class in `manylabel_core.batch`
+    title: str  # one sentence
     parameters: tuple[Parameter, ...]
-    views: bool = False
-    unlabelled: bool = False
-    weights: bool = True
-    passes: int = 1
-    exact: bool = False
-    search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    views: bool = False  # whether it needs a dataset of several views; others learn from one
+    unlabelled: bool = False  # whether it learns from rows without labels too
+    weights: bool = True  # whether it takes weights of rows
+    passes: int = 1  # passes over the rows per iteration, roughly; determines the number of checkpoints
+    exact: bool = False  # whether a fit loses nothing when it resumes, so that a checkpoint may follow any iteration
+    search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # values that a search tries by default
+    # values of further parameters, with the kernel "rbf"
     rbf_search: Mapping[str, tuple[float | str, ...]] = field(default_factory=dict)
 
     def searched(self, params: Mapping[str, Any]) -> dict[str, list[float | str]]:
@@ -75,14 +51,9 @@ class Trainer:
 
 
 def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
-    """Return the arguments of an estimator for parameters in JSON form.
+    """Return the arguments of an estimator for parameters in JSON form and labels Y, (n_samples, n_labels).
 
-    Parameters
-    ----------
-    params : mapping
-        A null `rho` is infinite; `R` is a list of rows, or "label_correlation", which is found in Y.
-    Y : CSR array of shape (n_samples, n_labels)
-        The labels that are learnt.
+    A null `rho` is infinite. `R` is a list of rows, or "label_correlation", which is computed from Y.
     """
     from manylabel_core.priors import label_correlation  # loads scikit-learn, which only a fit needs
 
@@ -104,7 +75,7 @@ MISSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 def _trainer(name: str, estimator: str, title: str, declaring: type, **more: Any) -> Trainer:
-    """Return a trainer with the parameters of a class, of which `scaling` defaults to what the online learners do."""
+    """Return a trainer with the parameters of a class; `scaling` defaults to that of the online learners."""
     chosen = (each for each in parameters(declaring) if each.kinds)
     scaled = tuple(replace(each, default="auto") if each.name == "scaling" else each for each in chosen)
     return Trainer(name, estimator, title, scaled, **more)

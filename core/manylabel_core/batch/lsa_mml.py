@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from manylabel_core.batch.base.documentation import documented
 from manylabel_core.batch.base.inputs import check_label_names
 from manylabel_core.batch.base.reporting import Reporter
-from manylabel_core.batch.decisions.learner import deciding
+from manylabel_core.batch.decisions.learner import deciding, warn_of_convergence
+from manylabel_core.batch.decisions.thresholds import rule_thresholds
 from manylabel_core.batch.parameters import LSAMMLParameters
-from manylabel_core.batch.views import parameters as checks
 from manylabel_core.batch.views.alternation import Alternation, Model, Prices, ViewsState
 from manylabel_core.batch.views.block import Matrix
 from manylabel_core.batch.views.factors import fit_factors
@@ -35,9 +35,12 @@ from manylabel_core.batch.views.model import ViewModel
 from manylabel_core.batch.views.representation import gauge
 from manylabel_core.batch.views.ridge import fit_ridge
 from manylabel_core.batch.views.start import start
-from manylabel_core.batch.views.thresholds import thresholds
+from manylabel_core.checks import TooFewRows
 from manylabel_core.solvers import ProgressCallback
-from manylabel_core.solvers.blas import blas_threads
+from manylabel_core.solvers.workers import blas_threads
+
+COMPONENTS = 200
+"""Default number of components, if that many are allowed."""
 
 _SOMETIMES = (
     "label_names_", "label_penalty_", "joint_coef_", "view_landmarks_", "view_gammas_", "view_roots_", "precision_",
@@ -50,25 +53,13 @@ _SOMETIMES = (
 class LSAMML(LSAMMLParameters, ViewModel):
     """LSA-MML is latent semantic aware multi-view multi-label classification.
 
-    Looks for a common representation P of rows that are seen in several views X_v, for a basis B_v of every view
-    and for weights W of the labels. With rows as examples, it minimises the paper's problem (8), with two ridges and 1
-    for each row of a view, in whose units the objective falls,
+    It fits a common representation P of rows in several views X_v, a basis B_v of every view, and weights W of the
+    labels: the paper's problem (8) with two ridges, Eq. (35) of docs/mathematics.md. Views are centred and scaled to a
+    mean energy of 1 per row, so that prices mean the same for all data.
 
-        1/n ( sum_v f_v (|X_v - P B_v'|^2 + n_v)
-              + beta/s^2 (|Y - P W'|^2 + label_ridge |W|^2) + ridge |P|^2 )
-            - gamma sum_{v != w} HSIC(B_v, B_w),        f_v = (alpha_v sum_w n_w/n)^r,
-
-    where the columns of B_v have a length of at most 1 and n_v of the n rows have view v. The weights alpha_v of the
-    views are positive and `sum_v alpha_v n_v/n` is 1: if no row lacks a view, they add up to 1, and f_v is
-    `(alpha_v V)^r` for V views. The error of a view is a sum over the rows that have it, that of labels over the
-    labelled rows. Views are centred and scaled to a mean energy |x|^2 of 1 per row. Y is 0 and 1, less the means of
-    the labels, and s^2 the mean |y|^2 of a labelled row (1 if they are all equal). So prices mean the same for
-    all data. All of this is what `objective_trace_` holds and `tol` is a share of.
-
-    Predictions need no labels and any of the views: a row's representation is the best one for the views it has. If
-    rows of `fit` lack views, it is the expected one given the views it has, by the covariance of representations
-    and the noise of each view (with `refit`; Eqs. (46) to (48) of docs/mathematics.md): rows with different views then
-    agree.
+    Predictions need no labels and any of the views: the representation of a row is the best one for its views. If rows
+    of `fit` lack views, it is the expectation given the views of the row (with `refit`; Eqs. (46) to (48)), so that
+    rows with different views agree.
 
     {parameters}
 
@@ -77,7 +68,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
     view_names_ : ndarray of shape (n_views,), object
         In the order in which they were given.
     view_weights_ : ndarray of shape (n_views,), float64
-        alpha. If rows lack views, the sum of alpha_v times the share of rows that have v is 1.
+        alpha. The sum of alpha_v times the share of rows that have the view v is 1.
     view_widths_ : ndarray of shape (n_views,), int64
     view_shares_, view_scales_ : ndarrays of shape (n_views,), float64
         Share of the rows of `fit` that had the view; root mean energy that its rows are divided by.
@@ -97,20 +88,20 @@ class LSAMML(LSAMMLParameters, ViewModel):
     joint_coef_ : ndarray of shape (n_labels, n_components), float64
         The W of the alternation, with `warm_start`.
     intercept_, threshold_ : ndarrays of shape (n_labels,), float64
-        Scores of the representation 0 (without `refit`, means of the labels over the labelled rows); what is taken
-        away from `label_scores`.
+        Scores of the representation 0 (without `refit`, means of the labels over the labelled rows); values that are
+        subtracted from `label_scores`.
     precision_ : ndarray of shape (n_components, n_components), float64
         If rows lacked views, with `refit`: the inverse of the covariance of representations, as predictions use it.
     noise_variances_ : ndarray of shape (n_views,), float64
-        If rows lacked views, with `refit`: the variance of a feature of each view beside what its basis explains.
+        If rows lacked views, with `refit`: the variance of a feature of each view beyond what its basis explains.
     label_penalty_ : float
         Penalty per unit of squared weights on `P G^(1/2)`, chosen by leave-one-out, with `refit`.
     curves_ : ndarray of shape (2, n_labels), float64, or None
-        The same as of `M3L`.
+        See `M3L`.
     objective_trace_ : ndarray
-        The objective above, with all its terms, at the start and after every half-step (bases, W, P), including
-        those of the fit that this one continues. A half-step that does not lower the objective is rejected, so it
-        rises at most by rounding. `refit` and thresholds follow and are not part of it.
+        Eq. (35) at the start and after every half-step (bases, W, P), including those of the fit that this one
+        continues. A half-step that does not lower it is rejected, so it rises at most by rounding. `refit` and
+        thresholds are not part of it.
     relative_change_ : float
         Share by which the last iteration lowered the objective.
     n_iter_, n_components_, n_features_in_ : int
@@ -162,20 +153,16 @@ class LSAMML(LSAMMLParameters, ViewModel):
         labelled : array-like of shape (n_samples,), bool, optional
             None: all rows.
         missing : mapping of view names to array-likes of shape (n_samples,), bool, optional
-            True where a row lacks the view; what X holds there is never looked at (NaN, 0). Every row needs one
-            view, every view one row.
+            True where a row lacks the view; the values of X there are ignored. Every row needs one view, every view one
+            row.
         label_names : iterable of str, optional
-            Kept as `label_names_`; None takes the columns of a data frame Y.
+            Stored as `label_names_`. None: the columns of a data frame Y.
         progress : callable, optional
-            Called with a `Progress` after every iteration: the iteration (1 is the first of this call), the
-            objective, and as gap the share by which the iteration lowered it. When it gives True, the fit ends with
-            the model reached so far.
+            Called with a `Progress` after every iteration: the iteration (1 is the first of this call), the objective,
+            and as gap the share by which the iteration lowered it. If it returns True, the fit ends with the current
+            model.
         sample_weight : None
-            Weights of rows are refused.
-
-        Returns
-        -------
-        self
+            Sample weights are rejected.
 
         Raises
         ------
@@ -184,7 +171,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
         """
         if sample_weight is not None:
             raise ValueError("sample_weight must be None: LSAMML takes no weights")
-        checks.random(self.random_state)
+        self._random()  # a wrong value is reported before the work
         prices = Prices(*(float(price) for price in (self.r, self.beta, self.gamma, self.ridge, self.label_ridge)))
         views, present = check_views(X, missing, allow_nan=self.scaling == "auto")
         n_samples = len(next(iter(present.values())))
@@ -198,7 +185,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
             maps = self._landmark_maps(views, present)
             views = {name: maps[name](views[name], present[name]) if maps else views[name] for name in views}
             sizes = {name: view.shape[1] for name, view in views.items()}
-            n_components = checks.check_components(self, sizes, n_samples)
+            n_components = self._size(sizes, n_samples)
             blocks = [fitted_block(name, views[name], present[name], centre=self.centre) for name in views]
             labels, energy = label_block(indicators, mask)
             prices = prices._replace(beta=prices.beta / energy)
@@ -209,13 +196,30 @@ class LSAMML(LSAMMLParameters, ViewModel):
             before, trace = self._before(tuple(views), run, n_components, alpha)
             reached = run.run(before, trace, self.tol, self.max_iter)
             if not (reached.converged or reached.stopped):
-                checks.warn_not_converged(self.max_iter, reached.gap)
+                warn_of_convergence(
+                    f"not converged in max_iter={self.max_iter} iterations: the last one lowered the objective by "
+                    f"{reached.gap:.2g} of it",
+                    stacklevel=4,
+                )
             self._describe(tuple(views), run, names, widths)
             self._keep_maps([*maps.values()])
             self._keep(reached, run)
             self._fit_labels(run, truth, rows)
         self.relative_change_ = reached.gap
         return self
+
+    def _size(self, widths: Mapping[str, int], n_samples: int) -> int:
+        """Return the number of components, within the limits of views and rows."""
+        most = sum(widths.values())
+        why = f"the views have {most} features together"
+        if n_samples < most:
+            most, why = n_samples, f"there are {n_samples} rows"
+        wanted = self.n_components
+        if wanted is None:
+            return min(COMPONENTS, most)
+        if wanted > most:
+            raise TooFewRows(f"n_components must be at most {most}, not {wanted}: {why}")
+        return int(wanted)
 
     def _given_weights(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> Matrix:
         """Return alpha for which the factors f_v have their requested values."""
@@ -233,15 +237,14 @@ class LSAMML(LSAMMLParameters, ViewModel):
         shape = (run.labels.X.shape[1], n_components)
         left = getattr(self, "joint_coef_", None) if self.warm_start else None
         if left is None or left.shape != shape or [*self.view_names_] != [*names] or self._n_columns != widths:
-            random = checks.random(self.random_state)
-            return start(run.views, run.labels, run.prices, n_components, random, given), []
+            return start(run.views, run.labels, run.prices, n_components, self._random(), given), []
         return Model(self._split(self.basis_), left, given), [float(value) for value in self.objective_trace_]
 
     def _landmark_maps(self, views: Mapping[str, Any], present: Mapping[str, Mask]) -> dict[str, LandmarkMap]:
         """Return a map for each view, if that is requested."""
         if self.kernel == "linear":
             return {}
-        n, random = int(self.n_landmarks), checks.random(self.random_state)
+        n, random = int(self.n_landmarks), self._random()
         return {name: landmark_map(name, view, present[name], n, random) for name, view in views.items()}
 
     def _keep_maps(self, maps: Sequence[LandmarkMap]) -> None:
@@ -288,4 +291,4 @@ class LSAMML(LSAMMLParameters, ViewModel):
             fitted = fit_ridge(P @ root, Y)
             self.coef_, self.intercept_, self.label_penalty_ = fitted.coef @ root, fitted.intercept, fitted.penalty
         scores = P @ self.coef_.T + self.intercept_
-        self.threshold_ = thresholds(scores, Y, self.threshold)
+        self.threshold_ = rule_thresholds(scores, Y, self.threshold)

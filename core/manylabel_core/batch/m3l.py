@@ -22,12 +22,9 @@ from manylabel_core.solvers import ProgressCallback
 class M3L(M3LParameters, BatchLearner):
     """M3L: support vector machines for all labels, coupled by a given prior R.
 
-    Minimises the problem P2 of the paper with the Hamming loss,
-
-        1/2 sum_lk inv(R)[l, k] z_l.z_k + C sum_il max(0, 2 - 2 y_il z_l.phi(x_i)),     y_il in {-1, +1},
-
-    and predicts a label where z_l.phi(x) > 0. R carries what is known about the relations between labels but
-    not shown by the training examples, e.g. because the categories to come are others (zero-shot learning).
+    It minimises the problem P2 of the paper with the Hamming loss, Eq. (27) of docs/mathematics.md. R states relations
+    between labels that the training examples do not show, for example because future categories differ (zero-shot
+    learning).
 
     {parameters}
 

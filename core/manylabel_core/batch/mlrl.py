@@ -18,27 +18,23 @@ from manylabel_core.solvers import ProgressCallback
 class MLRL(MLRLParameters, RelationshipLearner):
     """MLRL (multi-label relationship learning) finds weights and a label covariance together.
 
-    Minimises the convex problem (6) of the paper over the weights W, intercepts b and covariances Omega,
-
-        1/n sum_il max(0, 1 - y_il (w_l.phi(x_i) + b_l)) + lam/2 tr(W inv(Omega) W'),     tr(Omega) = 1,
-
-    where y_il is +1 or -1; with `sample_weight` the mean over examples is a weighted one. The intercepts are free. A
-    label with one class only is predicted as that class.
+    It minimises the convex problem (6) of the paper over weights, intercepts and covariances Omega, Eq. (28) of
+    docs/mathematics.md. The intercepts are free. A label with one class only is predicted as that class.
 
     {parameters}
 
     Attributes
     ----------
     label_covariance_ : ndarray of shape (n_labels, n_labels), float64
-        Omega: positive definite, trace 1. It says how the weights of labels, and so their scores, go together.
+        Omega: positive definite, trace 1, the covariance of the weights of labels, and so of their scores.
     label_correlation_ : ndarray of shape (n_labels, n_labels), float64
-        The same, scaled to a unit diagonal.
+        Omega, scaled to a unit diagonal.
     covariance_eps_ : float
         Constant added to the diagonal of a singular covariance before scaling it to trace 1; 0 if none.
     objective_trace_ : ndarray
-        (6) after every half-step: of the weights for the covariance that a round tried, and, if they lower it, of the
-        best covariance for them. Weights that do not lower it are not taken, so `primal_objective_` is the least value,
-        not always the last.
+        (6) after every half-step: for the weights of the covariance that a round tried, and, if they lower it, for
+        their best covariance. Weights that do not lower it are rejected, so `primal_objective_` is the minimum, not
+        always the last value.
     %(model)s
     %(decided)s
     primal_objective_, dual_objective_ : float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from manylabel_core.batch.decisions.thresholds import MEASURES
 from manylabel_core.checks import is_finite
 from manylabel_core.parameters import FLAG, NULL, Choice, Matrix, Number, Other, again, declared, parameter
 
@@ -24,13 +25,13 @@ COUNT = Number(integer=True, least=1, most=10_000)
 ANY_COUNT = Number(integer=True, least=1, most=2**20)
 
 ABOVE_0 = Number(above=0)
-"""Prices in Python, without the upper bound of a server."""
+"""Prices in Python, without the upper bound of the server."""
 
 THRESHOLDS = ("f1", "prevalence", "half")
 """Rules for the thresholds of LSA-MML."""
 
 MAX_SHARE = 400
-"""Maximum rank of PrML that a share of the labels stands for: time grows with it."""
+"""Maximum rank of PrML for a share of the labels: time grows with the rank."""
 
 
 @declared
@@ -64,7 +65,7 @@ class SharedParameters:
     )
     optimise: str = parameter(
         "micro_f1",
-        Choice(("micro_f1", "macro_f1", "hamming", "none")),
+        Choice((*MEASURES, "none")),
         text="Metric that decision thresholds optimise: one threshold for all labels, or one for each, as validation "
         "selects, on scores of rows that were not learnt. With 'none', a label is predicted if its score is above 0.",
     )

@@ -16,14 +16,9 @@ from manylabel_core.solvers import ProgressCallback, solve_privileged_dual
 class PrBR(PrBRParameters, PrivilegedLearner):
     """PrBR (privileged binary relevance) learns an SVM for each label, with the help of the other labels.
 
-    PrML with W = I: minimises for each label
-
-        |z|^2/2 + gamma2/2 |w~|^2 + b^2/(2 B^2) + sum_i (C <w~, t_i> + rho/2 zeta_i^2)
-            y_i (z.x_i + b) >= 1 - <w~, t_i> - zeta_i,     <w~, t_i> >= 0,     zeta_i >= 0,
-
-    where the privileged features t_i are the signs of the other labels and a constant 1. See `PrML` for what they do,
-    and for what is not as printed. **Where no example misses its margin by more than C / rho, they are idle**, and this
-    is `LinearSVC` with C_svm = rho / 2, or with `loss="hinge"` where rho <= C and C_svm = rho.
+    It is PrML with W = I, Eq. (32) of docs/mathematics.md. See `PrML` for the privileged features. **If no example
+    misses its margin by more than C / rho, they are idle**, and the model is that of `LinearSVC` with C_svm = rho / 2,
+    or with `loss="hinge"` and rho <= C with C_svm = rho.
 
     {parameters}
 

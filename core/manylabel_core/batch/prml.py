@@ -18,33 +18,22 @@ from manylabel_core.batch.privileged.factors import Factors, leading
 from manylabel_core.batch.privileged.learner import PrivilegedLearner
 from manylabel_core.batch.privileged.rounds import Reached, Rounds, Settings
 from manylabel_core.solvers import ProgressCallback
-from manylabel_core.solvers.blas import blas_threads
 from manylabel_core.solvers.privileged.dual import Variables
+from manylabel_core.solvers.workers import blas_threads
 
 
 @documented
 class PrML(PrMLParameters, PrivilegedLearner):
     """PrML (privileged multi-label learning) learns weights of a small rank with the help of the other labels.
 
-    Minimises the problem (5) of the paper over a dictionary D, coefficients W and correcting weights w~, with a second
-    slack zeta and intercepts b,
+    It minimises Eq. (32) of docs/mathematics.md, which also states the differences from the paper, over a dictionary
+    D, coefficients W, correcting weights w~ and intercepts. The privileged features of a label are the signs of the
+    other labels of the example and a constant 1. They determine for which sets of labels an example may miss its
+    margin at the price C. They are known in training only: predictions are those of the linear model `Z = D'W`.
 
-        |D|^2/2 + sum_l [gamma1/2 |w_l|^2 + gamma2/2 |w~_l|^2 + b_l^2/(2 B^2)
-                         + sum_i (C <w~_l, t_il> + rho/2 zeta_il^2)]
-            y_il (w_l.D x_i + b_l) >= 1 - <w~_l, t_il> - zeta_il,     <w~_l, t_il> >= 0,     zeta_il >= 0,
-
-    where y_il is +1 or -1, and the privileged features t_il are the signs of the other labels of the example and a
-    constant 1. They say for which sets of labels an example may miss its margin at the price C; they are known in
-    training only, and predictions are those of the linear model `Z = D'W`.
-
-    Three things are not as printed. Without the constant among the privileged features the problem often has no
-    solution; without zeta (rho infinite) it is nearly a hard-margin machine, which overfits; and the intercepts stand
-    outside of the product, where they do not take part in its rank. The constant apart,
-    `rho=inf` and `fit_intercept=False` with a constant feature are the printed problem.
-
-    **Where no example misses its margin by more than C / rho, the privileged features are idle**: what is left is a
-    machine with the squared hinge loss and weights of small rank. On the sets of the paper they gained nothing that
-    could be measured, see docs/reproduction.md.
+    **If no example misses its margin by more than C / rho, the privileged features are idle**, and the model is an SVM
+    with the squared hinge loss and weights of small rank. On the paper's datasets they gained nothing that could be
+    measured, see docs/reproduction.md.
 
     {parameters}
 
@@ -56,15 +45,15 @@ class PrML(PrMLParameters, PrivilegedLearner):
     dictionary_ : ndarray of shape (rank, n_features), float64
         D.
     label_factors_ : ndarray of shape (rank, n_labels), float64
-        W. The product of both is `coef_`, but for a fit that was stopped before its first round: that is `PrBR`'s
-        model, and this its best approximation of the rank.
+        W. The product of both is `coef_`; after a fit that was stopped before its first round, `coef_` is the model
+        of `PrBR`, and the product its best approximation of the rank.
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
         w~ of each label, the constant's last; 0 for labels that are not privileged features.
     objective_ : float
         Value in the current round; before the first one, that of `PrBR`.
     objective_trace_ : ndarray of shape (2 * rounds,)
-        The objective after each split and at the end of each round, as they came out. A split never raises it but for
-        rounding; a round, solved to a relative gap of tol, by at most that share.
+        The objective after each split and at the end of each round. A split raises it at most by rounding; a round,
+        solved to a relative gap of tol, by at most that share.
     duality_gap_ : float
         Relative duality gap of the last round's problem, over D, b and w~ with W fixed.
     n_rounds_ : int
@@ -73,12 +62,6 @@ class PrML(PrMLParameters, PrivilegedLearner):
         Passes of the solver over all rounds, with those before a resumption.
     %(privileged_dual)s
     %(columns)s
-
-    Notes
-    -----
-    The first split is that of the weights of independent machines (PrBR), solved roughly. A split replaces D and W by
-    the cheapest factors with the same product, of the paper's W-step: W'W = (Z Z')^(1/2) / sqrt(gamma1) is the best
-    there is for Z.
 
     References
     ----------

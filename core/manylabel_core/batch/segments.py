@@ -1,12 +1,11 @@
-"""A long fit cut into segments, so that it can be interrupted and continued, with the same result bit by bit.
+"""A long fit in segments: it can be interrupted and resumed, with an identical result bit for bit.
 
-A batch learner with `warm_start` continues where its last fit was stopped. The interruption may change the last bits of
-the result (the solver restarts its visits of the examples), so a fit that may be interrupted is always cut. The cuts
-follow from the data and from counts of iterations alone, never from time: with or without an interruption between two
-segments, the fit goes through the same segments.
+A batch learner with `warm_start` resumes where its last fit was stopped. The interruption may change the last bits of
+the result (the solver restarts its visits of the examples), so a fit that may be interrupted always has segments. Their
+lengths follow from the data and from counts of iterations, never from time.
 
-Each segment is longer than the one before. So a learner that loses something at each start, as MLRL its model of
-the optimum, gets its time in the end; and the first segment is long enough for most fits.
+Each segment is longer than the previous one. So a learner that loses something at each start, such as MLRL its model of
+the optimum, gets enough time eventually. The first segment is long enough for most fits.
 """
 
 from __future__ import annotations
@@ -55,23 +54,17 @@ def fit_in_segments(
     Parameters
     ----------
     estimator : batch learner
-        With `max_iter` for the whole fit. To continue, the one that was there at a checkpoint.
+        With `max_iter` for the whole fit. To resume, the estimator of a checkpoint.
     fit : callable
-        Fits the estimator with the progress callback that it is given.
+        Fits the estimator with a progress callback.
     first : int
         Iterations of the first segment; see `first_segment`.
     reached : Reached, optional
         Progress at that checkpoint.
     progress : callable, optional
-        The callback of the estimator's `fit`, with iterations and seconds counted from the very beginning. Its result
-        is ignored.
+        Callback of `fit`, with iterations and seconds since the start of the whole fit. Its result is ignored.
     checkpoint : callable, optional
-        Called between two segments; what the estimator is now, as bytes, is enough to continue.
-
-    Returns
-    -------
-    Reached
-        At the end of the fit.
+        Called between segments. The bytes of the estimator at this time are enough to resume.
     """
     at, most = reached or Reached(), int(estimator.max_iter)
     estimator.set_params(warm_start=True)
@@ -108,18 +101,17 @@ def first_segment(
     least: int = LEAST,
     work: float = SEGMENT_WORK,
 ) -> int:
-    """Return how many iterations the first segment should have.
+    """Return the number of iterations of the first segment.
 
     Parameters
     ----------
     X : ndarray or CSR array of shape (n_samples, n_features), or a list of such views
-    n_labels : int
     kernel : str
-        "linear", or another one: then an iteration works on all pairs of examples.
+        With another kernel than "linear", an iteration works on all pairs of examples.
     passes : int
-        Over the examples in an iteration, roughly.
+        Passes over the examples per iteration, roughly.
     least : int
-        Iterations at least: a learner that loses nothing when it continues needs only one.
+        Minimum number of iterations; 1 is enough for a learner that loses nothing when it resumes.
     work : float
         Multiplications in the segment, roughly.
     """

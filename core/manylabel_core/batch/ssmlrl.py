@@ -27,12 +27,10 @@ from manylabel_core.solvers import ProgressCallback
 class SSMLRL(SSMLRLParameters, RelationshipLearner):
     """SSMLRL is semi-supervised multi-label relationship learning.
 
-    Minimises the convex problem (14) of the paper: MLRL's, with lam1, plus a price on the scores F of the
-    unlabelled examples (without intercepts),
-
-        1/n sum_il max(0, 1 - y_il (w_l.phi(x_i) + b_l)) + lam1/2 tr(W inv(Omega) W') + lam2/2 tr(F inv(Omega) F').
-
-    The model is inductive: it predicts any example. Without unlabelled examples it is MLRL.
+    It minimises the convex problem (14) of the paper: MLRL's, with lam1, plus a price on the scores F of the unlabelled
+    examples, lam2/2 tr(F inv(Omega) F'). It is solved as MLRL with another kernel, Eq. (31) of docs/mathematics.md,
+    which needs memory in proportion to the square of the number of unlabelled examples. The model is inductive: it
+    predicts any example. Without unlabelled examples it is MLRL.
 
     {parameters}
 
@@ -42,14 +40,6 @@ class SSMLRL(SSMLRLParameters, RelationshipLearner):
         See `MLRL`; indices count labelled examples first, then unlabelled ones.
     others
         See `MLRL`.
-
-    Notes
-    -----
-    No second solver: it is MLRL with lam1 and the kernel
-
-        k'(u, v) = k(u, v) - k_u' inv(lam1/lam2 I + K_uu) k_v
-
-    over the unlabelled examples, for which one Cholesky factor is made: of the size of their number, squared.
 
     References
     ----------
@@ -86,19 +76,8 @@ class SSMLRL(SSMLRLParameters, RelationshipLearner):
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
             1 for a relevant label, 0 for an irrelevant one.
         X_unlabelled : array-like or sparse matrix of shape (n_unlabelled, n_features), optional
-        label_names, progress
-            See `MLRL.fit`.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the labelled rows, as for `MLRL.fit`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If a parameter or argument is not allowed; the message names it.
+        label_names, progress, sample_weight
+            See `MLRL.fit`, also for errors.
         """
         checked, signs = self._begin(X, Y, label_names)
         self._learn(checked, signs, uneven_weights(sample_weight, len(signs)), progress, X_unlabelled)

@@ -1,7 +1,7 @@
-"""Multi-label datasets: in memory, and read from the formats that people have them in.
+"""Multi-label datasets in memory, and readers of common file formats.
 
-Reading a file runs no code of it, takes memory only within `ReaderLimits`, and ends in a `Dataset` or in `BadDataset`,
-whose message has the line or the array.
+A reader runs no code of a file, uses memory only within `ReaderLimits`, and returns a `Dataset` or raises `BadDataset`
+with the line or the array.
 """
 
 from manylabel_core.datasets.dataset import Dataset

@@ -1,4 +1,4 @@
-"""One dataset in the columns of another: a model learnt from that one can then be measured on this."""
+"""One dataset in the columns of another, so that a model learnt from the other can be evaluated on it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,9 @@ from manylabel_core.datasets.dataset import Dataset
 def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Dataset:
     """Return the rows of a dataset with the labels and features of another, in its order.
 
-    Named columns are matched by name, numbered ones by number. Columns that only `dataset` has are omitted: a model of
-    `like` cannot know them. Features that only `like` has are missing, labels are 0, and rows
-    lack a view that only `like` has.
-
-    Parameters
-    ----------
-    dataset, like : Dataset
-    for_labels : bool
-        Whether it is about the labels, some of which must then be in both.
+    Named columns are matched by name, numbered ones by number. Columns that only `dataset` has are omitted. Features
+    that only `like` has are missing, labels are 0, and rows lack a view that only `like` has. With `for_labels`, some
+    labels must be in both.
     """
     check_text(dataset, like)
     unknown = dataset.views.keys() - like.views.keys()

@@ -1,4 +1,4 @@
-"""A dataset that grows row by row, within its limits."""
+"""Construction of a dataset row by row, within limits."""
 
 from __future__ import annotations
 
@@ -90,16 +90,7 @@ class Columns:
 
 
 class DatasetBuilder:
-    """Builder of a dataset, row by row.
-
-    Parameters
-    ----------
-    limits : `rows`, `nonzeros` and `bytes` are checked after each row, before the next is read.
-
-    Attributes
-    ----------
-    views : the features so far, by the name of the view.
-    """
+    """Builder of a dataset, row by row, within limits that are checked after each row; `views` has the features."""
 
     def __init__(self, limits: ReaderLimits) -> None:
         self.views: dict[str, Columns] = {}

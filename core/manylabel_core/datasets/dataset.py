@@ -25,14 +25,14 @@ SINGLE = "x"
 class Dataset:
     """Examples and their labels.
 
-    The values are float32, as those of examples that come over HTTP: a model is trained on the same numbers that it
-    is asked about later.
+    The values are float32, as those of examples over HTTP: a model is trained on the numbers that it predicts from
+    later.
 
     Attributes
     ----------
     views : dict of str to ndarray or csr_array, float32, of shape (n_samples, n_features of the view)
-        One view named ``"x"`` if there is just one. A value that is NaN in an ndarray, or not stored in a csr_array, is
-        missing; a stored 0 is a value.
+        A single view is named ``"x"``. A value that is NaN in an ndarray, or not stored in a csr_array, is missing; a
+        stored 0 is a value.
     Y : csr_array of shape (n_samples, n_labels), int8
         1 for each relevant label; no zeros are stored.
     label_names : tuple of str
@@ -41,17 +41,15 @@ class Dataset:
     splits : dict of str to ndarray of int64
         Ascending rows of the parts that the file itself defines, usually "train" and "test".
     labelled : ndarray of shape (n_samples,), bool
-        False for rows whose labels are not known; their rows of `Y` are empty.
+        False for rows with unknown labels; their rows of `Y` are empty.
     missing : dict of str to ndarray of shape (n_samples,), bool
-        By view, True for rows that lack it, which are 0 there. Views that no row lacks are not in it.
+        By view, True for rows that lack it, which are 0 there. Views that every row has are omitted.
     text : TextSettings or None
-        How the texts of records were read, and are to be read in what a model of these rows is asked; None where there
-        are only numbers.
+        Text options of the records, also for predictions; None where there are only numbers.
     weights : ndarray of shape (n_samples,), float64, or None
-        Sample weights, above 0 and at most `manylabel_core.rows.MAX_EXAMPLE_WEIGHT`; None
-        where all rows weigh 1.
+        Sample weights, above 0 and at most `manylabel_core.rows.MAX_EXAMPLE_WEIGHT`; None where all are 1.
     label_details : dict of str to dict of str
-        Title, description and URI of labels, by label and field; those that are known.
+        Known titles, descriptions and URIs of labels, by label and field.
 
     Examples
     --------
@@ -118,9 +116,8 @@ class Dataset:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Return the names of the columns of `X`, with the view in front (``view.name``) where two views share a name.
-
-        None where features have numbers only.
+        """Return the names of the columns of `X`, with the view in front (``view.name``) where two views share a name;
+        None without names.
         """
         listed = [(view, name) for view, names in self.feature_names.items() for name in names or ()]
         if len(listed) < self.n_features:
@@ -142,12 +139,8 @@ class Dataset:
         return Dataset(views, self.Y[chosen], self.label_names, names, {}, labelled, missing, *others)
 
     def split(self, name: str | None = None) -> Dataset:
-        """Return one part of the dataset; None or ``"all"`` is every row.
-
-        Raises
-        ------
-        ValueError
-            There is no such split.
+        """Return one part of the dataset; None or ``"all"`` is every row. Raises ValueError if the split does not
+        exist.
         """
         if name in self.splits:
             return self.take(self.splits[name])
@@ -156,15 +149,15 @@ class Dataset:
         raise ValueError(f"there is no split {name!r}; allowed are {', '.join([*self.splits, 'all'])}")
 
     def describe(self) -> dict[str, Any]:
-        """Return counts and metrics as JSON values.
+        """Return counts as JSON values.
 
         Returns
         -------
         dict
             "rows", "features", "labels", "unlabelled" (rows); "cardinality" and "density", the relevant labels of a
-            labelled row and their share of all; "views", the features of each; "splits", the rows of each. If rows
-            lack views, "missing" has the number of those that lack each; "weighted" is true if rows have weights, and
-            else not there.
+            labelled row and their share of all; "views", the features of each; "splits", the rows of each. If rows lack
+            views, "missing" has the number of those that lack each; "weighted" is true if rows have weights, and
+            otherwise absent.
         """
         n_labelled = int(np.count_nonzero(self.labelled))
         cardinality = self.Y.nnz / n_labelled if n_labelled else 0.0
@@ -191,13 +184,7 @@ class Dataset:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Dataset:
-        """Inverse of `to_bytes`.
-
-        Raises
-        ------
-        manylabel_core.state.DamagedState
-            The bytes are not what `to_bytes` wrote. They may come from anybody.
-        """
+        """Inverse of `to_bytes`; raise DamagedState for other bytes, which may come from an untrusted source."""
         return cls(**serialisation.from_bytes(data))
 
     @classmethod

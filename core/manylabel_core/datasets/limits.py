@@ -14,16 +14,9 @@ MAX_NAME_BYTES = 256
 class BadDataset(ValueError):
     """The file is invalid in its format, or larger than allowed.
 
-    Attributes
-    ----------
-    detail : str
-        The problem, and the allowed values.
-    line : int or None
-        Line number in a text file, from 1.
-    row : int or None
-        Row of the arrays of an NPZ file, from 0.
-    member : str or None
-        The array of an NPZ file, or ``"labels"`` for the XML beside an ARFF file.
+    `detail` states the problem and the allowed values. `line` (of a text file, from 1), `row` (of the arrays of an NPZ
+    file, from 0) or `member` (an array of an NPZ file, or ``"labels"`` for the XML next to an ARFF file) is the place,
+    or None.
     """
 
     def __init__(
@@ -40,26 +33,15 @@ class BadDataset(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ReaderLimits:
-    """Limits of a reader, each checked before memory is allocated.
-
-    Attributes
-    ----------
-    rows, features, labels : int
-        Most rows, features (of all views together) and labels.
-    nonzeros : int
-        Most values stored: of dense features all of them, of sparse ones those given, and the relevant labels.
-    bytes : int
-        Most memory for the arrays of a dataset, and most bytes of a file without its gzip.
-    record : RecordLimits
-        How much one row may have that is a record.
-    """
+    """Limits of a reader, each checked before memory is allocated."""
 
     rows: int = 10_000_000
-    features: int = 500_000
+    features: int = 500_000  # of all views together
     labels: int = 10_000
+    # stored values: all values of dense features, those given of sparse ones, and the relevant labels
     nonzeros: int = 2**28
-    bytes: int = 2**30
-    record: RecordLimits = field(default_factory=RecordLimits)
+    bytes: int = 2**30  # of memory for the arrays of a dataset, and of a file after decompression
+    record: RecordLimits = field(default_factory=RecordLimits)  # limits of a row that is a record
 
     def check(self, what: str, count: int, *, line: int | None = None, member: str | None = None) -> None:
         """Raise BadDataset if there are more than allowed; `what` is the name of a limit."""
@@ -69,13 +51,7 @@ class ReaderLimits:
 
 
 def check_number(value: float) -> float:
-    """Return a value that a learner can use.
-
-    Raises
-    ------
-    ValueError
-        It is not finite, or beyond `MAX_MAGNITUDE`.
-    """
+    """Return a value that a learner can use; raise ValueError if it is not finite, or beyond `MAX_MAGNITUDE`."""
     if not abs(value) <= MAX_MAGNITUDE:
         raise ValueError(f"{value} is not a finite number of at most {MAX_MAGNITUDE:g} in absolute value")
     return value

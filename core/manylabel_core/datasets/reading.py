@@ -1,4 +1,4 @@
-"""Each format has a reader and a name."""
+"""Readers of datasets by format, and formats by file extension."""
 
 from __future__ import annotations
 
@@ -57,12 +57,7 @@ def format_of(path: str | PathLike[str]) -> str | None:
 def read_dataset(source: Source, format: str, *, limits: ReaderLimits = ReaderLimits(), **options: Any) -> Dataset:  # noqa: B008
     """Return a dataset from a file in one of `FORMATS`; `options` are those of its reader.
 
-    Raises
-    ------
-    BadDataset
-        The file is not what its format promises, or larger than the limits.
-    ValueError
-        There is no such format.
+    Raises BadDataset if the file is invalid in its format or exceeds the limits, and ValueError for another format.
     """
     if format not in FORMATS:
         raise ValueError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")

@@ -16,9 +16,8 @@ from manylabel_core.compiled import compiled
 
 @compiled
 def decide(scores, columns, ends, parents, exact):  # type: ignore[no-untyped-def]
-    """Replace the scores of nodes, so that those above the threshold (column 0) are the best consistent set.
-
-    A margin becomes the total of the best consistent set with the label, less that of the best one without it.
+    """Replace the scores of nodes by margins of the best consistent set plus the threshold (column 0): see
+    `LabelStructure.decide`.
     """
     n_nodes, n_units = len(columns), len(ends)
     best = np.empty(n_nodes)  # best total of the subtree of each node, given that the node is true
@@ -92,9 +91,9 @@ def agree(likely, columns, ends, parents, exact):  # type: ignore[no-untyped-def
 def imply(signs, causes, complete, ends, parents, exact):  # type: ignore[no-untyped-def]
     """Add implied true labels, in place; return two contradicting nodes and their unit (-1: none).
 
-    `signs` (int8, of nodes) has 1 for true, -1 for false, 0 for unknown; `causes` (int32) the node that was given and
-    from which it follows, its own index at first. In a complete truth all unknown labels become false.
-    (-1, -1, -1) means no contradiction; a second node of -1 means that no label of the unit can be true.
+    `signs` (int8, of nodes) is 1 for true, -1 for false, 0 for unknown; `causes` (int32) is the given node from which a
+    value follows, at first the node itself. In a complete truth all unknown labels become false. (-1, -1, -1) means no
+    contradiction; a second node of -1 means that no label of the unit can be true.
     """
     n_units = len(ends)
     for unit in range(n_units - 1, -1, -1):  # a true label has true ancestors

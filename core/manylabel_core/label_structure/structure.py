@@ -24,10 +24,8 @@ class InvalidStructure(ValueError):
 class Contradiction(ValueError):
     """True labels contradict the structure.
 
-    Attributes
-    ----------
-    column : of the label that was given and is at fault; None: a complete truth lacks one.
-    detail : what is wrong, as the end of a sentence.
+    `column` is the label at fault among the given ones, None if a complete truth lacks a label; `detail` ends a
+    sentence.
     """
 
     def __init__(self, column: int | None, detail: str) -> None:
@@ -44,11 +42,11 @@ class Group(NamedTuple):
 
 
 class LabelStructure:
-    """A structure of labels: disjoint groups, and a forest of parents.
+    """Structure of labels: disjoint groups, and a forest of parents.
 
-    A set of labels is consistent if it has the parent of each of its labels, at most one label of each group, and, of a
-    group that chooses one, exactly one wherever it has the parent of the group's labels, or they have none. All labels
-    of a group have the same parent, or none of them has one: "one leaf of a tree" is a group of the roots and one of
+    A set of labels is consistent if it has the parent of each of its labels, at most one label of each group, and
+    exactly one of a group that chooses one, wherever it has the parent of the group's labels, or they have no parent.
+    All labels of a group have the same parent, or none has one: "one leaf of a tree" is a group of the roots and one of
     the children of each label.
 
     Parameters
@@ -57,11 +55,7 @@ class LabelStructure:
     parents : the parent of each child, without cycles.
     column_of : the column of each label that they name.
     hidden : labels omitted. The children of a hidden label become those of its parent, and a group of them that
-        chooses one chooses at most one: whether their parent is true is not known.
-
-    Raises
-    ------
-    InvalidStructure
+        chooses one chooses at most one, because the truth of their parent is unknown.
     """
 
     def __init__(
@@ -105,41 +99,32 @@ class LabelStructure:
         return found
 
     def decide(self, scores: NDArray[np.float64]) -> None:
-        """Make raw scores consistent, in place: the labels above the threshold are the best consistent set.
+        """Make raw scores, (n_samples, 1 + n_labels), consistent, in place: the labels above the threshold are the best
+        consistent set.
 
-        It is the set with the largest total of margins (score less threshold). The margin of a label becomes the total
-        of the best consistent set with it, less that of the best one without it; of labels that tie in a group, the
-        first wins. It takes one pass from the leaves up, and one down.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n_samples, 1 + n_labels), float64
-            Finite; column 0 the threshold.
+        It has the largest total of margins (score minus threshold). The margin of a label becomes the total of the best
+        consistent set with it, minus that of the best one without it. If labels of a group tie, the first wins.
         """
         _passes.decide(scores, *self._arrays)
 
     def agree(self, probabilities: NDArray[np.float64]) -> None:
-        """Make probabilities agree with the structure, in place.
+        """Make probabilities, (n_samples, n_labels), agree with the structure, in place.
 
-        From the leaves up, a parent's is raised to the highest of its children. Then, from the roots down, those of a
-        group that chooses one are scaled to sum to that of their parent, or to 1 without one; those of a group that
-        chooses at most one, and of a label alone, are scaled so if their sum is above it.
-
-        Parameters
-        ----------
-        probabilities : ndarray of shape (n_samples, n_labels), float64
+        From the leaves up, a parent gets at least the highest probability of its children. Then, from the roots down,
+        those of a group that chooses one are scaled to sum to that of their parent, or to 1 without a parent. Those of
+        other groups and of single labels are scaled in the same way if their sum is larger.
         """
         _passes.agree(probabilities, *self._arrays)
 
     def imply(
         self, columns: Sequence[int], signs: NDArray[np.int8], complete: bool
     ) -> tuple[list[int], NDArray[np.int8]]:
-        """Return a truth with all that follows from it: labels that have the same value in every set it allows.
+        """Return a truth with all that follows from it: the labels with the same value in every set that it allows.
 
         Parameters
         ----------
-        columns, signs : of the labels told, 1 for true and -1 for false (int8); -1 is the column of an unknown label.
-        complete : whether all other labels are false, but for the ancestors of true ones.
+        columns, signs : of the known labels, 1 for true and -1 for false (int8); -1 is the column of an unknown label.
+        complete : whether all other labels are false, except for the ancestors of true ones.
 
         Returns
         -------

@@ -1,26 +1,23 @@
-"""Measures of multi-label predictions: of a batch, as functions, and of a stream, `Prequential`.
+"""Metrics of multi-label predictions: of a batch, as functions, and of a stream, `Prequential`.
 
-Arguments are the same everywhere: `Y` the true labels and `P` the predicted ones, 0 and 1, ndarray or sparse,
-of shape (n_samples, n_labels); `scores`, an ndarray of that shape without NaN; `sample_weight`, how often each
-example counts. Every function gives a Python float and raises ValueError for input that does not fit. Large matrices
-are worked through in blocks.
+All functions take `Y`, the true labels, with `P`, the predicted ones, 0 and 1, ndarrays or sparse, of shape (n_samples,
+n_labels); or with `scores`, an ndarray of that shape without NaN; and `sample_weight`, the weights of the examples.
+They return a Python float, raise ValueError for invalid input, and process large matrices in blocks.
 
 Two conventions hold in all of them, and in `Prequential`:
 
 - **0/0 is 0.** The precision of an example without predicted labels, its recall without true ones, the F1
-  of a label that is never true and never predicted, a ranking loss without pairs, a mean over nothing: all
-  are 0, and the example or label still counts in the mean. (Only `macro_auc` is a mean over some of the
-  labels, those that have a ROC curve, and `ndcg_at` over the examples that have a true label.)
+  of a label that is never true and never predicted, a ranking loss without pairs, an empty mean: all are 0, and
+  the example or label counts in the mean. (Only `macro_auc` is a mean over the labels that have a ROC curve,
+  and `ndcg_at` over the examples that have a true label.)
 - **Ties count against the model.** Where scores tie, the order with the worst result counts. (Only
   `macro_auc` counts a tie as one half, as the area under a curve does.)
 
-scikit-learn has some of them, by other conventions or at another price: it takes one label for a binary problem, counts
-an example without labels as right in its average precision, and holds temporaries of the size of the whole matrix.
-Where definitions are the same, the function names scikit-learn's, and the tests compare them. (Calling it would load
-all of `sklearn.metrics`, for functions of two lines.)
+scikit-learn has some of them with other conventions: it treats one label as a binary problem, counts an example without
+labels as right in its average precision, and needs temporaries of the size of the whole matrix. Where definitions are
+the same, the function names scikit-learn's, and tests compare them.
 
-`measures.MEASURES` lists the functions by name. They are loaded when they are requested: `Prequential` and the measures
-at a depth load numba.
+`measures.MEASURES` lists the functions by name. They are imported on request, because some load numba.
 """
 
 from importlib import import_module

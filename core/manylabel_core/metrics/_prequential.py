@@ -4,30 +4,28 @@
 
 counts  int64 (2, 2, capacity, 3)  true positives, false positives and false negatives of each label: from the
                                    start (`ALL`) and in the window (`RECENT`)
-totals  int64 (2, 12)              counters from the start, and where the two rings begin and how full they are
-sums    float64 (2, 16)            from the start, one term an example: see `PRECISION` and those after it
+totals  int64 (2, 12)              counters from the start, and the start and length of the two rings
+sums    float64 (2, 16)            from the start, one term per example: see `PRECISION` and those after it
 ring    int64 (2, capacity, 10)    outcome of each example in the window: see `TP` and those after it
-groups  int64 (4, 3)               as counts, from the start, of the predictions alone: of the labels by how often each
-                                   had been relevant before (see `GROUP_BOUNDS`)
-codes   int32 (2, capacity)        a ring as well: `4 * label + outcome` for each label predicted or true, in the
-                                   order of the examples, so that the oldest has the first TP + FP + FN of them
-seen    int64 (capacity, 4)        of each label: in how many examples with partial truth it was told, and the number
-                                   of the first and of the last example given in which it was relevant, 0 for none;
-                                   and, by rank, the labels in the order of how frequent they were, the most first
+groups  int64 (4, 3)               counts from the start, of the predictions alone: by how often each label had been
+                                   relevant before (see `GROUP_BOUNDS`)
+codes   int32 (2, capacity)        a ring of `4 * label + outcome` for each label predicted or true, in the order of the
+                                   examples, so that the oldest has the first TP + FP + FN of them
+seen    int64 (capacity, 4)        of each label: the examples with partial truth that include it, the number of the
+                                   first and of the last example in which it was relevant, 0 for none; and, by rank,
+                                   the labels in the order of decreasing frequency
 bins    float64 (20, 4)            from the start, by the probability of a label: see `NUMBER` and those after it
 
-The true labels among the best of an example are two fields of its row. `BEST` has a bit for each of the ten best that
-is true, and their number among the hundred best from bit `PLACES` on. `GAIN` is the sum of the discounts of those
-among the hundred best: see `DISCOUNTS`.
+Two fields of a row have the true labels among the best. `BEST` has a bit for each of the ten best that is true, and the
+number of true ones among the hundred best from bit `PLACES` on. `GAIN` is the sum of the `DISCOUNTS` of those among the
+hundred best.
 
-Counts are weighted by the examples' weights, in units of 1 / UNIT: whole numbers can be subtracted exactly.
-Which examples there were (`EXAMPLES`, `GIVEN`, `FIRST`, `LAST`) is counted by ones.
+Counts are weighted by the weights of examples, in units of 1 / UNIT: whole numbers can be subtracted exactly. Numbers
+of examples (`EXAMPLES`, `GIVEN`, `FIRST`, `LAST`) are not weighted. All arrays except `seen`, `bins` and `groups` have
+a part for the predictions (`MODEL`) and one for the labels frequent so far (`BASELINE`).
 
-All but `seen`, `bins` and `groups` are twice there: of the predictions (`MODEL`) and of the labels frequent so far
-(`BASELINE`).
-
-Sums are taken in the order of the examples, one number at a time, so no result depends on how examples were
-grouped into calls or on how large the arrays are.
+Sums are taken in the order of the examples, one number at a time, so no result depends on how examples were grouped
+into calls or on how large the arrays are.
 """
 
 from decimal import Context, Decimal
@@ -45,10 +43,10 @@ PRECISION, RECALL, HAMMING, RANKING, PRECISION_AT, F1_AT, NDCG_AT, N_SUMS = 0, 1
 PARTIAL, FIRST, LAST, ORDER, N_SEEN = range(5)
 NUMBER, TRUE, PROBABILITY, SQUARE, N_BIN_SUMS = range(5)
 N_BINS = 20
-"""Bins of probabilities, of equal width; the last has 1, too."""
+"""Bins of probabilities, of equal width; the last one includes 1."""
 
 DEPTHS = (1, 5, 10, 100)
-"""`measures.DEPTHS`; a constant that is compiled in stands beside its functions, see `compiled.discard_stale`."""
+"""`measures.DEPTHS`; a compiled constant must be in the file of its functions, see `compiled.discard_stale`."""
 PLACES = 10
 """Places in the ranking that have a separate bit; all depths but the last are within them."""
 _PLACES_MASK = (1 << PLACES) - 1
@@ -86,8 +84,9 @@ UNIT = 2**16
 """Units in a weight of 1. A weight is rounded to units, and is at least one."""
 
 GROUP_BOUNDS = (0, 5, 20)
-"""A label that was relevant in no example before belongs to the first group, then those in fewer than 5, and than 20
-(the sum of the weights of its examples), and the last group has the others."""
+"""Bounds of the earlier relevant examples of a label, in sums of weights: none, fewer than 5, fewer
+than 20, or more.
+"""
 N_GROUPS = len(GROUP_BOUNDS) + 1
 _FEW, _MORE = GROUP_BOUNDS[1] * UNIT, GROUP_BOUNDS[2] * UNIT
 
@@ -179,11 +178,10 @@ def advance(  # type: ignore[no-untyped-def]
 
 @compiled
 def rate(counts, totals, seen, frequent):  # type: ignore[no-untyped-def]
-    """Write the scores of the baseline: a threshold, and the frequency of each label.
+    """Write the scores of the baseline: a threshold, and the frequency of each existing label.
 
-    They are the most frequent ones, as many as would have had the highest micro F1 so far, had they been predicted each
-    time: a label adds to it as long as it is more frequent than half of what is reached, which is the threshold. Labels
-    that do not exist yet are not written.
+    Its labels are the most frequent ones, as many as would have had the highest micro F1 so far: a label increases it
+    as long as it is more frequent than half of it, which is the threshold.
     """
     n_labels, complete = totals[LABELS], totals[COMPLETE]
     relevant = 0
@@ -305,9 +303,8 @@ def judge_all(frequent, seen, truth, n_labels, existed, found, row):  # type: ig
 
 @compiled
 def judge_part(margins, truth):  # type: ignore[no-untyped-def]
-    """Evaluate an example by the labels with known truth; return its `row` and codes.
-
-    A label in a code is its place in `margins`.
+    """Evaluate an example by the labels with known truth; return its `row` and codes, in which a label is its index in
+    `margins`.
     """
     n = len(margins)
     scores = np.zeros(1 + n, dtype=np.float64)
@@ -324,7 +321,7 @@ def judge_part(margins, truth):  # type: ignore[no-untyped-def]
 def rank(relevant, irrelevant, passed, row):  # type: ignore[no-untyped-def]
     """Count the wrongly ordered pairs of relevant and irrelevant labels, and the relevant labels among the best.
 
-    Reorders both arrays; `passed` is room for one number more than there are relevant labels.
+    Reorders both arrays; `passed` is scratch of one number more than there are relevant labels.
     """
     row[ONE_ERROR] = 1
     if len(relevant) == 0:
@@ -486,9 +483,8 @@ def add_down_to(at, n_hits, gain, n_relevant, weight, sums):  # type: ignore[no-
 def add_to_bins(  # type: ignore[no-untyped-def]
     probabilities, scores, labels, truth, n_known, weight, bins, label_bins
 ):
-    """Add labels whose truth is known to the bins of all labels and to their own.
-
-    Labels that did not exist, as in `judge`, count with a probability of 0.
+    """Add labels with known truth to the bins of all labels and to their own; labels that did not exist have a
+    probability of 0.
     """
     share = weight / UNIT
     for at in range(len(labels)):
@@ -525,9 +521,8 @@ def ratio(part, whole):  # type: ignore[no-untyped-def]
 
 @compiled
 def recent(totals, ring, basic):  # type: ignore[no-untyped-def]
-    """Return the counters and sums of the window, summed again from the oldest example, as from the start.
-
-    Those of the best labels are omitted if `basic`.
+    """Return the counters and sums of the window, summed again from the oldest example; if `basic`, without those of
+    the best labels.
     """
     window_totals = np.zeros(N_TOTALS, dtype=np.int64)
     window_sums = np.zeros(N_SUMS, dtype=np.float64)
@@ -541,9 +536,8 @@ def recent(totals, ring, basic):  # type: ignore[no-untyped-def]
 
 @compiled
 def measure(counts, totals, sums, ring, basic):  # type: ignore[no-untyped-def]
-    """Return the metrics, shape (2, 2, N_MEASURES): model or baseline, part, metric; 0 without examples.
-
-    If `basic`, those after the first `N_BASIC` are not to be used: they are half of the work.
+    """Return the metrics, shape (2, 2, N_MEASURES): model or baseline, part, metric; if `basic`, only the first
+    `N_BASIC` are valid.
     """
     measures = np.zeros((2, 2, N_MEASURES), dtype=np.float64)
     n_labels = totals[MODEL, LABELS]

@@ -11,22 +11,10 @@ from manylabel_core.rows import uneven_weights
 
 
 def frequent_labels(Y: Any, sample_weight: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Return the margin of each label's frequency above the threshold for predicting it in every example.
+    """Return the margin of each label's frequency above the threshold for predicting it in every example, (n_labels,).
 
     The labels above 0 are the most frequent ones, as many as would have the highest micro F1 on these examples if they
     were predicted for each: those more frequent than half of that F1, as in `Prequential`.
-
-    Parameters
-    ----------
-    Y : ndarray or sparse matrix of shape (n_samples, n_labels)
-        Labels, 0 and 1.
-    sample_weight : array-like of shape (n_samples,), optional
-        How often each example counts: above 0, at most 1,000. None: once.
-
-    Returns
-    -------
-    ndarray of shape (n_labels,), float64
-        The share of examples with the label, less half of that F1.
     """
     n_samples, n_labels = Y.shape
     weights = uneven_weights(sample_weight, n_samples)

@@ -1,7 +1,7 @@
-"""Measures of the k best labels of an example, as means over the examples: P@k, F1@k and NDCG@k.
+"""Metrics of the k best labels of an example, as means over the examples: P@k, F1@k and NDCG@k.
 
-Arguments are as in `manylabel_core.metrics.ranking`. Where scores tie, the worst order counts, as there. There are
-always k places: with fewer labels than k, the others count as wrong. `Prequential` has the same measures of a stream.
+Arguments and ties are as in `manylabel_core.metrics.ranking`. There are always k places: with fewer labels than k, the
+others count as wrong. `Prequential` has the same metrics of a stream.
 """
 
 from __future__ import annotations

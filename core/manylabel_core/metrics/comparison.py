@@ -12,6 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from manylabel_core.metrics.inputs import ratio
+
 N_RESAMPLES = 1_000
 """Number of bootstrap samples."""
 LEVEL = 0.95
@@ -48,13 +50,11 @@ def compare(
         True labels and the predictions of both models; what is not 0 is true. A label that is unknown for a row must be
         0 in all three.
     n_known : int array of shape (n_samples,), optional
-        Number of labels that are known for each row; n_labels by default.
+        Number of known labels of each row; n_labels by default.
     sample_weight : float array of shape (n_samples,), optional
-        Number of times that each row counts; once by default.
-    n_resamples : int
-        Number of bootstrap samples.
-    seed : int
-        Random seed of the samples.
+        Sample weights; 1 by default.
+    n_resamples, seed : int
+        Number of bootstrap samples, and their random seed.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def compare(
     Raises
     ------
     ValueError
-        There are no rows, or the shapes differ.
+        If there are no rows, or the shapes differ.
 
     Examples
     --------
@@ -111,13 +111,13 @@ class _Counts:
         self._sizes = truth.astype(np.float64) + predicted.astype(np.float64)  # 2 hits + misses + false alarms
         hits, sizes = _row_sums(self._hits), _row_sums(self._sizes)
         wrong = sizes - 2 * hits
-        self._by_row = np.stack([_ratio(2 * hits, sizes), wrong == 0, _ratio(wrong, known)]).astype(np.float64)
+        self._by_row = np.stack([ratio(2 * hits, sizes), wrong == 0, ratio(wrong, known)]).astype(np.float64)
 
     def metrics(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the metrics for each of several weightings of the rows, shape (n_metrics, n_weightings)."""
         hits, sizes = weights @ self._hits, weights @ self._sizes
-        micro = _ratio(2 * hits.sum(axis=1), sizes.sum(axis=1))
-        macro = _ratio(2 * hits, sizes).mean(axis=1) if hits.shape[1] else np.zeros(len(weights))
+        micro = ratio(2 * hits.sum(axis=1), sizes.sum(axis=1))
+        macro = ratio(2 * hits, sizes).mean(axis=1) if hits.shape[1] else np.zeros(len(weights))
         means = self._by_row @ weights.T / weights.sum(axis=1)
         return np.stack([micro, macro, *means])
 
@@ -129,12 +129,6 @@ def _as_csr(matrix: Any) -> Any:
 
 def _row_sums(matrix: Any) -> NDArray[np.float64]:
     return np.asarray(matrix.sum(axis=1), dtype=np.float64).ravel()
-
-
-def _ratio(part: Any, whole: Any) -> NDArray[np.float64]:
-    """Return part / whole, and 0 where both are 0, as in all metrics of this package."""
-    ratio: NDArray[np.float64] = np.divide(part, whole, out=np.zeros(np.shape(part)), where=np.asarray(whole) > 0)
-    return ratio
 
 
 def _sizes(total: int, most: int) -> list[int]:

@@ -1,7 +1,7 @@
 """Example-based metrics: means over the examples.
 
 `Y` are the true and `P` the predicted labels: 0 and 1, ndarray or sparse, of shape (n_samples, n_labels).
-`sample_weight` says how often each example counts, of shape (n_samples,): above 0, at most 1,000; None is once.
+`sample_weight` has the weights of the examples, (n_samples,): above 0, at most 1,000; None is 1.
 """
 
 from __future__ import annotations

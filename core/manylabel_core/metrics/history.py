@@ -1,4 +1,4 @@
-"""The past of a stream's measures: a bounded number of points, which thin out as the stream grows."""
+"""Past metrics of a stream: a bounded number of points, which thin out as the stream grows."""
 
 from __future__ import annotations
 
@@ -24,48 +24,31 @@ T = TypeVar("T")
 
 
 class MeasureHistory(NamedTuple):
-    """Past metrics, oldest first.
+    """Past metrics, oldest first."""
 
-    Attributes
-    ----------
-    stride : examples given from one point to the next; to the last one there may be fewer.
-    given, covered : examples given, and those of them that were measured, at each point.
-    measures : ndarray of shape (n_points, 2, 2, n_measures), float64
-        By whose they are (of the predictions, of the baseline), from the start and in the window, in the order of
-        `measures.STREAMED`; 0 where no example was measured.
-    """
-
-    stride: int
-    given: list[int]
-    covered: list[int]
+    stride: int  # examples from one point to the next; fewer to the last one
+    given: list[int]  # examples so far at each point
+    covered: list[int]  # those of them that were measured
+    # (n_points, 2, 2, n_measures): of predictions and baseline, from the start and in the window, in the order of
+    # `measures.STREAMED`; 0 without measured examples
     measures: NDArray[np.float64]
 
 
 class LabelHistory(NamedTuple):
-    """Past counts of a label, oldest first: true positives, false positives, false negatives.
+    """Past counts of a label, oldest first: true positives, false positives, false negatives, as sums of weights."""
 
-    Attributes
-    ----------
-    stride, given : as of `MeasureHistory`.
-    cumulative, window : ndarray of shape (n_points, 3), float64
-        They are sums of the examples' weights; 0 while the label did not exist.
-    """
-
-    stride: int
+    stride: int  # as of `MeasureHistory`
     given: list[int]
-    cumulative: NDArray[np.float64]
-    window: NDArray[np.float64]
+    cumulative: NDArray[np.float64]  # (n_points, 3); 0 while the label did not exist
+    window: NDArray[np.float64]  # (n_points, 3)
 
 
 class History:
     """Metrics at equal steps, and the counts of each label at larger steps.
 
-    A point stands at each multiple of a stride, in examples given. When there are as many points as there may be, every
-    second one goes, and the stride doubles: where points are depends on the number of examples given alone.
-
-    Attributes
-    ----------
-    alarms : the number of the example and the column of the detector of each, oldest first.
+    A point stands at each multiple of a stride, in examples. When the maximum number of points is reached, every second
+    one is dropped and the stride doubles, so the places of points depend on the number of examples alone. `alarms` has
+    the example and the column of the detector of each alarm.
     """
 
     def __init__(self) -> None:
@@ -89,12 +72,8 @@ class History:
         return given % self._measures.stride(given) == 0
 
     def add(self, given: int, covered: int, measures: NDArray[np.float64], counts: NDArray[np.int64]) -> None:
-        """Store the point at this number of examples; the previous point was added before.
-
-        Parameters
-        ----------
-        given, covered, measures : as of `MeasureHistory`, of this point; the measures are not copied.
-        counts : of the labels that exist, shape (2, n_labels, 3), from the start and in the window; copied.
+        """Store the point at this number of examples; the label counts, (2, n_labels, 3) from the start and in the
+        window, are copied, the metrics are not.
         """
         self._measures.add(given, (covered, measures))
         if given % self._counts.stride(given) == 0:

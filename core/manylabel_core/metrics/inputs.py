@@ -1,4 +1,4 @@
-"""The batch measures share checked input, blocks that bound memory, and 0/0 = 0.
+"""Checked input, blocks that bound memory, and 0/0 = 0, for all batch metrics.
 
 A matrix is an ndarray or a CSR array, two types without a common one to annotate: hence `Any`.
 """
@@ -19,12 +19,8 @@ _BLOCK_ELEMENTS = 1 << 18  # cells per chunk of a matrix; a metric needs about 6
 
 
 def as_labels(matrix: Any, name: str) -> Any:
-    """Check zeros and ones, and return them as an ndarray, or as a CSR array that stores the ones only.
-
-    Raises
-    ------
-    ValueError
-        If the matrix is not two-dimensional or holds something else.
+    """Return zeros and ones as an ndarray, or as a CSR array that stores the ones only; raise ValueError for another
+    matrix.
     """
     sparse = is_sparse(matrix)
     labels: Any = sp.csr_array(matrix, copy=True) if sparse else np.asarray(matrix)
@@ -75,9 +71,8 @@ def weights_of(sample_weight: ArrayLike | None, rows: Any) -> NDArray[np.float64
 
 
 def outcomes(Y: Any, P: Any, axis: int, weights: NDArray[np.float64] | None = None) -> NDArray[Any]:
-    """Count true positives, false positives, false negatives: of each example (axis 1) or label (axis 0).
-
-    With weights of the examples, float64, those of labels are sums of them.
+    """Count true positives, false positives, false negatives: of each example (axis 1) or, weighted, of each label
+    (axis 0).
     """
     if is_sparse(Y):
         matrices = (Y.multiply(P).tocsr(), P, Y)

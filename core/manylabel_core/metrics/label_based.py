@@ -1,8 +1,8 @@
 """Metrics per label, and metrics that pool all labels.
 
-`Y` are the true and `P` the predicted labels: 0 and 1, ndarray or sparse, of shape (n_samples, n_labels);
-`scores` is an ndarray of the same shape. `sample_weight` says how often each example counts, of shape (n_samples,):
-above 0, at most 1,000; None is once.
+`Y` are the true and `P` the predicted labels: 0 and 1, ndarray or sparse, of shape (n_samples, n_labels); `scores` is
+an ndarray of the same shape. `sample_weight` has the weights of the examples, (n_samples,): above 0, at most 1,000;
+None is 1.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def macro_f1(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
 def macro_auc(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Return the mean over the labels of the area under the ROC curve; a tie counts one half.
 
-    Only labels with both classes have a curve, so the mean is over those; 0.0 if missing.
+    Only labels with both classes have a curve, so the mean is over those; 0.0 without any.
     scikit-learn: `roc_auc_score(average="macro")`, equal if every label has both classes; else it gives NaN.
 
     Examples

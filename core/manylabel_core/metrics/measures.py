@@ -1,6 +1,6 @@
 """Table of the metrics: name, title, meaning, input and direction of each, and which of them a stream has.
 
-Nothing here loads a measure before it is computed, so that a server or a command may list them at once.
+A metric is imported when it is computed, so servers and commands can list them quickly.
 """
 
 from __future__ import annotations
@@ -13,38 +13,18 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Metric that compares true labels with predicted ones, or with their scores.
+    """Metric that compares true labels with predicted ones, or with their scores."""
 
-    Attributes
-    ----------
-    name : str
-        The function of `manylabel_core.metrics`, with the depth at its end if it has one.
-    title : str
-        Name for display.
-    text : str
-        Description, a sentence or a noun phrase.
-    of_scores : bool
-        Whether it looks at scores; the others look at predicted labels.
-    lower_is_better : bool
-    by_label : bool
-        Whether it is a mean over labels, so that each of them counts the same; else over examples or decisions.
-    depth : int or None
-        The number of best labels that it looks at.
-    """
-
-    name: str
-    title: str
-    text: str
-    of_scores: bool = False
+    name: str  # function of `manylabel_core.metrics`, with the depth at its end if it has one
+    title: str  # name for display
+    text: str  # description, a sentence or a noun phrase
+    of_scores: bool = False  # whether it uses scores; others use predicted labels
     lower_is_better: bool = False
-    by_label: bool = False
-    depth: int | None = None
+    by_label: bool = False  # whether it is a mean over labels; otherwise over examples or decisions
+    depth: int | None = None  # number of best labels that it uses
 
     def __call__(self, Y: Any, scores: Any, sample_weight: Any = None) -> float:
-        """Compute the metric of scores of shape (n_samples, n_labels); a label is predicted if its score is above 0.
-
-        `sample_weight` says how often each row counts, of shape (n_samples,); None is once.
-        """
+        """Compute the metric of scores, (n_samples, n_labels); a label is predicted if its score is above 0."""
         function = getattr(import_module("manylabel_core.metrics"), self.name.removesuffix(f"_{self.depth}"))
         depth = {} if self.depth is None else {"k": self.depth}
         return float(function(Y, scores if self.of_scores else scores > 0, sample_weight, **depth))

@@ -1,4 +1,4 @@
-"""Measures of a stream: every example is a test before it is a lesson."""
+"""Prequential (test-then-train) metrics of a stream: every example is predicted before it is learnt."""
 
 from __future__ import annotations
 
@@ -20,34 +20,21 @@ _MODEL, _BASELINE = _SYSTEMS = (_prequential.MODEL, _prequential.BASELINE)
 _NONE = np.empty((0, 0))
 
 GROUP_BOUNDS = _prequential.GROUP_BOUNDS
-"""A label belongs to the first of the groups below if it was relevant in no example before, to the next if in fewer
-than the second number, and so on, in sums of the examples' weights."""
+"""Bounds of the groups below; see `_prequential.GROUP_BOUNDS`."""
 
 GROUPS = ("never", "below_5", "below_20", "more")
 """Groups of labels by the number of earlier examples, as in responses."""
 
 
 class PartialTruth(NamedTuple):
-    """Known part of the true labels of an example, with its predictions.
+    """Known part of the true labels of an example, with its predictions."""
 
-    Attributes
-    ----------
-    number : int
-        Which of the examples measured it is, from 1.
-    labels : ndarray of shape (n_told,), int32
-        Columns of the labels, in the order in which they were told.
-    truth : ndarray of shape (n_told,), bool
-    margins : ndarray of shape (2, n_told), float64
-        Score minus threshold of each, as predicted and of the baseline; NaN if missing.
-    weight : int
-        Weight of the example in units of 2^-16, from its first part.
-    """
-
-    number: int
-    labels: NDArray[np.int32]
-    truth: NDArray[np.bool_]
+    number: int  # number of the example among the measured ones, from 1
+    labels: NDArray[np.int32]  # (n_told,): columns of the labels, in the order in which they became known
+    truth: NDArray[np.bool_]  # (n_told,)
+    # (2, n_told): score minus threshold of the predictions and of the baseline; NaN if missing
     margins: NDArray[np.float64]
-    weight: int = _prequential.UNIT
+    weight: int = _prequential.UNIT  # weight of the example in units of 2^-16, from its first part
 
     def joined(self, more: PartialTruth) -> PartialTruth:
         """Return this part and another of the same example together."""
@@ -61,56 +48,44 @@ class PartialTruth(NamedTuple):
 
 
 class LabelCounts(NamedTuple):
-    """Counts of each label, by column; all but `first` and `last` are sums of the examples' weights.
+    """Counts of each label, by column; all except `first` and `last` are sums of weights."""
 
-    Attributes
-    ----------
-    relevant, told : ndarray of shape (n_labels,), float64
-        Examples in which it was relevant, and those in which the truth about it was known.
-    first, last : ndarray of shape (n_labels,), int64
-        Which of the examples given was the first in which it was relevant, and the last; from 1, 0 for none.
-    cumulative, window : ndarray of shape (n_labels, 3), float64
-        True positives, false positives, false negatives.
-    """
-
-    relevant: NDArray[np.float64]
-    told: NDArray[np.float64]
-    first: NDArray[np.int64]
-    last: NDArray[np.int64]
-    cumulative: NDArray[np.float64]
-    window: NDArray[np.float64]
+    relevant: NDArray[np.float64]  # (n_labels,): examples in which it was relevant
+    told: NDArray[np.float64]  # (n_labels,): examples with known truth
+    first: NDArray[np.int64]  # (n_labels,): number of the first example in which it was relevant, from 1; 0 for none
+    last: NDArray[np.int64]  # (n_labels,): that of the last one
+    cumulative: NDArray[np.float64]  # (n_labels, 3): true positives, false positives, false negatives
+    window: NDArray[np.float64]  # (n_labels, 3)
 
 
 class Prequential:
     """Prequential (test-then-train) evaluation: since the start, and over a window of the latest examples.
 
-    A label is predicted when its score lies above the threshold. P@k, F1@k and NDCG@k rank labels by score; an example
+    A label is predicted when its score is above the threshold. P@k, F1@k and NDCG@k rank labels by score; an example
     without a true label does not count in NDCG@k, and counts 0 in the others.
 
-    Only labels whose truth is known count, in
-    every measure; an example without any such label is not counted at all. A label that did not exist before
-    the example counts as not predicted, and `one_error` and `ranking_loss` rank the labels that did exist.
-    Macro F1 is the mean over all labels that exist by now. For 0/0 and ties see `manylabel_core.metrics`.
+    Only labels with known truth count; an example without any is not counted at all. A label that did not exist before
+    the example counts as not predicted, and `one_error` and `ranking_loss` rank the labels that did exist. Macro F1 is
+    the mean over all labels that exist by now. For 0/0 and ties see `manylabel_core.metrics`.
 
-    Beside each measure stands its `baseline`: what would have been reached by predicting, for each example, the labels
-    that were frequent in those before it, whatever its features. They are the labels more frequent than half the best
-    micro F1 so far; there is no set of labels by whose prediction for every example so far it would have been higher. A
-    label is as frequent as the share of examples with it among those where its truth was told, or all of it was.
+    Each metric has a `baseline`: that of predicting, for each example, the labels that were frequent before, whatever
+    its features. They are the labels more frequent than half of the best micro F1 so far, the highest of any constant
+    set of labels. The frequency of a label is its share of the examples with known truth about it.
 
-    Every measure, and the baseline, is weighted by the examples' weights; a weight is rounded to a multiple of
-    2^-16, and is at least that. The window covers examples, whatever they weigh.
+    All metrics are weighted by the weights of the examples, rounded to a multiple of 2^-16, at least one. The window
+    covers a number of examples, whatever their weights.
 
-    Nothing depends on how the examples are grouped into calls, bit for bit. The window is exact: its counts
-    are integers, and its sums are computed again whenever they are read, so they do not drift.
+    Nothing depends on how the examples are grouped into calls, bit for bit. The window is exact: its counts are
+    integers, and its sums are computed again whenever they are read.
 
-    It keeps what the measures were (`history`), at fewer than 256 numbers of examples given, equally far apart. Where
-    it is given probabilities too, it counts how often they came true (`reliability`).
+    Past metrics (`history`) are stored at fewer than 256 equally spaced numbers of examples. If probabilities are
+    passed too, their reliability is counted (`reliability`).
 
     Parameters
     ----------
     window : int, default=1000
-        How many of the last examples the windowed measures cover, at least 1. Memory is bounded by the labels
-        that were predicted or true in that many examples.
+        Number of examples in the window, at least 1. Memory is bounded by the labels that were predicted or true in
+        them.
 
     Examples
     --------
@@ -145,12 +120,12 @@ class Prequential:
 
     @property
     def window(self) -> int:
-        """Return how many of the last examples the windowed measures cover."""
+        """Return the number of examples in the window."""
         return self._window
 
     @property
     def given(self) -> int:
-        """Return how many examples were given, those included of which nothing was known, and each part."""
+        """Return the number of examples so far, including those with unknown truth, and each part."""
         return int(self._totals[_MODEL, _prequential.GIVEN])
 
     @property
@@ -171,13 +146,13 @@ class Prequential:
         Parameters
         ----------
         scores : ndarray of shape (n_samples, 1 + n_labels), float32 or float64
-            Finite scores made before learning, as `learn` returns them: column 0 the threshold.
+            Finite scores from before learning, as `learn` returns them: column 0 the threshold.
         targets : Targets
             The truth of the same examples.
         n_known : ndarray of shape (n_samples,), int64
-            How many label columns existed before each example; at most its `targets.n_labels`.
+            Number of label columns before each example; at most its `targets.n_labels`.
         probabilities : ndarray of shape (n_samples, n_labels), float64, optional
-            From 0 to 1, made before learning too, as `learn` returns them; None: nothing is counted by them.
+            Probabilities from before learning. None: their reliability is not counted.
 
         Raises
         ------
@@ -207,17 +182,14 @@ class Prequential:
     ) -> PartialTruth | None:
         """Count one example with partial labels once, with all labels known so far.
 
+        Returns all parts together for the next call, None if nothing is known of the example yet.
+
         Parameters
         ----------
         scores, targets, n_known, probabilities : of the one example, as of `update`
-            Its targets are not complete, and list none of the labels of the parts before.
+            Its targets are not complete, and list none of the labels of earlier parts.
         before : PartialTruth, optional
             Return value of the last call for this example.
-
-        Returns
-        -------
-        PartialTruth or None
-            All parts together; None if nothing is known of the example yet.
 
         Raises
         ------
@@ -250,12 +222,9 @@ class Prequential:
         return joined
 
     def note_alarm(self, number: int, column: int) -> None:
-        """Record a drift alarm in the history.
+        """Record a drift alarm at an example, no earlier than that of the last call, in the history.
 
-        Parameters
-        ----------
-        number : of the example given at which it did, from 1; no lower than that of the last call.
-        column : 0 of the detector of all labels together, else 1 + the column of its label.
+        The column is 0 for the detector of all labels together, else 1 + the column of the label.
         """
         self._history.alarms.append((number, column))
 
@@ -347,11 +316,9 @@ class Prequential:
         Returns
         -------
         dict
-            "cumulative" and "window", each with `examples`, how many it covers, and the measures that
-            `manylabel_core.metrics` has under these names: `precision`, `recall`, `f1`, `micro_f1`,
-            `macro_f1`, `hamming_loss`, `one_error`, `ranking_loss`, `subset_accuracy`, and `precision_at_1`,
-            `f1_at_1`, `ndcg_at_1`, and the same at 5, 10 and 100; None without examples. `baseline` has the
-            measures of a predictor of the most frequent labels so far. "window" also has its `size`.
+            "cumulative" and "window", each with the number of `examples` and the metrics of `measures.STREAMED`, named
+            as in `manylabel_core.metrics`; None without examples. `baseline` has the metrics of a predictor of the most
+            frequent labels so far. "window" also has its `size`.
         """
         measured, covered = self._measured(), self._covered
         cumulative, window = (
@@ -363,23 +330,16 @@ class Prequential:
     def by_seen(self) -> dict[str, dict[str, float]]:
         """Return how well labels are predicted by how often each was relevant before the example, from the start.
 
-        Returns
-        -------
-        dict
-            By `GROUPS`: never, in fewer than 5 examples, in fewer than 20, in more. Each has `true`, in how many
-            examples such a label was relevant, and `precision`, `recall` and `f1` of all decisions on such labels.
+        The groups are `GROUPS`. Each has `true`, the number of relevant labels, and `precision`, `recall` and `f1` of
+        all decisions on its labels.
         """
         return dict(zip(GROUPS, map(pooled, self._groups / _prequential.UNIT), strict=True))
 
     def reliability(self, label: int | None = None) -> Reliability:
-        """Return the frequency of true labels by predicted probability since the start.
+        """Return the frequency of true labels by predicted probability since the start, of one label or of all together
+        (None).
 
-        A label that did not exist before the example counts as given a probability of 0.
-
-        Parameters
-        ----------
-        label : int, optional
-            The column of one label; None means all labels together.
+        A label that did not exist before the example has a probability of 0.
         """
         if label is None:
             return reliability_of(self._bins)
@@ -410,9 +370,8 @@ class Prequential:
         return LabelCounts(relevant, told, first, last, counts[_prequential.ALL], counts[_prequential.RECENT])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the state as named arrays that share no memory with this object.
-
-        They depend only on the examples given, not on how they were grouped or on any `restore` in between.
+        """Return the state as named arrays that share no memory with this object; it depends only on the examples in
+        their order.
         """
         n_labels = int(self._totals[_MODEL, _prequential.LABELS])
         return {
@@ -431,13 +390,7 @@ class Prequential:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Inverse of `state`, in place.
-
-        Raises
-        ------
-        ValueError
-            If the arrays are not a state, or one of another window. Nothing has changed then.
-        """
+        """Inverse of `state`, in place; raise ValueError, without changes, for anything but a state of this window."""
         check_state(arrays, self._window)
         codes, length = codes_of(arrays), arrays["ring"].shape[1]
         counts = np.stack([arrays["counts"], np.zeros_like(arrays["counts"])], axis=1)
@@ -501,18 +454,13 @@ class Prequential:
         return codes
 
     def _places(self, of: int, begin: int, capacity: int) -> NDArray[np.int64]:
-        """Return where the entries of a ring are, oldest first: `totals` has its beginning, then its length."""
+        """Return the indices of the entries of a ring, oldest first: `totals` has its start, then its length."""
         start, length = self._totals[of, begin : begin + 2].tolist()
         return np.arange(start, start + length, dtype=np.int64) % capacity
 
 
 class _Window:
-    """Counts of the examples of a window, to compare with.
-
-    Parameters
-    ----------
-    ring, codes : oldest first.
-    """
+    """Counts of the examples of a window, oldest first, to compare with."""
 
     def __init__(self, ring: NDArray[np.int64], codes: NDArray[np.int32]) -> None:
         self._ring, self._codes = ring, codes

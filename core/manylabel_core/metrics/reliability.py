@@ -28,30 +28,17 @@ _ROUNDING = 1e-6
 class Reliability(NamedTuple):
     """Comparison of probabilities with frequencies of true labels in bins of equal width.
 
-    The points (mean_probability, share_true) are the reliability diagram of Murphy and Winkler (Reliability of
-    subjective probability forecasts of precipitation and temperature, Applied Statistics 26, 1977). They lie on the
-    diagonal where probabilities are right.
-
-    Attributes
-    ----------
-    number : ndarray of shape (n_bins,), float64
-        Labels whose truth was known, of all examples, by their probability, weighted by the examples' weights.
-    mean_probability, share_true : ndarray of shape (n_bins,), float64
-        Mean probability and share of relevant labels per bin; NaN for an empty bin.
-    expected_calibration_error : float
-        The distance of the points from the diagonal, |share_true - mean_probability|, in the mean over what was counted
-        (Naeini, Cooper and Hauskrecht, Obtaining well calibrated probabilities using Bayesian binning, AAAI 2015); NaN
-        of nothing.
-    brier_score : float
-        The mean of (probability - truth)^2, with a truth of 0 or 1 (Brier, Verification of forecasts expressed in terms
-        of probability, Monthly Weather Review 78, 1950); NaN of nothing.
+    The points (mean_probability, share_true) are the reliability diagram (Murphy and Winkler, Applied Statistics 26,
+    1977). They are on the diagonal where probabilities are right. Errors without labels, and means of empty bins, are
+    NaN.
     """
 
-    number: NDArray[np.float64]
-    mean_probability: NDArray[np.float64]
-    share_true: NDArray[np.float64]
+    number: NDArray[np.float64]  # (n_bins,): labels with known truth by their probability, weighted
+    mean_probability: NDArray[np.float64]  # (n_bins,)
+    share_true: NDArray[np.float64]  # (n_bins,)
+    # mean of |share_true - mean_probability| over the labels (Naeini, Cooper and Hauskrecht, AAAI 2015)
     expected_calibration_error: float
-    brier_score: float
+    brier_score: float  # mean of (probability - truth)^2 (Brier, Monthly Weather Review 78, 1950)
 
 
 def reliability_of(bins: NDArray[np.float64]) -> Reliability:

@@ -11,23 +11,14 @@ if TYPE_CHECKING:
 
 
 class Estimator:
-    """Base of estimators: dataclasses whose fields are their parameters, with scikit-learn's interface.
-
-    `sklearn.base.clone` and nested parameters work as with a `BaseEstimator`.
-    """
+    """Base of estimators: dataclasses whose fields are their parameters, with scikit-learn's interface."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name, in alphabetical order; none is an estimator, so `deep` has no effect."""
         return {name: getattr(self, name) for name in _defaults(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, and return the estimator.
-
-        Raises
-        ------
-        ValueError
-            If there is no parameter of such a name; none has been set then.
-        """
+        """Set parameters by name, and return the estimator; raise ValueError, without changes, for an unknown name."""
         known = _defaults(self)
         for name in params:
             if name not in known:

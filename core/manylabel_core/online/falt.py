@@ -18,29 +18,23 @@ if TYPE_CHECKING:
 
 
 class FittedLinear(Protocol):
-    """Fitted linear model with a score per label and the threshold 0: a linear M3L, MLRL or SSMLRL.
+    """Fitted linear model with a score per label and the threshold 0: a linear M3L, MLRL or SSMLRL."""
 
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_labels, n_features)
-    intercept_ : ndarray of shape (n_labels,)
-    """
-
-    coef_: NDArray[Any]
-    intercept_: NDArray[Any]
+    coef_: NDArray[Any]  # (n_labels, n_features)
+    intercept_: NDArray[Any]  # (n_labels,)
 
 
 FIRST_ALONE = (0.0, 1.0, 0.0, 0.0)
-"""Shared coefficients of a stack of two experts by which the log-odds are the margin of the first one."""
+"""Shared coefficients of a stack of two experts with which the log-odds are the margin of the first."""
 
 
 @declared
 class FALT(LinearThresholdingLearner):
     """FALT is first-order adaptive label thresholding.
 
-    Every label has a linear score and so has the threshold; labels that score above the threshold are
-    predicted. An example costs its mean hinge loss over the relevant labels plus the one over the irrelevant
-    labels, Eq. (4); the weights take gradient steps against it, Eqs. (5) and (6). A mean over no labels is 0.
+    Every label and the threshold have a linear score; labels that score above the threshold are predicted. The loss of
+    an example is the mean hinge loss over its relevant labels plus that over its irrelevant labels, Eq. (4) of the
+    paper. By default the steps are not those of the paper: see `step`.
 
     {parameters}
 
@@ -51,12 +45,9 @@ class FALT(LinearThresholdingLearner):
 
     Notes
     -----
-    All M passes move the weights along the same x, so they are run on the 1 + n_labels scores, each pass
-    changing a score by |x|^2 times a coefficient, and the weights are written once.
-
-    A label starts with a score of 0, as the threshold does, and is not predicted when it scores no more than that.
-    The first examples without it lower it below; where its truth is unknown, it keeps its 0, and is predicted where the
-    threshold has come to be negative, which is where few labels are irrelevant.
+    A new label starts with a score of 0, like the threshold, and is not predicted until it scores higher. The first
+    examples without the label lower its score. If its truth is unknown, its score stays 0, and the label is predicted
+    where the threshold is negative, which happens where few labels are irrelevant.
 
     References
     ----------
@@ -98,24 +89,24 @@ class FALT(LinearThresholdingLearner):
     def from_linear(cls, model: FittedLinear, **parameters: Any) -> Self:
         """Start from a model learnt in batch, with a threshold of 0, and continue learning from the stream.
 
-        Scores are those of the model less its cuts, to the precision of `dtype`. One that was learnt with
-        scaling="auto" hands its statistics over, and the stream continues with them. One with scaling="none" was learnt
-        on features scaled as the stream's will be: with scaling="unit" on rows of unit norm. Both want margins of 1,
-        so that the first examples do not undo what the batch has found; a small `eta` keeps it longest.
+        Scores are those of the model minus its thresholds, to the precision of `dtype`. A model with scaling="auto"
+        passes on its statistics. A model with scaling="none" must have been fitted to features scaled like the
+        stream's: for scaling="unit", to rows of unit norm. Both losses require margins of 1, so the first examples do
+        not undo the batch result; a small `eta` keeps it longest.
 
         Parameters
         ----------
         model : FittedLinear
             A fitted M3L, MLRL or SSMLRL with a linear kernel, or anything with such a `coef_` and `intercept_`.
         **parameters
-            Parameters of the constructor; `scaling` is that of the model, or "unit" for a model with "none". No other
+            Parameters of the constructor. `scaling` is that of the model, or "unit" for a model with "none"; no other
             scaling can be continued.
 
         Raises
         ------
         ValueError
-            If the model has no linear weights, or intercepts where `fit_intercept` is False; if a parameter is
-            not allowed.
+            If the model has no linear weights, or intercepts where `fit_intercept` is False; if a parameter is not
+            allowed.
 
         Examples
         --------

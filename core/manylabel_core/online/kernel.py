@@ -13,27 +13,26 @@ from manylabel_core.online.models.expansion.merge import Merge
 from manylabel_core.online.models.expansion.model import Expansion
 from manylabel_core.online.models.expansion.project import Project
 from manylabel_core.online.models.expansion.strategy import Strategy
-from manylabel_core.online.models.features.feature_map import FeatureMap
 from manylabel_core.online.models.features.fourier import RandomFeatures
-from manylabel_core.online.models.features.model import FeatureModel
+from manylabel_core.online.models.features.model import FeatureMap, FeatureModel
 from manylabel_core.online.models.features.nystroem import Landmarks
-from manylabel_core.online.models.kernel_settings import KernelSettings
 from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
+from manylabel_core.online.models.points import KernelSettings
 from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.parameters import NULL, Choice, Number, Other, again, declared, parameter
 
 MAX_BUDGETS = {"merge": 2**31 - 1, "project": 4096, "rff": 16384, "nystroem": 4096}
-"""The strategies, and the largest budget of each: "project" and "nystroem" keep its square in memory."""
+"""Largest budget of each strategy: "project" and "nystroem" keep its square in memory."""
 
 RBF_ALONE = ("merge", "rff")
-"""Strategies for the RBF kernel only: a mixture of two vectors, and a spectrum, are those of this kernel."""
+"""Strategies for the RBF kernel only."""
 
 WHOLE = Other("an integer", lambda value: isinstance(value, Integral) and not isinstance(value, bool))
-"""Budgets, whose upper bound the strategy gives."""
+"""Budgets, whose upper bound depends on the strategy."""
 
 GAMMA, STACKED_GAMMA = 1.0, 3.0
-"""Coefficients that suit a kernel by itself, and beside linear experts, where it is left what they cannot learn."""
+"""Default coefficients of a single kernel, and of one next to linear experts, which learns what they cannot."""
 
 EXPANSIONS: Mapping[str, Callable[[KernelSettings, int], Strategy]] = {"merge": Merge, "project": Project}
 FEATURES: Mapping[str, Callable[[KernelSettings, int], FeatureMap]] = {"rff": RandomFeatures, "nystroem": Landmarks}
@@ -43,8 +42,8 @@ FEATURES: Mapping[str, Callable[[KernelSettings, int], FeatureMap]] = {"rff": Ra
 class KernelLearner(MarginLearner):
     """Base of learners in the feature space of a kernel.
 
-    Its update must move the weights along an example alone, by coefficients that depend on the example's scores and
-    K(x, x) (see `run_update`); with a metric of each weight, the model must be linear in features of the kernel.
+    Its update moves the weights along an example alone, by coefficients of the example's scores and K(x, x) (see
+    `run_update`). If each weight has a metric, the model must be linear in features of the kernel.
     """
 
     strategies: ClassVar[tuple[str, ...]] = ("project", "merge", "rff", "nystroem")

@@ -13,14 +13,12 @@ from manylabel_core.parameters import declared
 class KernelFALT(KernelLearner, ThresholdingLearner):
     """Kernel FALT is first-order adaptive label thresholding in the feature space of a kernel.
 
-    The loss and the steps are those of `FALT`. The weights are a sum over support vectors, the examples
-    that had a loss, each with one coefficient per label and one for the threshold (section 5 of
-    the paper).
+    The loss and the steps are those of `FALT`. The weights are a sum over support vectors, the examples that had a
+    loss, each with one coefficient per label and one for the threshold (section 5 of the paper). Without a budget the
+    model, and the time of a prediction, grow with every such example.
 
-    Without a budget the model grows with every such example, and so does the cost of a prediction.
-
-    By default the kernel is one of three experts; the others are linear, those of `FALT`. Where labels are nearly
-    linear these know more, and where they are local the kernel does: a stack learns whom to trust, label by label. Its
+    By default the kernel is one of three experts; the others are the linear ones of `FALT`. They are better for labels
+    that are nearly linear, the kernel for local labels: a stack learns weights of the experts for each label. Its
     scores are log-odds, and its threshold is 0.
 
     {parameters}
@@ -30,22 +28,23 @@ class KernelFALT(KernelLearner, ThresholdingLearner):
     n_features_, n_labels_ : int
         Columns seen so far.
     n_support_ : int
-        Support vectors or landmarks held.
+        Number of support vectors or landmarks.
 
     Notes
     -----
     Strategies under a budget:
 
-    - "project": the vector that the others replace best is projected on their span. The best one over long streams. An
-      example costs time, and the model memory, in proportion to the square of the budget; a prediction does not.
-    - "merge": the support vector with the smallest norm of coefficients and its best partner become one, a mixture of
-      the two. It is as good, or a little better, on short streams and small budgets, in a fraction of the memory, and
-      faster with large budgets. For the RBF kernel only, whose mixture is known in closed form.
-    - "nystroem": the first examples that are not nearly in the span of those before are landmarks; a linear model
-      learns on the coordinates in their span. A prediction costs the square of the budget too. Landmarks stay: where
-      the examples themselves move on, prefer another strategy.
-    - "rff": a linear model on random Fourier features. For the RBF kernel only. Quickest, and the same for any stream,
-      but it takes a much larger budget for the same quality.
+    - "project": the vector that is best replaced by the others is projected on their span. It is the best strategy over
+      long streams. Learning an example takes time, and the model memory, in proportion to the square of the budget; a
+      prediction does not.
+    - "merge": the support vector with the smallest norm of coefficients and its best partner become a mixture of the
+      two. It is as good, or slightly better, on short streams and small budgets, needs a fraction of the memory, and is
+      faster with large budgets. For the RBF kernel only.
+    - "nystroem": the first examples that are not nearly in the span of earlier ones are landmarks; a linear model
+      learns on the coordinates in their span. A prediction takes the square of the budget too. Landmarks never change:
+      prefer another strategy if the distribution of the examples drifts.
+    - "rff": a linear model on random Fourier features, for the RBF kernel only. It is the fastest, but needs a much
+      larger budget for the same quality.
 
     Until the budget is full, "project" and "merge" learn as without one.
 

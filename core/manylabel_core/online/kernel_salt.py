@@ -12,11 +12,11 @@ from manylabel_core.parameters import NULL, Choice, Number, again, declared
 class KernelSALT(KernelLearner, ThresholdingLearner):
     """Kernel SALT is second-order adaptive label thresholding on features of a kernel.
 
-    `SALT` has a step size for every weight, and there are no weights in the feature space of a kernel; the paper leaves
-    it at the linear model. With a fixed number of features whose inner products are the kernel's, or nearly, there are
-    again, and memory and time do not grow with the stream.
+    `SALT` has a step size for every weight, and the feature space of a kernel has no weights, so the paper has a linear
+    model only. A fixed number of features whose inner products approximate the kernel provides weights again, and
+    memory and time do not grow with the stream.
 
-    By default the kernel is one of three experts, beside two linear ones, as in `KernelFALT`.
+    By default the kernel is one of three experts, next to two linear ones, as in `KernelFALT`.
 
     {parameters}
 
@@ -25,7 +25,7 @@ class KernelSALT(KernelLearner, ThresholdingLearner):
     n_features_, n_labels_ : int
         Columns seen so far.
     n_support_ : int
-        Landmarks held; 0 with random features.
+        Number of landmarks; 0 with random features.
 
     References
     ----------

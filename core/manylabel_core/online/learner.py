@@ -1,4 +1,4 @@
-"""Online learners: parameters, matrices in and out, in the manners of scikit-learn."""
+"""Base of the online learners: parameters, and matrices in and out, with scikit-learn's interface."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class _InUse(Estimator):
 
 @declared
 class OnlineLearner(_InUse, metaclass=ABCMeta):
-    """A multi-label model learns one example after the other, in order.
+    """Multi-label model that learns examples in order.
 
-    The model gives every label and a threshold a score; labels that score above the threshold are predicted.
-    Column 0 of an array of raw scores is the threshold, column 1 + l the label l.
+    The model scores every label and a threshold; labels that score above the threshold are predicted. Column 0 of an
+    array of raw scores is the threshold, column 1 + l the label l.
 
-    The state depends on the parameters and on the examples in their order, and on nothing else: not on how
-    they are grouped into calls, nor on when features and labels were announced by `Pipeline.grow`, nor on a `state`
-    and `restore` in between. This holds bit for bit.
+    The state depends only on the parameters and on the examples in their order: not on their grouping into calls, on
+    when features and labels were announced by `Pipeline.grow`, or on a `state` and `restore` in between. This holds bit
+    for bit.
 
     Parameters are read at the first use and at every `partial_fit`. A learner declares them as fields (see
     `manylabel_core.parameters`), checks in `_check_parameters` that they go together, and makes its model in
@@ -103,14 +103,10 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Return the scaling, model, calibration and detectors, made at the first use.
+        """Return the scaling, model, calibration and detectors, made at the first use; `restore` replaces them.
 
-        They learn and score index arrays, where a learner takes matrices. `restore` replaces the pipeline.
-
-        Raises
-        ------
-        ValueError
-            If a parameter of the constructor is not allowed.
+        They learn and score index arrays, where a learner takes matrices. Raises ValueError if a parameter is not
+        allowed.
         """
         if self._pipeline is None:
             self._begin(self._make_pipeline())
@@ -129,32 +125,26 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
     def partial_fit(
         self, X: Matrix, Y: Matrix, known: Matrix | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Learn the rows of X in order.
+        """Learn the rows of X in order, and return the learner.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            More columns than before are new features, which all examples so far lack. NaN is a missing value, as is
-            what a sparse matrix does not store; a 0 is a value.
+            Additional columns are new features, which all earlier examples lack. NaN, or what a sparse matrix does not
+            store, is a missing value; a 0 is a value.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            1 for a relevant label, 0 for an irrelevant one. More columns than before are new labels.
+            1 for a relevant label, 0 for an irrelevant one. Additional columns are new labels.
         known : array-like or sparse matrix of shape (n_samples, n_labels), bool, optional
-            Labels whose truth is known; the loss leaves the others out. None: all.
+            Labels with known truth; the loss omits the others. None: all.
         sample_weight : array-like of shape (n_samples,), optional
-            Factor of the loss of each example, above 0 and at most 1,000. None: 1. The step is that of the
-            loss so multiplied, which no weight makes overshoot. The counts for probabilities, for decision
-            thresholds and for the choice of an expert counts as often; statistics of features, means of weights
-            (`average`) and detectors of drift count each example once.
-
-        Returns
-        -------
-        self
+            Factor of the loss of each example, above 0 and at most 1,000; no weight makes a step overshoot. Counts for
+            probabilities, decision thresholds and the choice of an expert have the same weights. Statistics of
+            features, means of weights (`average`) and drift detectors count each example once. None: 1.
 
         Raises
         ------
         ValueError
-            If a parameter or argument is not allowed, or has fewer columns than before. Nothing has been
-            learnt then.
+            If a parameter or argument is not allowed, or has fewer columns than before. Nothing has been learnt then.
         """
         self._read_parameters()
         rows, n_features = as_rows(X, self.dtype)
@@ -171,12 +161,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return self
 
     def predict(self, X: Matrix) -> NDArray[np.uint8]:
-        """Predict label sets.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), uint8
-            1 where a label scores above the threshold.
+        """Predict label sets: 1 where a label scores above the threshold, shape (n_samples, n_labels), uint8.
 
         Raises
         ------
@@ -188,43 +173,26 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return (self.decision_function(X) > 0).astype(np.uint8)
 
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
-        """Return the probability of every label.
+        """Return the probability of every label, shape (n_samples, n_labels), float64; raise as `predict`, or if
+        calibrate=False.
 
-        Each label has its own: they do not sum to 1 over the labels of an example.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), float64
-
-        Raises
-        ------
-        NotFittedError
-            As `predict`.
-        ValueError
-            As `predict`; if the learner has calibrate=False.
+        The probabilities of an example do not sum to 1.
         """
         return self.pipeline.probabilities(self._scores(X))
 
     def decision_function(self, X: Matrix) -> NDArray[np.float64]:
-        """Return score minus threshold of every label, shape (n_samples, n_labels), float64; raises as `predict`.
+        """Return score minus threshold of every label, shape (n_samples, n_labels), float64; raise as `predict`.
 
-        With `optimise`, it is half of what the label's log-odds are above its decision threshold.
+        With `optimise`, it is half of the distance of the label's log-odds from its decision threshold.
         """
         labels, thresholds = self.scores(X)
         return labels - thresholds[:, np.newaxis]
 
     def scores(self, X: Matrix) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the scores of the labels, with `optimise` less their decision thresholds, and of the threshold.
+        """Return the scores of the labels, (n_samples, n_labels), and of the threshold, (n_samples,), float64; raise as
+        `predict`.
 
-        Returns
-        -------
-        labels : ndarray of shape (n_samples, n_labels), float64
-        thresholds : ndarray of shape (n_samples,), float64
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            As `predict`.
+        With `optimise`, decision thresholds are subtracted from the scores.
         """
         scores = self._scores(X)
         return scores[:, 1:], scores[:, 0]
@@ -252,13 +220,12 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Restore the `state` of a learner with the same parameters.
 
-        The arrays may come from anybody: whatever a compiled function relies on is checked.
+        The arrays may come from an untrusted source: everything that a compiled function relies on is checked.
 
         Raises
         ------
         ValueError
-            If an array is missing, does not fit to the parameters, or holds what no learner does; the learner
-            is unchanged then.
+            If an array is missing, does not fit the parameters, or holds invalid values; the learner is unchanged then.
         """
         pipeline = self._make_pipeline()
         pipeline.restore(arrays)
@@ -267,10 +234,8 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
     def resolved_params(self) -> dict[str, Any]:
         """Return the parameters with resolved defaults; a learner with these is identical.
 
-        Raises
-        ------
-        ValueError
-            If one is not allowed, or conflicts with another. The message begins with its name.
+        Raises ValueError, with a message that begins with its name, if a parameter is not allowed or conflicts with
+        another.
         """
         self._check()
         return {**self.get_params(), **self._resolved()}
@@ -347,7 +312,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
 
     @property
     def _shrinks(self) -> bool:
-        """True if steps become smaller as more is learnt, so that `reset_step_sizes` has something to undo."""
+        """True if steps become smaller as more is learnt, so that `reset_step_sizes` has an effect."""
         return False
 
     def _check_parameters(self) -> None:

@@ -12,18 +12,17 @@ from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.online.updates._multipass import MAX_PASSES
-from manylabel_core.online.updates._passive_aggressive import MAX_STEP
-from manylabel_core.online.updates._update import IMPLICIT, MULTIPASS, PASSIVE_AGGRESSIVE, Update
+from manylabel_core.online.updates._update import IMPLICIT, MAX_STEP, MULTIPASS, PASSIVE_AGGRESSIVE, Update
 from manylabel_core.parameters import FLAG, NULL, Choice, Number, declared, parameter
 
 POSITIVE = Number(above=0, most=2.0**20)
 """Step sizes, deltas and coefficients of kernels; the paper searches up to 2^10."""
 
 GRADIENT = "gradient"
-"""The step of the paper, by passes; the others are implicit updates."""
+"""Step of the paper, by passes; the other kinds are implicit updates."""
 
 STACKED = "stacked"
-"""Several experts, one of them a model that takes steps, whose margins become log-odds."""
+"""Several experts, one of which takes steps, whose margins are combined to log-odds."""
 
 VARIANTS = ("PA-I", "PA-II")
 """Slack that costs C times its amount, and C times its square."""
@@ -62,10 +61,7 @@ def grouped(values: Mapping[str, float]) -> str:
 
 @declared
 class MarginLearner(OnlineLearner):
-    """Base of learners that move their weights along each example by an update computed from its scores.
-
-    A subclass says which update; its model may be linear, an expansion, or linear in features of a kernel.
-    """
+    """Base of learners that move their weights along each example by an update computed from its scores."""
 
     average: bool = parameter(
         False,
@@ -104,10 +100,10 @@ class MarginLearner(OnlineLearner):
 
 @declared
 class ThresholdingLearner(MarginLearner):
-    """A learner of adaptive label thresholding lowers a loss with a learnt threshold, by the step that was chosen."""
+    """Base of adaptive label thresholding: a loss with a learnt threshold, lowered by one of several kinds of steps."""
 
     steps: ClassVar[Mapping[str, float]]
-    """The kinds of steps that the learner has, the best first, and the eta that suits each."""
+    """Default eta of each kind of step that the learner has, the best kind first."""
 
     eta: float | None = parameter(None, POSITIVE, NULL, text="Step size.", adjustable=True)
     step: str | None = parameter(None, Choice(()), NULL, text="Update rule.")
@@ -131,14 +127,14 @@ class ThresholdingLearner(MarginLearner):
     )
 
     _deltas: ClassVar[Mapping[str, float]] = MappingProxyType({})
-    """By the kind of step the delta that suits it, where every weight has a separate metric."""
+    """Default delta of each kind of step, if every weight has a separate metric."""
 
     def _read_fixed(self) -> tuple[object, ...]:
         return (*super()._read_fixed(), self._kind)  # `passes` may select the step
 
     @property
     def _kind(self) -> str:
-        """The kind of step: the one chosen, the paper's if passes are given, else the first, which is the best."""
+        """Return the requested kind of step, the paper's if passes are set, else the best."""
         if self.step is not None:
             return self.step
         return GRADIENT if self._as_published else next(iter(self.steps))

@@ -26,70 +26,41 @@ from manylabel_core.scaling.vectors import VectorScaling
 FIELD_BYTES, FIELD_LABEL_BYTES, VALUE_BYTES = 1024, 64, 64
 """Bounds of the bytes of a field of vectors: alone, per label, and per value beyond those of a feature."""
 UNCALIBRATED = "calibrate must be True for probabilities"
-"""The message where probabilities are asked of a learner that keeps none."""
+"""Error for probabilities of a learner without calibration."""
 
 
 class Learnt(NamedTuple):
     """Predictions for examples before they were learnt, and the alarms.
 
-    Attributes
-    ----------
-    scores : ndarray of shape (n_samples, 1 + n_labels), float64
-        Scores of each example just before it was learnt, threshold first. Labels that did not exist then
-        score 0. With `optimise`, a label's score is the threshold plus half of what its log-odds are above its
-        decision threshold.
-    probabilities : ndarray of shape (n_samples, n_labels), float64, or None
-        Probability of every label just before its example was learnt, 0 for labels that did not exist then. None if
-        they were not asked for.
-    alarms : list of (int, int)
-        Alarms of the detectors in order: row of the example, and detector as in `OnlineLearner.alarms`.
+    Labels that did not exist before an example have the score and the probability 0. With `optimise`, a score is the
+    threshold plus half of the distance of the label's log-odds from its decision threshold.
     """
 
-    scores: NDArray[np.float64]
-    probabilities: NDArray[np.float64] | None
-    alarms: list[tuple[int, int]]
+    scores: NDArray[np.float64]  # (n_samples, 1 + n_labels), threshold first
+    probabilities: NDArray[np.float64] | None  # (n_samples, n_labels); None if not requested
+    alarms: list[tuple[int, int]]  # row of the example, and detector as in `OnlineLearner.alarms`
 
 
 class LinearForm(NamedTuple):
     """Scores and probabilities as a linear function of scaled features, thresholds included.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_features, n_labels), float64
-    intercept : ndarray of shape (n_labels,), float64
-        Scores less the threshold are the scaled features times the weights, plus this: above 0 where predicted.
-    slope, offset : ndarray of shape (n_labels,), float64, or None
-        The log-odds of a label are slope times score plus offset; None without calibration.
-    bend : float
-        Log-odds above `KNOT` are bent: KNOT plus `bend` times what they are above it. A probability is the sigmoid.
+    Scores minus the threshold are the features times the weights plus the intercept: above 0 where predicted. Log-odds
+    are slope times score plus offset; above `KNOT` they count for KNOT plus `bend` times their excess. Without
+    calibration slope and offset are None.
     """
 
-    weights: NDArray[np.float64]
-    intercept: NDArray[np.float64]
-    slope: NDArray[np.float64] | None
-    offset: NDArray[np.float64] | None
+    weights: NDArray[np.float64]  # (n_features, n_labels)
+    intercept: NDArray[np.float64]  # (n_labels,)
+    slope: NDArray[np.float64] | None  # (n_labels,)
+    offset: NDArray[np.float64] | None  # (n_labels,)
     bend: float
 
 
 class Pipeline:
     """Sequence of scaling, model, calibration and detectors that learns and scores validated index arrays.
 
-    Parameters
-    ----------
-    scaling : Scaling
-    model : Model
-    calibration : Calibration or None
-    detectors : Detectors or None
-    on_drift : {"raise", "restart"} or None
-        Reaction to an alarm before the next example is learnt.
-    dtype : str
-        Type of values that the model takes.
-
-    Attributes
-    ----------
-    n_features, n_labels : int
-        Columns that exist.
-    model : Model
+    `on_drift` is the reaction to an alarm before the next example is learnt, `dtype` the type of the values that the
+    model takes. `n_features` and `n_labels` are the existing columns.
     """
 
     def __init__(
@@ -301,7 +272,9 @@ class Pipeline:
     def _with_vectors(
         self, rows: Rows, vectors: VectorRows, targets: Targets | None = None
     ) -> tuple[Rows, list[VectorRows]]:
-        """Return scaled rows, and scaled vectors if the model takes them separately; with targets, learn the scale."""
+        """Return scaled rows, and scaled vectors if the model takes them separately; with targets, learn the scale and
+        the gains.
+        """
         assert self._vectors is not None
         scaled = self._vectors.scale(vectors, targets is not None)
         if self._gains is None:
@@ -333,7 +306,7 @@ class Pipeline:
             Columns of `n_features` and above are features never learnt: they have no weight, and count in the norm of
             an example.
         new_words : ndarray of shape (n_new,), int64, optional
-            Words of titles that the columns from `n_features` on stand for, as `link` maps them; -1 for none.
+            Words of titles for the columns from `n_features` on, as `link` maps them; -1 for none.
 
         Returns
         -------
@@ -549,12 +522,8 @@ class Pipeline:
             raise NotLinear()
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probabilities, (n_samples, n_labels), of scores, (n_samples, 1 + n_labels), of the current state.
-
-        Raises
-        ------
-        ValueError
-            If the scores are not of this shape, or with calibrate=False.
+        """Return the probabilities, (n_samples, n_labels), of scores, (n_samples, 1 + n_labels), of the current state;
+        raise ValueError for another shape, or with calibrate=False.
         """
         if scores.ndim != 2 or scores.shape[1] != 1 + self.n_labels:
             raise ValueError(f"scores must have {1 + self.n_labels} columns, as score gives them")

@@ -8,19 +8,19 @@ from manylabel_core.online.margin import GRADIENT, STACKED, LinearThresholdingLe
 from manylabel_core.parameters import declared
 
 SALT_STEPS = MappingProxyType({STACKED: 1.0, "implicit": 1.0, GRADIENT: 0.5})
-"""The kinds of steps, the best first, and the eta that suits each."""
+"""Default eta of each kind of step, the best kind first."""
 
 SALT_DELTAS = MappingProxyType({STACKED: 2.0, "implicit": 2.0, GRADIENT: 1.0})
-"""The delta that suits each kind of step."""
+"""Default delta of each kind of step."""
 
 
 @declared
 class SALT(LinearThresholdingLearner):
     """SALT is second-order adaptive label thresholding.
 
-    The loss is that of `FALT`, Eq. (4). Every weight has a separate step size, Algorithm 3: with the sum S
-    of its squared gradients, the present one included, it moves by eta / (delta + sqrt(S)) times its
-    gradient. Rare features so keep large steps.
+    The loss is that of `FALT`. Every weight has a separate step size, Algorithm 3 of the paper: it moves by eta /
+    (delta + sqrt(S)) times its gradient, with S the sum of its squared gradients including the current one. So rare
+    features keep large steps.
 
     {parameters}
 
@@ -31,10 +31,8 @@ class SALT(LinearThresholdingLearner):
 
     Notes
     -----
-    In float32 a sum of squares takes no more than about 1.7e7 equal gradients, so that the steps of a weight never
-    become smaller than about eta / 4096.
-
-    By implicit updates no weight gets beyond 1e28, and no sum of squares beyond 1e38.
+    In float32 a sum of squares stops growing after about 1.7e7 equal gradients, so the steps of a weight never become
+    smaller than about eta / 4096. With implicit updates no weight exceeds 1e28, and no sum of squares 1e38.
 
     New labels are handled like in `FALT`.
 

@@ -34,7 +34,7 @@ CREDIT, CREDIT_AGAIN = 2.0, 1.5
 DEBT = 0.5
 """Share of a negative ledger that the plan subtracts from the account."""
 CAUTION, BOLDNESS = 0.5, 0.6
-"""Shares of alpha by which the goal is raised where the account is empty, and lowered where it is full."""
+"""Shares of alpha by which the goal is raised if the account is empty, and lowered if it is full."""
 LOW, HIGH = 0.4, 0.7
 """Shares of the capacity below which the goal is raised, and above which it is lowered."""
 MOST_RAISED = 0.9

@@ -20,20 +20,13 @@ _MAX_SUM = 1e15
 
 
 class Target(NamedTuple):
-    """Level of the promise.
+    """Level of the promise."""
 
-    Attributes
-    ----------
-    precision : share of right labels among those applied, above 0 and below 1.
-    settled : share of entirely right examples among those settled, above 0 and below 1; None: none is settled.
-    missed : share of all true labels that may be missed in settled examples, above 0 and below 1.
-    audit_rate : share of settled examples that are sent to review for audits, from 0 to 1.
-    """
-
-    precision: float
+    precision: float  # share of right labels among those applied, above 0 and below 1
+    # share of entirely right examples among those settled, above 0 and below 1; None settles no example
     settled: float | None = 0.9
-    missed: float = 0.02
-    audit_rate: float = 0.05
+    missed: float = 0.02  # maximum share of all true labels that are missed in settled examples, above 0 and below 1
+    audit_rate: float = 0.05  # share of settled examples that are sent to review for audits, from 0 to 1
 
     @property
     def accounts(self) -> tuple[float | None, ...]:
@@ -42,47 +35,26 @@ class Target(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Memory has the arrays that compiled functions change.
+    """Arrays that compiled functions change."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (5, at least n_labels), float64
-        By label: sums that tell its shift, its blame, and how often it was applied, and wrongly.
-    label_weights, label_covariance : ndarray of shape (8,) and (8, 8), float64
-    example_weights, example_covariance : ndarray of shape (7,) and (7, 7), float64
-    bins : ndarray of shape (2, 3, 64), float64
-        The plans: of labels, of examples.
-    gates : ndarray of shape (2, 9), float64
-        The accounts: of labels, of examples.
-    counts : ndarray of shape (7,), float64
-    recent_applied : ndarray of shape (1000,), bool
-        Whether each of the latest labels applied was wrong.
-    recent_examples : ndarray of shape (1000, 4), int32
-        Counts per recent example: true labels, labels applied, labels missed; last, 0 if not settled, 1 wrong, 2 right.
-    """
-
+    # (5, at least n_labels): sums for the shift, the blame, and how often the label was applied, and wrongly
     labels: NDArray[np.float64]
-    label_weights: NDArray[np.float64]
-    label_covariance: NDArray[np.float64]
-    example_weights: NDArray[np.float64]
-    example_covariance: NDArray[np.float64]
-    bins: NDArray[np.float64]
-    gates: NDArray[np.float64]
-    counts: NDArray[np.float64]
-    recent_applied: NDArray[np.bool_]
+    label_weights: NDArray[np.float64]  # (8,)
+    label_covariance: NDArray[np.float64]  # (8, 8)
+    example_weights: NDArray[np.float64]  # (7,)
+    example_covariance: NDArray[np.float64]  # (7, 7)
+    bins: NDArray[np.float64]  # (2, 3, 64): plans of labels and of examples
+    gates: NDArray[np.float64]  # (2, 9): accounts of labels and of examples
+    counts: NDArray[np.float64]  # (7,)
+    recent_applied: NDArray[np.bool_]  # (1000,): whether each of the latest labels applied was wrong
+    # (1000, 4): true labels, labels applied, labels missed; 0 if not settled, 1 wrong, 2 right
     recent_examples: NDArray[np.int32]
 
 
 class Decision(NamedTuple):
-    """A decision about an example: which labels are applied, and whether it is settled.
+    """Decision about an example: the labels to apply, and whether the example is settled."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (12 + 5 n_candidates,), float64
-        All that is needed to count it later, as `_pass` has it.
-    """
-
-    values: NDArray[np.float64]
+    values: NDArray[np.float64]  # (12 + 5 n_candidates,): all that is needed to count it later, see `_pass`
 
     @property
     def applied(self) -> list[int]:
@@ -128,24 +100,12 @@ class Decision(NamedTuple):
 class Promise:
     """Selection of the labels to apply, with an account of the wrong ones.
 
-    Decisions depend on the state only, and the state on the decisions learnt, in order: the same bits everywhere.
+    Decisions depend on the state only, and the state on the decisions learnt, in order: identical bit for bit
+    everywhere. `version` distinguishes decisions of this promise from earlier ones, which are not counted.
 
-    Parameters
-    ----------
-    target : Target
-    version : int
-        Tells decisions of this promise from those of earlier ones, which are not counted.
-
-    Attributes
-    ----------
-    target : Target
-    version : int
-    memory : Memory
-
-    Notes
-    -----
-    Wrong labels never exceed (1 - precision) times the labels applied, plus 2 + 1.5 for each reopening of the gate,
-    plus those in the examples that close it, and those applied before the truth came. `_gate` has the account.
+    Notes ----- Wrong labels never exceed (1 - precision) times the labels applied, plus 2 + 1.5 for each reopening of
+    the gate, plus those in the examples that close it, and those applied before the truth came. `_gate` has the
+    account.
     """
 
     def __init__(self, target: Target, version: int = 1) -> None:
@@ -202,7 +162,7 @@ class Promise:
         scores : ndarray of shape (n_samples, 1 + n_labels), float64
             Threshold first. A label is applied only if its score is above it.
         parents : ndarray of int32
-            The column of each label's parent, -1 for none. A label is applied only with its ancestors.
+            Column of each label's parent, -1 for none. A label is applied only with its ancestors.
         """
         self.grow(probabilities.shape[1])
         rows = self._rows(probabilities)
@@ -220,11 +180,8 @@ class Promise:
     ) -> list[Decision]:
         """Decide about examples, each before its truth is learnt, in order; return the decisions.
 
-        Parameters
-        ----------
-        probabilities, scores, parents : as of `decide`, of each example before it was learnt.
-        targets : the truths. `complete` says which of them name all labels but `hidden` ones.
-        hidden : columns of labels of which no truth is counted.
+        Arguments are those of `decide` for each example before it was learnt, and the truths. `complete` is True for
+        truths of all labels except `hidden` ones, columns whose truth is not counted.
         """
         self.grow(probabilities.shape[1])
         rows = self._rows(probabilities)
@@ -234,7 +191,7 @@ class Promise:
         return _decisions(rows)
 
     def learn_served(self, decision: Decision, targets: Targets, complete: bool, hidden: Sequence[int] = ()) -> None:
-        """Learn the truth, or a part of it, of an example that was decided earlier; as `learn`, of one example."""
+        """Learn the truth, or a part of it, of an example that was decided earlier; see `learn`."""
         n_labels = max(self.n_labels, int(targets.n_labels[0]))
         self.grow(n_labels)
         candidates = decision._candidates
@@ -256,12 +213,8 @@ class Promise:
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Restore the arrays of a state of at most this number of labels.
-
-        Raises
-        ------
-        ValueError
-            They are none. Nothing has changed then.
+        """Restore the arrays of a state of at most this number of labels; raise ValueError, without changes, if they
+        are invalid.
         """
         for name, own in self.state().items():
             given = arrays[name]

@@ -19,12 +19,7 @@ MAX_LISTED = 100
 
 
 def report(promise: Promise, names: Sequence[str]) -> dict[str, Any]:
-    """Return the account of a promise as values of JSON.
-
-    Parameters
-    ----------
-    names : of the labels, by column.
-    """
+    """Return the account of a promise as values of JSON; `names` are those of the labels, by column."""
     target, counts = promise.target, promise.memory.counts.tolist()
     labels, examples = promise.memory.gates.tolist()
     settled = None

@@ -1,4 +1,4 @@
-"""Where a JSON text can be cut into pieces: at a comma outside of strings."""
+"""Places where a JSON text can be cut into pieces: commas outside of strings."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,8 @@ OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT = 91, 93, 123, 125
 def next_cut(
     raw: NDArray[np.uint8], begin: int, size: int, stack: NDArray[np.uint8], depth: int
 ) -> tuple[int, int, int, int]:
-    """Find the first comma of a JSON text that is at least `size` bytes behind `begin`.
-
-    The text is not validated: it is valid if, and only if, each of its pieces is.
+    """Find the first comma of a JSON text at least `size` bytes after `begin`; the text is valid if, and only if, each
+    of its pieces is.
     """
     n, i = raw.shape[0], begin
     least, opened = depth, 0

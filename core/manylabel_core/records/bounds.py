@@ -19,14 +19,10 @@ Path = tuple[str | int, ...]
 
 
 class RecordError(ValueError):
-    """A record that cannot be read.
+    """A record is invalid.
 
-    Attributes
-    ----------
-    path : tuple of str and int
-        The place: keys of objects and positions in lists, () for the record as a whole.
-    detail : str
-        Description of the allowed values, to follow the name of the field.
+    `path` has the keys of objects and positions in lists, () for the record itself; `detail` states the allowed values
+    and follows the name of the field.
     """
 
     def __init__(self, path: Path, detail: str) -> None:

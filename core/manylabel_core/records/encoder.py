@@ -31,9 +31,8 @@ _PRECISE = Context(prec=30)
 
 
 class _Weights(dict[int, float]):
-    """A token weighs 1 + log of how often it occurs.
-
-    Decimal rounds a logarithm correctly, so the weight is the same on every host; and it needs no numba.
+    """Weights of tokens, 1 + log of how often each occurs; Decimal gives the same logarithm on every host, without
+    numba.
     """
 
     def __missing__(self, count: int) -> float:
@@ -52,19 +51,20 @@ class RecordEncoder:
     """Encoder of records as named features.
 
     - A number is a feature with the name of its field; true is 1, false is 0. A 0 is a value and stays.
-    - Null, an empty string and an empty list are absence: no feature.
-    - A string is a category, `country=FR` with the value 1; a list of strings is several. It is taken as it is, with
-      its case and its spaces.
-    - A string in a field that is text (see `TextSettings`) is its tokens, `title=word`, with 1 + log of how often each
-      occurs; a list of strings is texts that are counted together.
-    - A list of 1 to 8,192 numbers is a vector, a separate block of features. It may also come as base64 of
-      little-endian float32 or float16 numbers, ``{"f32": "AACAPwAAAEA="}`` or ``{"f16": "ADwAQA=="}``.
+    - Null, an empty string and an empty list are absent: no feature.
+    - A string is a category, `country=FR` with the value 1; a list of strings is several. Case and spaces are kept.
+    - A string in a field that is text (see `TextSettings`) becomes its tokens, `title=word`, with 1 + log of how often
+    each
+      occurs. The tokens of a list of strings are counted together.
+    - A list of 1 to 8,192 numbers is a vector, a separate block of features. It may also be base64 of little-endian
+    float32
+      or float16 numbers, ``{"f32": "AACAPwAAAEA="}`` or ``{"f16": "ADwAQA=="}``.
     - An object in the record has its fields named with a dot, `author.country=FR`.
-    - A bare string is a text; it stands for the record ``{"text": string}``.
+    - A bare string is a text, like the record ``{"text": string}``.
 
-    The type of a value decides: a number in a field of texts is a number. A name of more than 256 bytes, from a long
-    word or category, ends in a digest instead of the rest, so that it stays unique. Names come in the order of the
-    record, those of a text as its tokens first occur, words before longer runs before parts of words.
+    The type of a value decides: a number in a text field is a number. A name of more than 256 bytes, from a long word
+    or category, ends in a digest, so that it stays unique. Names are in the order of the record, those of a text in the
+    order in which its tokens first occur, words before longer runs before parts of words.
 
     Parameters
     ----------
@@ -91,12 +91,8 @@ class RecordEncoder:
         self._fields = frozenset(self.text.fields or ())
 
     def encode(self, record: str | Mapping[str, Any]) -> dict[str, float]:
-        """Return the features of a record: finite float64 of at most `MAX_MAGNITUDE`, by name.
-
-        Raises
-        ------
-        RecordError
-            As `read`; also if the record has a vector.
+        """Return the features of a record: finite float64 of at most `MAX_MAGNITUDE`, by name; raise as `read`, or for
+        a vector.
         """
         reading = self._reading_of(record)
         for _, value, path in reading.vectors:
@@ -110,9 +106,9 @@ class RecordEncoder:
         Raises
         ------
         RecordError
-            Any other type; a number that is not finite or beyond `MAX_MAGNITUDE`; a string that is
-            not valid Unicode (a lone surrogate); a name that is empty, longer than 256 bytes, or that another field has
-            too (``{"a.b": 1, "a": {"b": 2}}``); more than the limits allow.
+            Any other type; a number that is not finite or beyond `MAX_MAGNITUDE`; a string that is not valid Unicode (a
+            lone surrogate); a name that is empty, longer than 256 bytes, or that another field has too (``{"a.b": 1,
+            "a": {"b": 2}}``); more than the limits allow.
         """
         from manylabel_core.records.vectors import Encoded, read_vectors  # exported models run without NumPy
 

@@ -29,23 +29,23 @@ class TextSettings:
         Names of the fields that are text; a field of an object inside the record is named with dots (``author.bio``).
         None: those with a string of more than `longer_than` characters.
     longer_than : int, optional
-        A string of more characters is a text in any field. None: 200 where `fields` are not given, else none is.
+        A string of more characters is a text in any field. None: 200 without `fields`, else no limit.
     ngrams : int or pair of int, default=(1, 1)
-        From how many to how many words in a row make a token, 1 to 5. An int n stands for (1, n).
+        Range of the number of consecutive words that make a token, 1 to 5. An int n means (1, n).
     chars : int or pair of int, optional
-        From how many to how many characters in a row inside a word make a token, beside the word: of length 3, "words"
-        has ``wor*``, ``*ord*`` and ``*rds``. 2 to 10; an int n stands for (n, n).
+        Range of the number of consecutive characters of a word that make a token in addition to the word, 2 to 10: of
+        length 3, "words" has ``wor*``, ``*ord*`` and ``*rds``. An int n means (n, n).
     stop_words : list of str, default=()
-        Words that are omitted, before words in a row are taken; each is read as a text would be.
+        Words that are omitted before runs of words are formed; they are tokenised like texts.
     min_length : int, default=2
         Shorter words are omitted.
     tokeniser : int, default=1
-        The version of the tokeniser, which says what a word is.
+        Version of the tokeniser, which defines words.
 
     Raises
     ------
     ValueError
-        A setting that is not allowed; the message begins with its name.
+        If a setting is not allowed; the message begins with its name.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class TextSettings:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the settings that are written as a JSON object; raises ValueError for one that is not allowed."""
+        """Return the settings of a JSON object; raise ValueError if one is not allowed."""
         if not isinstance(document, Mapping):
             raise ValueError("text must be an object")
         names = [field.name for field in fields(cls)]
@@ -97,13 +97,7 @@ class TextSettings:
 
     @classmethod
     def of(cls, given: TextSettings | Mapping[str, Any] | Sequence[str] | str | None) -> TextSettings | None:
-        """Return text options from options, a JSON object, or field names; None stays None.
-
-        Raises
-        ------
-        ValueError
-            One is not allowed.
-        """
+        """Return text options from options, a JSON object, or field names; None stays None. Raises ValueError."""
         if given is None or isinstance(given, TextSettings):
             return given
         if isinstance(given, Mapping):
@@ -128,12 +122,8 @@ class TextReader:
     def tokens(self, text: str, spend: Callable[[int], None]) -> list[str]:
         """Return the tokens of a text, each as often as it occurs: words, then longer runs of words, then parts.
 
-        Parameters
-        ----------
-        text : str
-            Valid Unicode: no lone surrogates.
-        spend : callable
-            Told the number of tokens before they are made; raises an error where they are too many.
+        The text is valid Unicode. `spend` gets the number of tokens before they are made, and raises an error if there
+        are too many.
         """
         least = self._min_length
         words = [word for word in tokeniser.words(text) if len(word) >= least]

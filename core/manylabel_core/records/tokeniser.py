@@ -1,10 +1,10 @@
-"""The tokeniser, version 1: which words a text has.
+"""The tokeniser, version 1: the words of a text.
 
-A text is brought to Unicode's form NFKC, which writes one word one way (composed accents, full-width letters,
-ligatures), and to lower case. `str.lower` and not `str.casefold`: words stay as their language writes them ("straße" is
-not "strasse"), and can be read in what a model says of them. A word begins with a letter, a digit or "_" and continues
-with these and with combining marks, without which words of Hindi or Thai would fall apart at every vowel sign. All else
-separates: spaces, punctuation, apostrophes, symbols, emoji, NUL, joiners of no width.
+A text is normalised to Unicode's form NFKC, in which every word has one spelling (composed accents, full-width letters,
+ligatures), and to lower case. `str.lower` keeps the spelling of a language ("straße"), unlike `str.casefold`
+("strasse"), so that explanations are readable. A word begins with a letter, a digit or "_" and continues with these and
+with combining marks, without which words of Hindi or Thai would be split at every vowel sign. Everything else separates
+words: spaces, punctuation, apostrophes, symbols, emoji, NUL, zero-width joiners.
 
 The behaviour of a version never changes; another behaviour is another version. The Unicode tables are those of Python,
 which adds characters, but does not change existing ones.
@@ -46,12 +46,7 @@ class _Patterns(NamedTuple):
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text, in order, each as often as it occurs; also those of one character.
-
-    Parameters
-    ----------
-    text : str
-        Valid Unicode: no lone surrogates.
+    """Return the words of a text (valid Unicode), in order, each as often as it occurs; also those of one character.
 
     Examples
     --------

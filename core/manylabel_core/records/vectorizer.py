@@ -21,22 +21,21 @@ Record = str | Mapping[str, Any]
 class RecordVectorizer(TransformerMixin, BaseEstimator):
     """Transformer of records into rows of a sparse matrix, with a column per feature seen in `fit`.
 
-    Features are those of `RecordEncoder`. Columns come in the order in which features first appear; what `transform`
-    meets for the first time is omitted. A trainer that is fitted on the matrix is so the one of a job for a dataset
-    of these records, to the last bit.
+    Features are those of `RecordEncoder`. Columns are in the order in which features first appear; `transform` omits
+    new features. A trainer fitted to the matrix is identical bit for bit to that of a job on a dataset of these
+    records.
 
     Parameters
     ----------
     text : sequence of str, mapping or TextSettings, optional
-        The fields that are text, or all settings of how texts are read. None: strings of more than 200 characters are
-        texts.
+        The text fields, or all text options. None: strings of more than 200 characters are texts.
     limits : RecordLimits, optional
-        How much one record may have.
+        Limits of one record.
 
     Attributes
     ----------
     vocabulary_ : dict of str to int
-        The column of each feature.
+        Column of each feature.
 
     Examples
     --------
@@ -59,15 +58,7 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
     def fit(self, records: Iterable[Record], y: Any = None) -> Self:
         """Assign columns to the features of some records.
 
-        Parameters
-        ----------
-        records : iterable of mappings or str
-        y : ignored
-
-        Raises
-        ------
-        ValueError
-            A setting of `text` is not allowed, or a record cannot be read (`RecordError`).
+        Raises ValueError if a setting of `text` is not allowed, or a record is invalid (`RecordError`).
         """
         self.fit_transform(records)
         return self
@@ -78,13 +69,8 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
         return self._rows(records, grow=True)
 
     def transform(self, records: Iterable[Record]) -> sp.csr_array:
-        """Return the features of records, of shape (n_samples, n_features), float32.
-
-        Raises
-        ------
-        sklearn.exceptions.NotFittedError
-        ValueError
-            As `fit`.
+        """Return the features of records, (n_samples, n_features), float32; raise as `fit`, or NotFittedError before
+        it.
         """
         if not hasattr(self, "vocabulary_"):
             raise NotFittedError("this RecordVectorizer is not fitted yet: call fit with some records")

@@ -20,18 +20,10 @@ _WANTED = f"must be a finite number of at most {MAX_MAGNITUDE:g} in absolute val
 
 
 class Encoded(NamedTuple):
-    """A record as features and vectors.
+    """Record as features and vectors."""
 
-    Attributes
-    ----------
-    features : dict of str to float
-        Values by the name of the feature: finite, at most `MAX_MAGNITUDE`.
-    vectors : dict of str to ndarray of shape (n_values,), float32
-        By the name of the field. An empty list is an empty vector: a field without a value.
-    """
-
-    features: dict[str, float]
-    vectors: dict[str, Vector]
+    features: dict[str, float]  # values by the name of the feature: finite, at most `MAX_MAGNITUDE`
+    vectors: dict[str, Vector]  # (n_values,) by the name of the field; an empty vector is a field without a value
 
 
 def read_vectors(found: Sequence[tuple[str, Any, Path]]) -> dict[str, Vector]:

@@ -26,9 +26,9 @@ VARIES = 1e-6
 """A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no."""
 
 KNOWN, VALUE, HAS, SHARE, N_ROWS = 3, 4, 5, 6, 7
-"""Rows of the entries of an example, beside COUNT, MEAN and SQUARES of their features: how many examples count for the
-feature; the value; 1 where the example has it, else 0; where the feature is dense the share of these examples with a
-value other than 0, else 0. Then the number of all rows."""
+"""Rows of the entries of an example, after COUNT, MEAN and SQUARES of their features: number of examples that count for
+the feature; the value; 1 if the example has it, else 0; for a dense feature the share of these examples with a value
+other than 0, else 0. Then the number of all rows."""
 
 
 @compiled
@@ -77,9 +77,8 @@ def scale_automatically(  # type: ignore[no-untyped-def]
 
 @compiled
 def _list_entries(dense, n_dense, features, given, counted, at, entries):  # type: ignore[no-untyped-def]
-    """List the features of an example and its missing dense features (NaN) in ascending order; return their number.
-
-    A zero of a feature that is not dense is counted but not listed: it makes no feature dense, and stays 0.
+    """List the features of an example and its missing dense features (NaN) in ascending order; return their number. A
+    zero of a feature that is not dense is counted, not listed.
     """
     value, size = entries[VALUE], 0
     while size < min(len(features), n_dense) and features[size] == dense[size]:  # like a dense row
@@ -211,9 +210,8 @@ def _list_dense(at, size, entries, dense):  # type: ignore[no-untyped-def]
 
 @compiled
 def _weigh_rare(n, size, entries):  # type: ignore[no-untyped-def]
-    """Weight non-dense features by their rarity, like inverse document frequency.
-
-    The weight is a root, which has the same bits on any machine, unlike a logarithm.
+    """Multiply non-dense features by their rarity, like inverse document frequency; roots have identical bits on every
+    machine.
     """
     n_values, share, value = entries[COUNT], entries[SHARE], entries[VALUE]
     for p in range(size):
@@ -225,8 +223,7 @@ def _weigh_rare(n, size, entries):  # type: ignore[no-untyped-def]
 def _standardise(size, entries):  # type: ignore[no-untyped-def]
     """Make values deviations from the mean where they are dense, else multiples of their usual size; 0 if missing.
 
-    The variance is that of the values, and that between them and the zeros; the square of the usual size is the mean of
-    the squares of the values other than 0. Return how many others there are that are not 0 now.
+    The variance is that of the values, and that between them and the zeros. Return how many others are not 0 now.
     """
     n_values, mean, squares, n_known = entries[COUNT], entries[MEAN], entries[SQUARES], entries[KNOWN]
     has, share, value = entries[HAS], entries[SHARE], entries[VALUE]
@@ -254,10 +251,7 @@ def _keep_values(at, size, entries, out_indices, end):  # type: ignore[no-untype
 
 @compiled
 def _length(entries, size, n_quantities, n_others):  # type: ignore[no-untyped-def]
-    """Return the typical norm of a few dense features without more others, else the Euclidean norm, or 1.
-
-    Values are far from overflow, as multiples of deviations or of usual sizes.
-    """
+    """Return the typical norm of a few dense features without more others, else the Euclidean norm, or 1."""
     if 0 < n_quantities <= FEW and n_others <= n_quantities:
         return np.sqrt(float(n_quantities))
     total = 0.0

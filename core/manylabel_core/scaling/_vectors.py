@@ -46,10 +46,7 @@ def take_words(indptr, word_indptr, entries, taken):  # type: ignore[no-untyped-
 
 @compiled
 def standardise_vectors(counts, moments, starts, store, present, vectors):  # type: ignore[no-untyped-def]
-    """Standardise vectors value by value, and divide each by its norm, in place.
-
-    A vector whose values are all at their mean is as one that is missing.
-    """
+    """Standardise vectors value by value, and divide it by its norm, in place; a vector at its mean becomes missing."""
     scaled = np.empty(vectors.shape[1])
     for i in range(len(vectors)):
         for field in range(len(starts) - 1):
@@ -95,7 +92,7 @@ def join_vectors(  # type: ignore[no-untyped-def]
     """Write rows that have the vectors among the other features; return the number of entries.
 
     Each block is multiplied by the square root of its gain, so that its part of a linear score is multiplied by the
-    gain. A vector with the gain 0 is as one that is missing.
+    gain.
     """
     end = 0
     out_indptr[0] = 0

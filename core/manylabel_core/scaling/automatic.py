@@ -1,4 +1,4 @@
-"""Scaling that needs no choice: for streams of dense, sparse and mixed features."""
+"""Automatic scaling of streams of dense, sparse and mixed features."""
 
 from __future__ import annotations
 
@@ -18,25 +18,21 @@ from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 class AutomaticScaling(Scaling):
     """Scaling of each feature by the statistics of the stream so far, then of each example to a length of about 1.
 
-    A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense: it is
-    standardised by the values that examples had, zeros included. Any other feature is divided by the root mean square
-    of its values that are not 0, and weighs the more the rarer it is, as by an inverse document frequency: times the
-    eighth root of (n + 1) / (n_f + 1), where n_f of n examples so far have had it. It stays sparse. Each example is
-    scaled by the statistics that include it.
+    A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense. It is
+    standardised by the values that examples had, zeros included. Any other feature stays sparse: it is divided by the
+    root mean square of its values that are not 0, and multiplied by its rarity, the eighth root of (n + 1) / (n_f + 1),
+    where n_f of n examples so far have had it. The statistics include the example itself. See Eq. (13) of
+    docs/mathematics.md.
 
-    A dense feature that an example lacks stands at its mean, and does not count in its statistics; or it is a 0, with
-    `missing="zero"`. Any other feature that is missing is a 0.
+    A missing dense feature is at its mean and does not count in its statistics; with `missing="zero"` it is a 0. Any
+    other missing feature is a 0.
 
-    An example is divided by its Euclidean norm. The norm alone would discard the size of a few quantities: with one to
-    ten dense features, and no more others in the example, it is divided by the square root of the number of dense ones,
-    which is what their norm usually is.
+    An example is divided by its Euclidean norm. This alone would discard the size of a few quantities: an example with
+    one to ten dense features, and no more others, is divided by the root of the number of dense ones, their typical
+    norm.
 
-    At most twice as many features are dense as an example has values on average, so that an example costs time and
-    memory in proportion to its values, however many features there are.
-
-    Parameters
-    ----------
-    missing : {"mean", "zero"}, default="mean"
+    At most twice as many features are dense as an example has values on average, so an example takes time and memory in
+    proportion to its values, however many features there are.
     """
 
     prefix = "scaling."

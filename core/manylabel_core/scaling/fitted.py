@@ -1,4 +1,4 @@
-"""Scaling of batch trainers, fitted to the examples of `fit` and then constant."""
+"""Scaling of batch trainers, fitted to the examples of `fit`."""
 
 from __future__ import annotations
 
@@ -17,24 +17,13 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class FittedScaling:
-    """Scaling by fixed statistics; sparse examples stay sparse.
-
-    Attributes
-    ----------
-    name : str
-        Name in the parameter `scaling` of a learner.
-    """
+    """Scaling by fixed statistics; sparse examples stay sparse. `name` is its name in the parameter `scaling`."""
 
     name: ClassVar[str]
 
     @classmethod
     def fit(cls, X: Any) -> Self:
-        """Return the scaling for these examples.
-
-        Parameters
-        ----------
-        X : ndarray or CSR array of shape (n_samples, n_features), float32 or float64
-        """
+        """Return the scaling for these examples, an ndarray or CSR array of float32 or float64."""
         raise NotImplementedError
 
     @classmethod
@@ -52,14 +41,9 @@ class FittedScaling:
 
 
 class FittedAutomaticScaling(FittedScaling):
-    """Scaling of online learners after the examples of the fit; see `AutomaticScaling`.
+    """Scaling of online learners, after the examples of the fit; see `AutomaticScaling`.
 
     A value is missing if it is NaN in an ndarray or not stored in a CSR array. No other scaling accepts NaN.
-
-    Attributes
-    ----------
-    scaling : AutomaticScaling
-        It has learnt the examples of the fit.
     """
 
     name = "auto"
@@ -156,10 +140,7 @@ FITTED_SCALINGS: Mapping[str, type[FittedScaling] | None] = {
 
 
 def as_taken(X: Any, scaling: str) -> Any:
-    """Return a matrix, or a mapping of matrices, in the input format of a scaling.
-
-    Only "auto" tells a missing value, which is NaN in an ndarray, from a 0.
-    """
+    """Return a matrix, or a mapping of matrices, in the input format of a scaling: NaN becomes 0, except for "auto"."""
     if isinstance(X, Mapping):
         return {name: as_taken(view, scaling) for name, view in X.items()}
     if scaling == "auto" or is_sparse(X) or not np.isnan(X).any():

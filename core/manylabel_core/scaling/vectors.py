@@ -19,13 +19,8 @@ from manylabel_core.storage import MAX_COUNT
 class VectorScaling(Part):
     """Scaling of vectors: values are standardised over the examples with the field, then divided by the norm.
 
-    A value further from its mean than ten deviations counts as one that far, so that a wild value does not spoil the
-    scale. A vector says nothing if it is missing, or if all its values are at their mean, as those of a first one.
-
-    Attributes
-    ----------
-    lengths : tuple of int
-        Length of the vectors of each field.
+    A value more than ten deviations from its mean counts as ten, so that a wild value does not spoil the scale. A
+    vector has no effect if all its values are at their mean, such as the first one.
     """
 
     prefix = "vectors."

@@ -15,9 +15,8 @@ def random_state(seed):  # type: ignore[no-untyped-def]
 
 @compiled
 def shuffle(order, state):  # type: ignore[no-untyped-def]
-    """Put integers in a random order (Fisher and Yates).
-
-    The generator is xorshift of G. Marsaglia, Journal of Statistical Software 8(14), 2003.
+    """Put integers in a random order (Fisher and Yates), by the xorshift generator of G. Marsaglia, J. Stat. Softw.
+    8(14), 2003.
     """
     x = state[0]
     for p in range(len(order) - 1, 0, -1):

@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from manylabel_core.solvers.blas import blas_threads
+import scipy.linalg  # noqa: F401  loads its BLAS, which is another than NumPy's
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+_turn = threading.Lock()
+_numbers: dict[object, int] = {}
+"""Numbers requested by fits in progress, in the order in which the fits began."""
+_settings: list[Any] = []
+"""The setting before the first fit, which can be restored; empty without fits."""
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Return the BLAS libraries of NumPy and SciPy in this process."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def blas_threads(number: int) -> Iterator[None]:
+    """Run BLAS with `number` threads within a `with` block.
+
+    The number is one setting of the process. If fits overlap, the number of the fit that began last holds for all;
+    after the last fit, the setting is what it was before the first.
+    """
+    own = object()
+    with _turn:
+        if not _numbers:
+            _settings.append(_blas().limit(limits=None))
+        _numbers[own] = number
+        _apply()
+    try:
+        yield
+    finally:
+        with _turn:
+            del _numbers[own]
+            _apply()
+
+
+def _apply() -> None:
+    if _numbers:
+        _blas().limit(limits=list(_numbers.values())[-1])
+    else:
+        _settings.pop().restore_original_limits()
+
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 class Workers:
-    """Workers run a function over several items at a time.
+    """Threads that run a function over several items at a time; `pool` None runs the items in turn.
 
-    BLAS's own threads are off meanwhile: they wait by spinning, and two pools would fight for the cores.
-
-    Parameters
-    ----------
-    pool : ThreadPoolExecutor or None
-        None runs in turn.
-    n : int
-        Number of threads.
+    BLAS uses one thread meanwhile, because its idle threads would compete for the cores.
     """
 
     def __init__(self, pool: ThreadPoolExecutor | None, n: int) -> None:

@@ -13,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from tests.support.cases import for_each
 
 from manylabel_core.batch import LSAMML
+from manylabel_core.batch.decisions.thresholds import rule_thresholds
 from manylabel_core.batch.views.alternation import Prices
 from manylabel_core.batch.views.block import Block
 from manylabel_core.batch.views.start import start
-from manylabel_core.batch.views.thresholds import thresholds
 from manylabel_core.metrics import macro_auc
 
 WIDTHS = {"sound": 12, "text": 16, "image": 9}
@@ -342,7 +342,7 @@ def test_a_threshold_is_midway_between_scores(rule, expected):
     scores = np.column_stack([scores, np.where(scores > 0.15, 0.2, 0.1)])
     scores[-1, 1] = 0.1
     both = np.column_stack([Y, [1, 1, 1, 1, 1, 1, 1, 0]])
-    np.testing.assert_allclose(thresholds(scores, both, rule), expected)
+    np.testing.assert_allclose(rule_thresholds(scores, both, rule), expected)
 
 
 def test_without_a_refit_the_weights_are_those_of_the_alternation():

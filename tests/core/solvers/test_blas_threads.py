@@ -5,8 +5,7 @@ from contextlib import ExitStack
 import pytest
 from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
-from manylabel_core.solvers.blas import blas_threads
-from manylabel_core.solvers.workers import workers
+from manylabel_core.solvers.workers import blas_threads, workers
 
 
 def numbers() -> list[int]:

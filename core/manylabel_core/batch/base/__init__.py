@@ -1,1 +1,1 @@
-"""The batch learners share parameters, the problems they hand to a solver, checks, progress and bytes."""
+"""Code shared by the batch learners: base class, problems for the solvers, checks, progress and serialisation."""

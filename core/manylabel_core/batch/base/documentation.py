@@ -11,7 +11,7 @@ from manylabel_core.parameters import describe_parameters
 SHARED = {
     "decided": """\
 threshold_ : ndarray of shape (n_labels,), float64
-    Decision thresholds, subtracted from `label_scores`; 0 if none are tuned or `fit` was stopped.
+    Decision thresholds, subtracted from `label_scores`; 0 without tuning or if `fit` was stopped.
 curves_ : ndarray of shape (2, n_labels), float64, or None
     A label of score s has the probability 1 / (1 + exp(-(slope s + intercept))): slopes, then intercepts.""",
     "model": """\
@@ -34,7 +34,7 @@ n_features_in_, feature_names_in_, label_names_ : int, ndarray, ndarray
 alpha_, beta_ : ndarrays of shape (n_samples, n_labels) and (n_label_sets, n_labels), float64
     Dual variables, with `warm_start`.""",
 }
-"""By the names that stand as `%(name)s` on separate lines in docstrings."""
+"""Descriptions by name, inserted for lines `%(name)s` of docstrings."""
 
 Learner = TypeVar("Learner", bound=type)
 

@@ -14,19 +14,7 @@ from manylabel_core.rows import row_blocks
 
 
 def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
-    """Check an indicator matrix, and return it as signs.
-
-    Parameters
-    ----------
-    Y : array-like or sparse matrix of shape (n_samples, n_labels)
-        1 (or True) for a relevant label, 0 (or False) for an irrelevant one. Entries of a sparse matrix that stand
-        twice are added, as SciPy defines it.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_labels), int8
-        +1 and -1, C-contiguous.
-    """
+    """Check an indicator matrix, (n_samples, n_labels), and return it as signs, +1 and -1, C-contiguous int8."""
     if Y is None:
         # scikit-learn's wording, which its test tools match
         raise ValueError("requires y to be passed, but the target y is None: Y must be an indicator matrix")

@@ -1,4 +1,4 @@
-"""The base of the batch learners has their common parameters, checks, kernels, predictions, and state."""
+"""Base of the batch learners: common parameters, checks, kernels, predictions, and state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -39,8 +38,8 @@ _MODEL = ("coef_", "support_", "support_vectors_", "dual_coef_", "intercept_")
 class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABCMeta):
     """Multi-label model that is fitted to all examples at once: a score per label, linear or kernel.
 
-    A label is predicted when its score is above its cut. With a linear kernel the scores are
-    `X @ coef_.T + intercept_`, otherwise `kernel(X, support_vectors_) @ dual_coef_ + intercept_`.
+    A label is predicted when its score is above its threshold. With a linear kernel the scores are `X @ coef_.T +
+    intercept_`, otherwise `kernel(X, support_vectors_) @ dual_coef_ + intercept_`.
     """
 
     scaling: str
@@ -73,19 +72,15 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
             1 for a relevant label, 0 for an irrelevant one. A label may have one class only.
         label_names : iterable of str, optional
-            Kept as `label_names_`; None takes the columns of a data frame Y.
+            Stored as `label_names_`. None: the columns of a data frame Y.
         progress : callable, optional
             Called with a `Progress` from time to time, and by PrML and PrBR after each pass. `Progress` has the
-            iteration (a sweep or pass; a round of MLRL), the objective (the dual objective, for PrML of the current
-            round; for MLRL Eq. (6) after the last half-step), the relative duality gap (infinite at first), the share
-            of active variables, and the seconds. If it returns True, the fit ends with the model reached so far.
+            iteration (a sweep or pass; a round of MLRL), the objective (the dual one, for PrML of the current round;
+            for MLRL Eq. (6) after the last half-step), the relative duality gap (infinite at first), the share of
+            active variables, and the seconds. If it returns True, the fit ends with the current model.
         sample_weight : array-like of shape (n_samples,), optional
-            Factor of the loss of each row, above 0 and at most 1,000; thresholds and probabilities are fitted with the
-            same weights. Scaling ignores the weights. None: 1 for every row.
-
-        Returns
-        -------
-        self
+            Factor of the loss of each row, above 0 and at most 1,000, also for thresholds and probabilities. Scaling
+            ignores the weights. None: 1 for every row.
 
         Raises
         ------
@@ -101,16 +96,12 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         """Learn from checked, scaled examples."""
 
     def label_scores(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return the scores of the labels, before any cut.
+        """Return the scores of the labels before thresholds, shape (n_samples, n_labels), float64.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             With kernel="precomputed": the kernel values with all examples of `fit`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels), float64
 
         Raises
         ------
@@ -128,48 +119,32 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return scores
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return `label_scores` less the cuts, shape (n_samples, n_labels), float64: above 0 where predicted."""
+        """Return `label_scores` minus the thresholds, (n_samples, n_labels), float64: above 0 where predicted."""
         return self.label_scores(X) - self.threshold_
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
-        """Predict label sets: 1 where a score is above its cut, shape (n_samples, n_labels), int64."""
+        """Predict label sets: 1 where a score is above its threshold, shape (n_samples, n_labels), int64."""
         return (self.decision_function(X) > 0).astype(np.int64)
 
     @available_if(calibrates)
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the probability of every label, shape (n_samples, n_labels), float64.
 
-        Each label has its own: they do not sum to 1 over the labels of an example.
-
-        Raises
-        ------
-        ValueError
-            As `label_scores`; if no probabilities were fitted.
+        The probabilities of an example do not sum to 1. Raises ValueError if no probabilities were fitted.
         """
         return self.probabilities(self.label_scores(X))
 
     def explain(self, X: ArrayLike, labels: Sequence[int], k: int) -> list[Explanation]:
-        """Explain the scores of some labels by the features of an example.
+        """Explain the scores of some labels by the features of an example, X of shape (1, n_features).
 
-        A score is that of `decision_function`. A feature contributes its scaled value times its weight: one that is
-        standardised counts by how far it is from its mean.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (1, n_features)
-        labels : columns of labels
-        k : int
-            The most features listed for a label, and the most against it.
-
-        Returns
-        -------
-        list of Explanation
-            One for each of `labels`.
+        The scores are those of `decision_function`. A feature contributes its scaled value times its weight: a
+        standardised feature counts by its distance from its mean. At most k features are listed for a label, and
+        against it.
 
         Raises
         ------
         NotFittedError, ValueError
-            As `label_scores`; if there is too much to look through.
+            As `label_scores`; if there are too many features and labels.
         manylabel_core.explanation.NotLinear
             If the kernel is not linear.
         """
@@ -271,16 +246,6 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
     def _check_precomputed(self, K: Any) -> None:
         if self.kernel == "precomputed":
             check_gram(K)
-
-    def _seed(self) -> int:
-        return int(self._random().randint(2**31 - 1))
-
-    def _random(self) -> np.random.RandomState:
-        try:
-            random: np.random.RandomState = check_random_state(self.random_state)
-        except ValueError as error:
-            raise ValueError(f"random_state: {error}") from error
-        return random
 
     def _keep_model(self, model: Expansion | Weights) -> None:
         """Store the model: weights for a linear kernel, otherwise the examples with a coefficient."""

@@ -1,6 +1,5 @@
-"""The coupled dual of one training set, with one interface for kernels and primal weights.
-
-max_a  sum a - 1/2 sum_lk S_lk b_l' K b_k,     0 <= a_il <= c_i,     b = y a,     [sum_i b_il = 0]
+"""The coupled dual of one training set, with one interface for kernels and primal weights: see
+`solvers.coupled.problem`.
 """
 
 from __future__ import annotations
@@ -27,43 +26,22 @@ from manylabel_core.solvers import (
 
 
 class Expansion(NamedTuple):
-    """Kernel expansion over examples: the scores of x are `kernel(x, X) A + intercept`.
+    """Kernel expansion over examples: the scores of x are `kernel(x, X) A + intercept`."""
 
-    Attributes
-    ----------
-    X : matrix of shape (n_examples, n_features)
-    A : ndarray of shape (n_examples, n_labels), float64
-    intercept : ndarray of shape (n_labels,), float64
-    """
-
-    X: Any
-    A: NDArray[np.float64]
-    intercept: NDArray[np.float64]
+    X: Any  # (n_examples, n_features)
+    A: NDArray[np.float64]  # (n_examples, n_labels)
+    intercept: NDArray[np.float64]  # (n_labels,)
 
 
 class Weights(NamedTuple):
-    """Weights are a model over features: the scores of x are `x Z + intercept`.
+    """Linear model: the scores of x are `x Z + intercept`."""
 
-    Attributes
-    ----------
-    Z : ndarray of shape (n_features, n_labels)
-    intercept : ndarray of shape (n_labels,), float64
-    """
-
-    Z: NDArray[Any]
-    intercept: NDArray[np.float64]
+    Z: NDArray[Any]  # (n_features, n_labels)
+    intercept: NDArray[np.float64]  # (n_labels,)
 
 
 class Problem(ABC):
-    """Examples of a fit and the signs of their labels.
-
-    Parameters
-    ----------
-    signs : ndarray of shape (n_samples, n_labels), int8
-    equality : bool
-        With the constraint, and so with free intercepts.
-    n_threads, seed : int
-    """
+    """Examples of a fit and the signs of their labels, (n_samples, n_labels); with `equality` intercepts are free."""
 
     def __init__(self, signs: NDArray[np.int8], equality: bool, n_threads: int, seed: int) -> None:
         self.signs = signs
@@ -83,8 +61,8 @@ class Problem(ABC):
         V0: NDArray[np.float64] | None = None,
         progress: ProgressCallback | None = None,
     ) -> DualResult:
-        """Solve for S (n_labels, n_labels) and one c or that of each example, from `alpha0` if it is given; `V0` is V
-        of the result that has it.
+        """Solve for S, (n_labels, n_labels), and one c or that of each example, optionally from the `alpha` and `V` of
+        a result.
         """
 
     @abstractmethod
@@ -100,15 +78,9 @@ class Problem(ABC):
 
 
 class KernelProblem(Problem):
-    """Problem over a Gram matrix, stored or computed row by row.
+    """Problem over a Gram matrix of X, (n_samples, n_features), stored up to `cache_mb` MB or computed row by row.
 
-    Parameters
-    ----------
-    kernel : Kernel
-        Its constant, if it has one, is a regularised intercept.
-    X : matrix of shape (n_samples, n_features)
-    cache_mb : float
-        Maximum size of the cached Gram matrix in MB; rows that do not fit are recomputed when needed.
+    A constant of the kernel is a regularised intercept.
     """
 
     def __init__(
@@ -128,7 +100,7 @@ class KernelProblem(Problem):
         self._max_bytes = int(cache_mb * 1e6)
         self.K: Any
         if X.dtype == np.float64 and self._fits(np.float32):
-            self.K = StoredGram(GramRows(kernel, X), self._gram)
+            self.K = StoredGram(GramRows(kernel, X).rows, self._gram)
         else:
             self.K = self._gram(X.dtype)
         check_diagonal(as_given(self.K).diagonal())
@@ -162,13 +134,9 @@ class KernelProblem(Problem):
 
 
 class LinearProblem(Problem):
-    """Problem over features, solved for their weights.
+    """Problem over features X, (n_samples, n_features), solved for their weights.
 
-    Parameters
-    ----------
-    X : matrix of shape (n_samples, n_features)
-    constant : float
-        A constant feature, regularised like all others; 0 for none.
+    `constant` is the value of a constant feature, regularised like all others; 0 for none.
     """
 
     def __init__(
@@ -196,14 +164,7 @@ class LinearProblem(Problem):
 class SemiSupervisedProblem(KernelProblem):
     """Problem of SSMLRL: labelled examples with a kernel made from unlabelled ones, Eq. (22) of the paper.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    X : matrix of shape (n_labelled + n_unlabelled, n_features)
-        Labelled examples first.
-    signs : ndarray of shape (n_labelled, n_labels), int8
-    ratio : float
-        lambda_1 / lambda_2.
+    X has the labelled examples first, then the unlabelled ones; `ratio` is lambda_1 / lambda_2.
     """
 
     def __init__(

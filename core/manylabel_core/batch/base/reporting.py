@@ -6,26 +6,15 @@ import math
 import time
 from collections.abc import Callable
 
-from manylabel_core.batch.decisions.convergence import warn_of_convergence
+from manylabel_core.batch.decisions.learner import warn_of_convergence
 from manylabel_core.solvers import Progress, ProgressCallback
 
 
 class Reporter:
     """Adapter between the optional callback of a caller and the solvers.
 
-    A fit that is one call of a solver passes `solver` on to it. One that is a chain of calls passes
-    `half_step`, and tells by `reached` where the whole of it stands.
-
-    Parameters
-    ----------
-    callback : callable or None
-    iteration : int
-        Where the chain is at first.
-
-    Attributes
-    ----------
-    stopped : bool
-        Whether the caller has asked for the end.
+    A fit that is one call of a solver passes `solver` on to it. A fit that is a chain of calls passes `half_step`, and
+    reports the progress of the chain with `reached`. `stopped` is whether the caller has requested the end.
     """
 
     def __init__(self, callback: ProgressCallback | None, iteration: int = 1) -> None:

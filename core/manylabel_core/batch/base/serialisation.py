@@ -1,8 +1,8 @@
 """Estimators as bytes and back, without pickle.
 
-A fitted estimator is named arrays and plain values. Arrays go as they are; a CSR array as three and its shape; text as
-UTF-8 bytes with offsets; a prior as its matrix and eps; a scaling as its name and arrays; numbers, strings and None go
-into the JSON header.
+A fitted estimator consists of named arrays and plain values. A CSR array is stored as three arrays and its shape, text
+as UTF-8 bytes with offsets, a prior as its matrix and eps, a scaling as its name and arrays. Numbers, strings and None
+are in the JSON header.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Plain = bool | int | float | str | None
 """Values that JSON represents directly."""
 
 FITTED_LAST = "duality_gap_"
-"""An attribute that is there once a fit has come to its end."""
+"""Attribute that exists once a fit has ended."""
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -58,11 +58,7 @@ class Serialisable(BaseEstimator):
     def from_bytes(cls, data: bytes, **parameters: Any) -> Self:
         """Return the estimator that `to_bytes` wrote: equal scores, bit for bit.
 
-        Parameters
-        ----------
-        data : bytes
-        **parameters
-            Override those written; a callable `kernel` must be given.
+        `parameters` override the stored ones; a callable `kernel` must be passed.
 
         Raises
         ------

@@ -1,13 +1,7 @@
-"""Probabilities of scores: Platt scaling per label, fitted to out-of-fold scores.
+"""Probabilities of scores: Platt scaling per label, fitted to out-of-fold scores, Eq. (45) of docs/mathematics.md.
 
-The probability of a label of score s is sigmoid(a_l s + b_l) (Platt, 1999). One pair (a, b) for all labels is fitted
-first; a small penalty then keeps the pair of each label near it, so that rare labels have a curve too:
-
-    min over a_l, b_l:  sum_i v_i log loss(y_il, a_l s_il + b_l) + 1/2 ((a_l - a)^2 + (b_l - b)^2),      a_l >= 0
-
-for scores divided by their standard deviation, v_i the weight of row i.
-
-See Eq. (45) of docs/mathematics.md.
+One pair of slope and intercept for all labels is fitted first (Platt, 1999). A small penalty keeps the pair of each
+label near it, so that rare labels have a curve too.
 """
 
 from __future__ import annotations
@@ -29,19 +23,8 @@ SAMPLE = 1 << 22
 
 
 def fit_curves(scores: Matrix, Y: Truth, weights: Matrix | None = None) -> Matrix:
-    """Return slopes, at least 0, and intercepts.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_labels), float64
-    Y : ndarray of shape (n_samples, n_labels), bool
-        The true labels.
-    weights : ndarray of shape (n_samples,), float64, optional
-        How often each row counts. None: once.
-
-    Returns
-    -------
-    ndarray of shape (2, n_labels), float64
+    """Return slopes, at least 0, and intercepts, shape (2, n_labels), of scores and true labels, (n_samples,
+    n_labels).
     """
     some = slice(None, None, -(-scores.size // SAMPLE))
     width = _spread(scores[some], None if weights is None else weights[some]) or 1.0

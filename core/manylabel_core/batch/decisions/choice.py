@@ -1,7 +1,7 @@
 """Choice of thresholds and calibration from out-of-fold scores: scores of rows by models that have not learnt them.
 
-Whether one cut is that of all labels, or each label has its own, is validated on the same scores: the cuts for the rows
-of a fold are chosen on the other folds.
+One threshold for all labels, or one for each: the better is chosen by validation on the same scores, with thresholds
+for the rows of a fold that are tuned on the other folds.
 """
 
 from __future__ import annotations
@@ -28,29 +28,28 @@ def divided(n_samples: int, n_labels: int, n_folds: int, seed: int) -> Parts:
 
 
 def tune_thresholds(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None = None) -> Matrix:
-    """Return the thresholds that optimise a metric, shape (n_labels,), float64.
+    """Return the thresholds that optimise a metric, shape (n_labels,).
 
     Parameters
     ----------
-    scores : ndarray of shape (n_samples, n_labels), float64
-        Out of fold.
-    Y : ndarray of shape (n_samples, n_labels), bool
-        The true labels.
+    scores, Y : ndarrays of shape (n_samples, n_labels), float64 and bool
+        Scores out of fold, and true labels.
     parts : sequence of (rows learnt, rows held out)
-        The folds that the scores are out of.
+        Folds of the scores.
     measure : str
         One of `manylabel_core.batch.decisions.thresholds.MEASURES`.
     weights : ndarray of shape (n_samples,), float64, optional
-        How often each row counts. None: once.
+        Sample weights.
     """
     shared = _validated(scores, Y, parts, measure, weights)[0]
     return best_cuts(scores, Y, measure, weights, shared=shared)
 
 
 def validated_scores(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None = None) -> Matrix:
-    """Return scores minus thresholds tuned on other folds, by the better kind of thresholds.
+    """Return scores minus thresholds tuned on other folds, by the better kind of thresholds; parameters as for
+    `tune_thresholds`.
 
-    Parameters are as of `tune_thresholds`. Measured on them, a model with cuts is not measured on rows that chose them.
+    Metrics of these scores do not use rows on which their thresholds were chosen.
     """
     return _validated(scores, Y, parts, measure, weights)[1]
 

@@ -1,9 +1,11 @@
-"""Decisions of batch learners: thresholds and probabilities, fitted to out-of-fold scores."""
+"""Decisions of batch learners: thresholds and probabilities, fitted to out-of-fold scores; convergence warnings."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
 from inspect import signature
@@ -13,11 +15,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from manylabel_core.batch.decisions.calibration import fit_curves, probabilities
 from manylabel_core.batch.decisions.choice import Parts, divided, tune_thresholds
-from manylabel_core.batch.decisions.convergence import silent
 from manylabel_core.batch.decisions.thresholds import Matrix
 from manylabel_core.checks import TooFewRows, is_sparse
 from manylabel_core.parameters import check_parameters
@@ -25,20 +27,39 @@ from manylabel_core.rows import uneven_weights
 from manylabel_core.solvers import Progress
 from manylabel_core.splitting import Rows
 
+_silent = ContextVar("silent", default=False)
+
+
+def warn_of_convergence(message: str, stacklevel: int) -> None:
+    """Warn that a fit has not converged, unless it runs in `silent`."""
+    if not _silent.get():
+        warnings.warn(message, ConvergenceWarning, stacklevel=stacklevel)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Suppress convergence warnings of fits in this thread; the filters of `warnings` apply to all threads."""
+    token = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(token)
+
+
 Given = dict[str, Any]
 """Arguments of `fit`, by name."""
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def calibrates(learner: DecidingLearner) -> bool:
-    """Return whether a learner has probabilities, by its parameters."""
+    """Return whether the parameters of a learner request probabilities."""
     return bool(learner.chooses_cuts if learner.calibrate is None else learner.calibrate)
 
 
 class DecidingLearner(BaseEstimator):
     """Batch learner with a decision threshold and a calibration per label.
 
-    A subclass has `label_scores`, scores before any cut, and a `fit` with `@deciding`.
+    A subclass has `label_scores`, the scores before thresholds, and a `fit` with `@deciding`.
     """
 
     optimise: str
@@ -50,23 +71,22 @@ class DecidingLearner(BaseEstimator):
 
     @property
     def chooses_cuts(self) -> bool:
-        """Return whether cuts are chosen for a measure."""
+        """Return whether thresholds are tuned for a metric."""
         return self.optimise != "none"
 
     @property
     def needs_folds(self) -> bool:
-        """Return whether out-of-fold scores are needed, for cuts or for probabilities."""
+        """Return whether out-of-fold scores are needed, for thresholds or for probabilities."""
         return self.chooses_cuts or bool(self.calibrate)
 
     def parts(self, n_samples: int, n_labels: int) -> Parts:
         """Return the folds of labelled rows for out-of-fold scores; empty if they are not needed."""
         if not self.needs_folds:
             return []
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return divided(n_samples, n_labels, self.folds, seed)
+        return divided(n_samples, n_labels, self.folds, self._seed())
 
     def for_fold(self) -> Self:
-        """Return a new estimator with these parameters that learns without cuts and probabilities."""
+        """Return a new estimator with these parameters that fits neither thresholds nor probabilities."""
         return cast(Self, clone(self).set_params(optimise="none", calibrate=None, warm_start=False))
 
     def fit_decisions(self, scores: ArrayLike, Y: Any, parts: Parts, sample_weight: ArrayLike | None = None) -> Self:
@@ -75,17 +95,13 @@ class DecidingLearner(BaseEstimator):
         Parameters
         ----------
         scores : array-like of shape (n_samples, n_labels)
-            `label_scores` of the labelled rows, by estimators `for_fold` that have not learnt them.
+            `label_scores` of the labelled rows, each by an estimator `for_fold` that has not learnt the row.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            Their labels.
+            Labels of these rows.
         parts : sequence of (rows learnt, rows held out)
             `parts` of the number of these rows and labels.
         sample_weight : array-like of shape (n_samples,), optional
-            How often each of these rows counts. None: once.
-
-        Returns
-        -------
-        self
+            Sample weights. None: 1.
         """
         found, true = np.asarray(scores, dtype=np.float64), as_bool(Y)
         weights = uneven_weights(sample_weight, len(true))
@@ -111,7 +127,7 @@ class DecidingLearner(BaseEstimator):
         return probabilities(scores, self.curves_)
 
     def _decide(self, given: Given, told: _Told) -> None:
-        """Find out-of-fold scores, and choose by them; leave it if a fold has too few rows, or was stopped."""
+        """Find out-of-fold scores and fit decisions to them, unless a fold has too few rows or the fit is stopped."""
         rows, Y = self._labelled(given)
         parts = self.parts(len(rows), Y.shape[1])
         scores = np.empty(Y.shape)
@@ -127,6 +143,16 @@ class DecidingLearner(BaseEstimator):
             scores[held] = fold.label_scores(**self._only(given, rows[held]))
         if parts:
             self.fit_decisions(scores, Y, parts, given.get("sample_weight"))
+
+    def _seed(self) -> int:
+        return int(self._random().randint(2**31 - 1))
+
+    def _random(self) -> np.random.RandomState:
+        try:
+            random: np.random.RandomState = check_random_state(self.random_state)
+        except ValueError as error:
+            raise ValueError(f"random_state: {error}") from error
+        return random
 
     def _forget_decisions(self) -> None:
         """Set thresholds of 0, without probabilities."""

@@ -1,13 +1,9 @@
-"""Cuts of scores: a label is predicted where its score is above its cut.
+"""Thresholds of scores: a label is predicted where its score is above its threshold.
 
-Every cut that can be best for a measure lies just below the score of a row that has the label, or above all scores:
-lowering it further only adds rows without the label. So there are no more candidates than true labels, and the best is
-found among all of them.
-
-Label by label, the highest micro-F1 is found by Dinkelbach's iteration (Management Science, 1967): for a value F, each
-label on its own takes the cut of most `2 hits - F predicted`; F becomes what these cuts reach, until it rises no more.
-
-See Eqs. (43) and (44) of docs/mathematics.md.
+Every threshold that can be best for a metric is just below the score of a row with the label, or above all scores:
+lowering it further only adds rows without the label. So there are no more candidates than true labels, and all are
+tried. Thresholds per label with the highest micro-F1 are found by Dinkelbach's iteration (Management Science, 1967),
+Eqs. (43) and (44) of docs/mathematics.md.
 """
 
 from __future__ import annotations
@@ -19,6 +15,9 @@ from numpy.typing import NDArray
 
 MEASURES = ("micro_f1", "macro_f1", "hamming")
 """Metrics for which decision thresholds can be tuned."""
+
+HALF = 0.5
+"""Threshold of regressions on 0 and 1 without a fit."""
 
 Matrix = NDArray[np.float64]
 Truth = NDArray[np.bool_]
@@ -35,22 +34,18 @@ class Candidates(NamedTuple):
 
 
 def best_cuts(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = None, *, shared: bool) -> Matrix:
-    """Return the cuts of the highest F1, or the lowest Hamming loss, on these rows; of equally good ones, the highest.
+    """Return the thresholds of the highest F1, or the lowest Hamming loss, on these rows; of equally good ones, the
+    highest.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_samples, n_labels), float64
-    Y : ndarray of shape (n_samples, n_labels), bool
-        The true labels.
+    scores, Y : ndarrays of shape (n_samples, n_labels), float64 and bool
+        Scores and true labels.
     measure : {"micro_f1", "macro_f1", "hamming"}
     weights : ndarray of shape (n_samples,), float64, optional
-        How often each row counts. None: once.
+        Sample weights.
     shared : bool
-        Whether one cut is that of all labels, or each has its own.
-
-    Returns
-    -------
-    ndarray of shape (n_labels,), float64
+        Whether all labels have one threshold.
     """
     if not shared:
         return _own_cuts(scores, Y, measure, weights)
@@ -61,10 +56,7 @@ def best_cuts(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = N
 
 
 def value(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = None) -> float:
-    """Return the objective of `best_cuts`: the metric of predicting scores above 0.
-
-    F1, where a label that is never true and never predicted counts 0; or the share of decisions that are right.
-    """
+    """Return the objective of `best_cuts` for the labels above 0: F1, with 0/0 = 0, or the share of right decisions."""
     shown = scores > 0
     if measure == "hamming":
         right = shown == Y
@@ -95,12 +87,12 @@ def _highest(scores: Matrix, weights: Matrix) -> Matrix:
 
 
 def _total(of: Truth, weights: Matrix | None) -> Any:
-    """Return how often something is true of each label, (n_labels,)."""
+    """Return how often something is true of each label, (n_labels,); weighted."""
     return of.sum(axis=0) if weights is None else weights @ of
 
 
 def between(lower: Matrix, upper: Matrix) -> Matrix:
-    """Return the middle of numbers that differ; never the upper one, so that it is above the cut."""
+    """Return the middle of different numbers, always below the upper one."""
     middle = lower + (upper - lower) / 2
     return np.where(middle < upper, middle, lower)
 
@@ -166,3 +158,28 @@ def _f1(hits: Any, predicted: Any, n_true: Any) -> NDArray[Any]:
     """Return F1; 0 where nothing is true and nothing predicted."""
     total = predicted + n_true
     return np.asarray(2.0 * hits / np.where(total > 0, total, 1))
+
+
+def rule_thresholds(scores: Matrix, Y: Matrix, rule: str) -> Matrix:
+    """Return the thresholds by one of `parameters.THRESHOLDS`, shape (n_labels,); 0.5 for a label that all rows or no
+    rows have.
+    """
+    found = np.full(scores.shape[1], HALF)
+    both = (Y == 1).any(axis=0) & (Y == 0).any(axis=0)
+    if rule == "f1":
+        found[both] = best_cuts(scores[:, both], Y[:, both] == 1, "macro_f1", shared=False)
+    elif rule == "prevalence":
+        for label in np.flatnonzero(both):
+            found[label] = _cut_after(np.sort(scores[:, label])[::-1], int(Y[:, label].sum()))
+    return found
+
+
+def _cut_after(ranked: Matrix, count: int) -> float:
+    """Return the threshold that about this number of scores, which descend, exceed; equal scores stay together."""
+    ends = np.flatnonzero(np.concatenate([[True], ranked[1:] < ranked[:-1], [True]]))
+    k = int(ends[np.argmin(np.abs(ends - count))])
+    if k == 0:
+        return float(np.nextafter(ranked[0], np.inf))
+    if k == len(ranked):
+        return float(np.nextafter(ranked[-1], -np.inf))
+    return float(between(ranked[k], ranked[k - 1]))

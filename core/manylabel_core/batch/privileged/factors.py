@@ -20,7 +20,7 @@ SINGLE = 1000
 
 
 class Factors(NamedTuple):
-    """The factors are D of shape (rank, n_features) and W of shape (rank, n_labels)."""
+    """Factors D of shape (rank, n_features) and W of shape (rank, n_labels)."""
 
     D: Matrix
     W: Matrix
@@ -35,10 +35,8 @@ class Factors(NamedTuple):
 
 
 def leading(Z: Matrix, rank: int, gamma1: float) -> Factors:
-    """Return the cheapest factors of the best approximation of Z, (n_labels, n_features), by a matrix of some rank.
-
-    The cheapest factors with the product Z have `|D|^2 = gamma1 |W|^2` along every singular vector. They cost
-    `sqrt(gamma1)` times the sum of the singular values.
+    """Return the cheapest factors of the best approximation of Z, (n_labels, n_features), by a matrix of some rank, Eq.
+    (34).
     """
     wide = len(Z) <= Z.shape[1]
     V = _eigenvectors(Z if wide else Z.T, rank)

@@ -19,19 +19,11 @@ from manylabel_core.solvers.privileged.dual import Variables
 
 
 class LinearScores(NamedTuple):
-    """The scores are a linear model and nothing else: scores are `X @ coef_.T + intercept_`.
+    """Linear model without the state of its training: scores are `X @ coef_.T + intercept_`."""
 
-    Attributes
-    ----------
-    coef_ : ndarray of shape (n_labels, n_features), float64
-    intercept_ : ndarray of shape (n_labels,), float64
-    scaling_ : FittedScaling or None
-        How features are scaled before; None for not at all.
-    """
-
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
-    scaling_: FittedScaling | None = None
+    coef_: NDArray[np.float64]  # (n_labels, n_features)
+    intercept_: NDArray[np.float64]  # (n_labels,)
+    scaling_: FittedScaling | None = None  # scaling of the features; None for none
 
 
 class PrivilegedLearner(BatchLearner):
@@ -62,7 +54,7 @@ class PrivilegedLearner(BatchLearner):
         return LinearScores(self.coef_, self.intercept_ - self.threshold_, self.scaling_)
 
     def _privileged(self, X: Any, signs: Signs, weights: Weighting | None) -> tuple[Any, Privileged]:
-        """Return X in double precision, and what the solver wants to know of the labels."""
+        """Return X in double precision, and the labels for the solver."""
         check_diagonal(row_norms(X, squared=True))
         mask = nearest(signs, self.privileged, weights) if not isinstance(self.privileged, str) else None
         problem = Privileged(
@@ -106,8 +98,8 @@ class PrivilegedLearner(BatchLearner):
 
 
 def nearest(signs: NDArray[np.int8], number: int, weights: NDArray[np.float64] | None = None) -> NDArray[np.bool_]:
-    """Return for each label the labels nearest to it in Hamming distance, (n_labels, n_labels); of equal ones, the
-    first. A row counts by its weight.
+    """Return for each label the nearest labels in weighted Hamming distance, (n_labels, n_labels) of bool; of equal
+    ones, the first.
     """
     S = signs.astype(np.float32)  # sums of +1 and -1 are exact
     agreement = S.T @ S if weights is None else signs.T @ (weights[:, None] * signs)

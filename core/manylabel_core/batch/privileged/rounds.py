@@ -1,8 +1,8 @@
-"""PrML's rounds: a machine for each label, then rounds of a new split of the weights and a dictionary for it.
+"""PrML's rounds: an SVM for each label, then rounds of a new split of the weights and a dictionary for it.
 
-With the coefficients W fixed, (32) of docs/mathematics.md has a dual that `solve_privileged_dual` solves with S = W'W;
-with the weights Z fixed, the best W is known in closed form (`leading`). In S and Z together (32) is convex, but for
-the rank. All these duals have the same variables, so each one starts where the one before has ended.
+With the coefficients W fixed, Eq. (32) of docs/mathematics.md has a dual that `solve_privileged_dual` solves with S =
+W'W. With the weights Z fixed, the best W is known in closed form (`leading`). All these duals have the same variables,
+so each one starts from the result of the previous one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ START_TOL = 0.1
 
 
 class Settings(NamedTuple):
-    """The rounds have these parameters of `PrML`."""
+    """Parameters of `PrML` that the rounds need."""
 
     rank: int
     gamma1: float
@@ -38,44 +38,24 @@ class Settings(NamedTuple):
 
 @dataclass
 class Reached:
-    """State that a fit has reached.
+    """State that a fit has reached."""
 
-    Attributes
-    ----------
-    at : the dual variables and privileged weights
-    Z, intercept : the model
-    factors : D and W with Z = W'D; before the first round None
-    round_ : the current round; 0 for the machines before the first
-    n_iter : passes of the solver, those before a resumption included
-    trace : the objective after every split and every solution of a round, two for each round that has ended
-    objective : of (32); in the round 0 of the machines
-    gap : relative duality gap of the current problem
-    converged, stopped : whether all rounds have ended; whether the caller ended the fit
-    """
-
-    at: Variables
-    Z: Matrix
+    at: Variables  # dual variables and privileged weights
+    Z: Matrix  # (n_labels, n_features)
     intercept: NDArray[np.float64]
-    factors: Factors | None = None
-    round_: int = 0
-    n_iter: int = 0
-    trace: list[float] = field(default_factory=list)
-    objective: float = np.inf
-    gap: float = np.inf
-    converged: bool = False
-    stopped: bool = False
+    factors: Factors | None = None  # D and W with Z = W'D; None before the first round
+    round_: int = 0  # current round; 0 before the first
+    n_iter: int = 0  # passes of the solver, those before a resumption included
+    trace: list[float] = field(default_factory=list)  # objective after every split and every solution of a round
+    objective: float = np.inf  # (32)
+    gap: float = np.inf  # relative duality gap of the current problem
+    converged: bool = False  # whether all rounds have ended
+    stopped: bool = False  # whether the caller ended the fit
 
 
 class Rounds:
-    """The rounds of one fit.
-
-    Parameters
-    ----------
-    X : ndarray or CSR array of shape (n_samples, n_features), float64
-    problem : Privileged
-    settings : Settings
-    progress : callable or None
-        Gets a `Progress` after each pass; True ends the fit.
+    """Rounds of one fit to X, (n_samples, n_features), float64; `progress` gets a `Progress` after each pass, and True
+    ends the fit.
     """
 
     def __init__(

@@ -1,20 +1,13 @@
-"""MLRL's alternation: weights for a label covariance, a label covariance for the weights.
+"""MLRL's alternation: weights for a label covariance, then a label covariance for the weights.
 
-The problem (6) is convex in both together, so that any start leads to the same end. Its objective, with the
-best covariance put in, is `mean hinge + lambda/2 |W|_*^2` (nuclear norm); the dual of that,
+Problem (6) of the paper, Eq. (28) of docs/mathematics.md, is convex in both together, so every start leads to the same
+optimum. The dual, Eq. (30), gives a lower bound for every feasible point: a duality gap for the whole problem.
 
-    max_a  sum a - 1/(2 lambda) lambda_max(B'KB),     0 <= a_il <= c_i,  sum_i b_il = 0,
-
-bounds it from below for every feasible a: a duality gap for the whole problem, not only for one half-step.
-
-The paper finds weights for Omega, takes the best Omega for the weights, and so on. This never raises the
-objective, but creeps where many hinges stand at their kinks, and cannot bring back a relation once lost. So
-the covariance for the next weights comes from a model of all that is known about the optimum (`LowerModel`),
-and the round counts only if the weights lower the objective (a serious step of a bundle method; the others are null
-steps); then the best covariance for them is taken, Eq. (11) of the paper. Weights are found only as precisely as the
-gap asks for.
-
-See Eqs. (28) to (30) of docs/mathematics.md.
+The paper alternates between the best weights for Omega and the best Omega for the weights. This never raises the
+objective, but it is slow where many hinges are at their kinks, and it cannot restore a relation once lost. So the
+covariance for the next weights comes from a model of the optimum (`LowerModel`). The round counts only if the weights
+lower the objective (a serious step of a bundle method; the others are null steps). Then the best covariance for the
+weights follows, Eq. (29). Weights are computed only as precisely as the gap requires.
 """
 
 from __future__ import annotations
@@ -49,34 +42,21 @@ SOLVER_SWEEPS = 1_000  # sweeps per call; with badly scaled features every round
 
 @dataclass
 class RelationsState:
-    """State of an alternation.
+    """State of an alternation."""
 
-    Attributes
-    ----------
-    result, S, M : the weights: what the solver gave, for which S, and their B'KB
-    covariance, eps : the best covariance for these weights
-    objective : (6), for both
-    bound : the largest lower bound on (6) found
-    hope : by how much, relatively, the next round might lower the objective
-    hopeless : number of rounds for which that has been hardly anything
-    trace : (6) after every half-step, whether it was taken or not
-    n_iter : number of rounds
-    stopped, converged : whether the caller ended it; whether it is at its end
-    """
-
-    covariance: Matrix
-    result: DualResult | None = None
-    S: Matrix | None = None
-    M: Matrix | None = None
+    covariance: Matrix  # best covariance for the weights
+    result: DualResult | None = None  # weights: the result of the solver
+    S: Matrix | None = None  # the S of that result
+    M: Matrix | None = None  # B'KB of that result
     eps: float = 0.0
-    objective: float = math.inf
-    bound: float = -math.inf
-    hope: float = math.inf
-    hopeless: int = 0
-    trace: list[float] = field(default_factory=list)
-    n_iter: int = 0
-    stopped: bool = False
-    converged: bool = False
+    objective: float = math.inf  # (6), for weights and covariance
+    bound: float = -math.inf  # largest known lower bound on (6)
+    hope: float = math.inf  # predicted relative gain of the next round
+    hopeless: int = 0  # rounds with hardly any predicted gain
+    trace: list[float] = field(default_factory=list)  # (6) after every half-step, accepted or not
+    n_iter: int = 0  # rounds
+    stopped: bool = False  # whether the caller ended it
+    converged: bool = False  # whether the run has ended by itself
 
     @property
     def gap(self) -> float:
@@ -88,18 +68,8 @@ class RelationsState:
 
 
 class Alternation:
-    """One run of the alternating fit.
-
-    Parameters
-    ----------
-    problem : Problem
-        With the equality constraint.
-    lam : float
-        lambda.
-    c : float or ndarray of shape (n_samples,)
-        The bound of the dual variables: 1 / n_samples, or the share of each example in all weights.
-    tol : float
-    progress : callable or None
+    """One run of the alternating fit of a problem with the equality constraint; `c` is the bound of the dual variables,
+    of all examples or of each.
     """
 
     def __init__(

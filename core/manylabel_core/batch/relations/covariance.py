@@ -26,10 +26,7 @@ class Best(NamedTuple):
 
 
 def best_covariance(WW: Matrix) -> Best:
-    """Return `Omega = (W'W)^1/2 / tr((W'W)^1/2)`, by an eigendecomposition with clipping.
-
-    Where that is singular, eps I is added before Omega is scaled to trace 1 again.
-    """
+    """Return `Omega = (W'W)^1/2 / tr((W'W)^1/2)`; eps I is added to a singular one before it is scaled to trace 1."""
     squares, V = np.linalg.eigh(WW)
     squares = np.maximum(squares, 0.0)
     roots = np.sqrt(squares)

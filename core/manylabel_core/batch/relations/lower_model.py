@@ -1,21 +1,18 @@
-"""A proximal bundle method over positive matrices of trace 1 finds the label covariance that MLRL tries next.
+"""Proximal bundle method over positive matrices of trace 1 for the label covariance that MLRL tries next.
 
-The method is Kiwiel's (proximity control in bundle methods for convex nondifferentiable minimization, Mathematical
-Programming 46, 1990), with a Bregman divergence instead of his squared distance, as in K. C. Kiwiel: A bundle Bregman
-proximal method for convex nondifferentiable minimization, Mathematical Programming 85 (1999). g is bounded from
-below by the planes' combination as well is Eq. (30) of docs/mathematics.md.
+The method is Kiwiel's (Mathematical Programming 46, 1990) with a Bregman divergence instead of the squared distance
+(Mathematical Programming 85, 1999); see Eq. (30) of docs/mathematics.md.
 
 g(Omega), the optimum of (6) over the weights, is convex. Every feasible a of the dual gives a plane below it,
 
     g(Omega) >= sum a - <Omega, M> / (2 lambda),     M = B'KB.
 
-Tried next is the Omega where the highest of the planes, plus the von Neumann divergence from the best Omega so
-far over a step, is least. Its dual is a smooth problem in p, the weights of the planes in a convex combination:
+The next Omega minimises the highest plane plus the von Neumann divergence from the best Omega so far over a step. The
+dual is a smooth problem in p, the weights of the planes in a convex combination:
 
     max_p  p.heights - 1/rate log tr exp(log Omega_best + rate / (2 lambda) sum_t p_t M_t),
 
-and Omega the exponential in it, scaled to trace 1. The combination alone bounds the minimum of g from below, by
-its height minus lambda_max of its M over 2 lambda, because M is convex in a.
+with Omega the exponential in it, scaled to trace 1.
 """
 
 from __future__ import annotations
@@ -37,12 +34,7 @@ FASTER = 4.0  # factor from one rate to the next
 
 
 class LowerModel:
-    """Piecewise linear lower bound of g: the cutting planes found so far.
-
-    Parameters
-    ----------
-    lam : float
-    """
+    """Piecewise linear lower bound of g: the cutting planes found so far."""
 
     def __init__(self, lam: float) -> None:
         self._double = 2.0 * lam
@@ -66,11 +58,8 @@ class LowerModel:
         return float(height - np.linalg.eigvalsh(M)[-1] / self._double)
 
     def bound(self, reached: float, known: float) -> float:
-        """Return the lower bound on the minimum of g by the best combination of planes.
-
-        Parameters
-        ----------
-        reached, known : an upper and a lower bound
+        """Return the lower bound on the minimum of g by the best combination of planes, given an upper and a lower
+        bound.
         """
         n_labels = self._slopes.shape[1]
         anywhere = np.zeros((n_labels, n_labels))
@@ -87,14 +76,9 @@ class LowerModel:
     def trial(self, center: Matrix, M: Matrix, reached: float, step: float, lost: float) -> tuple[Matrix, float]:
         """Return the next covariance to try, and the model's lower bound of g there.
 
-        Parameters
-        ----------
-        center : the best covariance so far
-        M : the slope of the plane there, or close to it
-        reached : the objective there, or more
-        step : the change that M alone would make in the logarithm of an eigenvalue, at most
-        lost : share of a mean eigenvalue that every direction gets: what has been given up can come back, and
-            the weights' M is under control there
+        `center` is the best covariance so far, M about the slope and `reached` the objective there. `step` bounds the
+        change that M alone would make in the logarithm of an eigenvalue. Every direction gets the share `lost` of a
+        mean eigenvalue, so that a lost relation can return.
         """
         values, V = np.linalg.eigh(center)
         values = np.maximum(values, lost / len(values))
@@ -156,7 +140,7 @@ class LowerModel:
 
 
 class _Point(NamedTuple):
-    """Value and gradient of the problem for one p (the heights of the planes at Omega), and Omega."""
+    """Value and gradient of the problem for one p (the heights of the planes at Omega), and Omega itself."""
 
     p: Vector
     value: float

@@ -1,1 +1,1 @@
-"""The alternation of LSA-MML over bases, weights and a common representation of several views."""
+"""Alternation of LSA-MML over bases, weights and a common representation of several views."""

@@ -1,9 +1,8 @@
 """Alternation of LSA-MML between bases and label weights, and the representation.
 
-After every iteration the representation P is the best one for everything else, so that the bases, the weights of
-the labels and those of the views, which stay as they are, are all there is to keep: a run that continues from them does
-exactly what one that was never stopped would have done. A basis that would raise the objective is refused; the other
-half-steps are minimisers.
+After every iteration the representation P is the best one for the rest, so the state is the bases and the weights of
+labels and views: a resumed run computes the same as an uninterrupted one. A basis that would raise the objective is
+rejected; the other half-steps are minimisers.
 """
 
 from __future__ import annotations
@@ -29,18 +28,11 @@ LEAST_ERROR = 1e-15
 
 
 class Model(NamedTuple):
-    """A model predicts, and a fit can continue from it.
+    """Model that predicts, and from which a fit can resume."""
 
-    Attributes
-    ----------
-    bases : list of ndarrays of shape (n_features of the view, n_components), float64
-    W : ndarray of shape (n_labels, n_components), float64
-    alpha : ndarray of shape (n_views,), float64
-    """
-
-    bases: list[Matrix]
-    W: Matrix
-    alpha: Matrix
+    bases: list[Matrix]  # (n_features of the view, n_components), by view
+    W: Matrix  # (n_labels, n_components)
+    alpha: Matrix  # (n_views,)
 
 
 class Prices(NamedTuple):
@@ -63,27 +55,15 @@ class Moments(NamedTuple):
 
 @dataclass
 class ViewsState:
-    """State of an alternation.
-
-    Attributes
-    ----------
-    model : Model
-    trace : list of float
-        The objective at the start and after every half-step, including those of the run that this one continues.
-    n_iter : int
-        Iterations of this run; `total` includes those of the run that this one continues.
-    gap : float
-        Share by which the last iteration lowered the objective.
-    converged, stopped : bool
-        Whether the run converged; whether the caller stopped it.
-    """
+    """State of an alternation."""
 
     model: Model
+    # objective at the start and after every half-step, including earlier runs
     trace: list[float] = field(default_factory=list)
-    n_iter: int = 0
-    gap: float = float("inf")
+    n_iter: int = 0  # iterations of this run; `total` includes earlier runs
+    gap: float = float("inf")  # share by which the last iteration lowered the objective
     converged: bool = False
-    stopped: bool = False
+    stopped: bool = False  # whether the caller stopped the run
 
     @property
     def total(self) -> int:
@@ -91,15 +71,7 @@ class ViewsState:
 
 
 class Alternation:
-    """One run of the alternating fit.
-
-    Parameters
-    ----------
-    views : list of Block
-    labels : Block
-    prices : Prices
-    reporter : Reporter
-    """
+    """One run of the alternating fit."""
 
     def __init__(self, views: Sequence[Block], labels: Block, prices: Prices, reporter: Reporter) -> None:
         self.views = views

@@ -17,14 +17,8 @@ Matrix = NDArray[np.float64]
 class Block:
     """Implicit matrix `present * (X - mean) / scale`, used only in products.
 
-    Parameters
-    ----------
-    X : ndarray or CSR array of shape (n_samples, n_features), float64
-        Rows that are missing must be 0.
-    present : ndarray of shape (n_samples,), bool, or None
-        The rows that are there; None for all.
-    mean : ndarray of shape (n_features,), float64
-    scale : float
+    X is an ndarray or CSR array, (n_samples, n_features), whose missing rows are 0; `present`, (n_samples,), is None if
+    no row is missing.
     """
 
     def __init__(self, X: Any, present: NDArray[np.bool_] | None, mean: Matrix, scale: float) -> None:

@@ -1,8 +1,8 @@
-"""How representations vary, and how noisy each view is: a factor analysis of rows that may lack views.
+"""Factor analysis of rows that may lack views: the covariance of representations, and the noise of each view.
 
-Objective (8) prices all directions of a representation alike, so one view says little of the others. By the covariance
-of representations, that of a row that lacks views is what is to be expected from the views it has. See Eqs. (46) to
-(48) of docs/mathematics.md.
+Objective (8) has the same price for all directions of a representation, so one view says little about the others. With
+the covariance, the representation of a row is its expectation given the views of the row. See Eqs. (46) to (48) of
+docs/mathematics.md.
 """
 
 from __future__ import annotations
@@ -32,46 +32,21 @@ FIRST_NOISE = 0.1
 
 
 class Factors(NamedTuple):
-    """Factor model: rows of P are normal around 0, and views are their images under the bases plus noise.
+    """Factor model: rows of P are normal around 0, and views are their images under the bases plus noise."""
 
-    Attributes
-    ----------
-    precision : ndarray of shape (n_components, n_components), float64
-        Inverse of the covariance of rows of P.
-    noise : ndarray of shape (n_views,), float64
-        Variance of a feature of the view beside what the bases explain.
-    """
-
-    precision: Matrix
-    noise: Matrix
+    precision: Matrix  # (n_components, n_components): inverse of the covariance of rows of P
+    noise: Matrix  # (n_views,): variance of a feature of the view beyond what the bases explain
 
     def represent(self, blocks: Sequence[Block], bases: Sequence[Matrix], which: Sequence[int]) -> Matrix:
-        """Return the expectation of P given the views of each row, shape (n_samples, n_components).
-
-        Parameters
-        ----------
-        blocks : list of Block
-        bases : list of ndarrays of shape (n_features of the block, n_components), float64
-        which : list of int
-            The numbers of their views.
+        """Return the expectation of P given the views of each row, (n_samples, n_components); `which` has the numbers
+        of the views.
         """
         return represent(blocks, bases, [1.0 / float(self.noise[v]) for v in which], self.precision)
 
 
 def fit_factors(views: Sequence[Block], bases: Sequence[Matrix], P: Matrix) -> Factors:
-    """Fit the covariance and the noise to rows; the inverse of the covariance counts `STRENGTH` times.
-
-    Parameters
-    ----------
-    views : list of Block
-        All of them, with a mean energy of 1 per row.
-    bases : list of ndarrays of shape (n_features of the view, n_components), float64
-    P : ndarray of shape (n_samples, n_components), float64
-        Representations to begin with. Rows that lack views have little effect on the covariance of the views.
-
-    Returns
-    -------
-    Factors
+    """Fit the covariance and the noise to views with a mean energy of 1 per row, from representations P, (n_samples,
+    n_components).
     """
     patterns = Patterns(views)
     widths = np.array([view.X.shape[1] for view in views], dtype=np.float64)

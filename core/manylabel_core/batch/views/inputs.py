@@ -25,22 +25,10 @@ FLAT = 1e-24
 def check_views(
     X: Any, missing: Any, known: Sequence[str] | None = None, *, allow_nan: bool = False
 ) -> tuple[dict[str, Any], dict[str, Mask]]:
-    """Check views and which rows they lack.
+    """Check views, and masks of the rows that lack them; return both by name.
 
-    Parameters
-    ----------
-    X : mapping of view names to array-likes or sparse matrices of shape (n_samples, n_features of the view)
-    missing : mapping of view names to array-likes of shape (n_samples,), bool, or None
-    known : list of str, optional
-        Names that are allowed; None for any.
-    allow_nan : bool
-        Whether an array may hold NaN, for a value that is missing.
-
-    Returns
-    -------
-    views : dict of ndarrays or CSR arrays, float64
-        Missing rows are 0.
-    present : dict of ndarrays of shape (n_samples,), bool
+    Missing rows of the views, ndarrays or CSR arrays of float64, become 0; the masks, (n_samples,), are True where a
+    row has the view. `known` lists the allowed names, and `allow_nan` allows NaN in arrays for missing values.
     """
     if not isinstance(X, Mapping):
         raise ValueError(
@@ -83,10 +71,7 @@ def check_some_labels(Y: Any, labelled: Mask) -> sp.csr_array:
 
 
 def _labelled_rows(Y: Any, labelled: Mask) -> Any:
-    """Return the labelled rows of Y as an array; other rows may have any contents.
-
-    Labels that cannot be converted, or with another number of rows, are returned for `check_labels` to reject.
-    """
+    """Return the labelled rows of Y as an array; invalid labels are returned for `check_labels` to reject."""
     try:
         rows = Y if Y is None or isinstance(Y, (list, tuple)) else np.asarray(Y)
         if isinstance(rows, np.ndarray) and rows.dtype == np.object_ and rows.ndim:

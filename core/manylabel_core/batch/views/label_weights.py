@@ -14,7 +14,7 @@ from manylabel_core.batch.views.steps import centred
 from manylabel_core.checks import is_sparse
 
 LEAST_LABELLED = 50
-"""Minimum number of labelled rows that have all views; with fewer, all labels weigh the same."""
+"""Minimum number of labelled rows that have all views; with fewer, all views weigh the same."""
 MOST_LABELLED = 1_000
 """Number of labelled rows used, spread over all: enough to distinguish a factor of 2."""
 MOST_AXES = 400
@@ -22,22 +22,15 @@ MOST_AXES = 400
 RATIO = 16.0
 """Maximum ratio of the largest weight to the smallest."""
 GAIN = 1e-3
-"""By this share of the error of rows omitted a change of a weight must lower it."""
+"""Minimum relative decrease of the held-out error for a change of a weight."""
 
 
 def label_weights(views: Sequence[Block], Y: Matrix, labelled: NDArray[np.int64]) -> Matrix:
-    """Return the factors of the squared errors of the views, shape (n_views,); they start at 1.
+    """Return the factors of the squared errors of the views, shape (n_views,), from labels Y, (n_labelled, n_labels).
 
-    The views side by side, each multiplied with the root of its weight, predict the labels by ridge regression. A
-    weight is doubled or halved where that lowers the error of labelled rows omitted, view by view, until none does.
-
-    Parameters
-    ----------
-    views : list of Block
-        Only rows that have all of them are examined: others would say of a view they lack that it tells nothing.
-    Y : ndarray of shape (n_labelled, n_labels), float64
-    labelled : ndarray of shape (n_labelled,), int64
-        The rows of Y.
+    The views side by side, each multiplied by the root of its weight, predict the labels by ridge regression. Weights
+    start at 1; a weight is doubled or halved if that lowers the error of held-out labelled rows, view by view, until no
+    change does. Only rows with all views count.
     """
     whole = np.ones(len(labelled), dtype=np.bool_)
     for view in views:
@@ -57,17 +50,8 @@ def label_weights(views: Sequence[Block], Y: Matrix, labelled: NDArray[np.int64]
 
 
 def principal_axes(block: Block, n_axes: int) -> Matrix:
-    """Return rows, less their mean, on their leading principal axes; as they are with no more columns than that.
-
-    Parameters
-    ----------
-    block : Block
-        No row is missing, and rows are few: their Gram matrix is examined, which is small where columns are many.
-    n_axes : int
-
-    Returns
-    -------
-    ndarray of shape (n_samples, at most n_axes), float64
+    """Return rows, less their mean, on their leading principal axes, (n_samples, at most n_axes); `block` has no
+    missing rows.
     """
     n, width = block.X.shape
     if width <= n_axes:

@@ -1,7 +1,8 @@
 """Map of each view with inner products close to an RBF kernel, by landmarks (Nystroem's method).
 
 C. Williams, M. Seeger: Using the Nystroem method to speed up kernel machines, NIPS (2000). scikit-learn's `Nystroem`
-takes gamma before it draws landmarks; here the landmarks give the width, and a row may lack the view.
+takes gamma before it draws landmarks, which determine the width here. It also divides by eigenvalues down to 1e-12,
+which amplifies rounding errors where landmarks nearly coincide.
 """
 
 from __future__ import annotations
@@ -19,19 +20,11 @@ LEAST = 1e-8
 
 
 class LandmarkMap(NamedTuple):
-    """Nyström feature map `k(x, landmarks) root`, root being the inverse root of the landmarks' Gram matrix.
+    """Nyström feature map `k(x, landmarks) root` of the kernel `exp(-gamma |u - v|^2)`."""
 
-    Attributes
-    ----------
-    landmarks : ndarray or CSR array of shape (n_landmarks, n_features), float64
-    gamma : float
-        Of `exp(-gamma |u - v|^2)`.
-    root : ndarray of shape (n_landmarks, n_landmarks), float64
-    """
-
-    landmarks: Any
+    landmarks: Any  # (n_landmarks, n_features)
     gamma: float
-    root: Matrix
+    root: Matrix  # (n_landmarks, n_landmarks): inverse root of the landmarks' Gram matrix
 
     def __call__(self, X: Any, present: NDArray[np.bool_]) -> Matrix:
         """Return the images of rows, shape (n_samples, n_landmarks); 0 of rows that lack the view."""

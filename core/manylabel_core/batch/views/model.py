@@ -1,4 +1,4 @@
-"""Predicting part of LSA-MML: bases of views, weights and thresholds of labels."""
+"""Prediction of LSA-MML: bases of views, weights and thresholds of labels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ViewModel(DecidingLearner, Serialisable):
     threshold_: Matrix
 
     def transform(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
-        """Return the common representation of rows, found from the views they have.
+        """Return the common representation of rows from the views that they have, (n_samples, n_components), float64.
 
         Parameters
         ----------
@@ -54,10 +54,6 @@ class ViewModel(DecidingLearner, Serialisable):
             Any of the views of `fit`, at least one.
         missing : mapping of view names to array-likes of shape (n_samples,), bool, optional
             True where a row lacks the view. Every row needs one view.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components), float64
 
         Raises
         ------
@@ -87,7 +83,7 @@ class ViewModel(DecidingLearner, Serialisable):
         return np.asarray(self.transform(X, missing) @ self.coef_.T + self.intercept_)
 
     def decision_function(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
-        """Return `label_scores` less the thresholds, shape (n_samples, n_labels), float64: above 0 where predicted."""
+        """Return `label_scores` minus the thresholds, (n_samples, n_labels), float64: above 0 where predicted."""
         return np.asarray(self.label_scores(X, missing) - self.threshold_)
 
     def predict(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> NDArray[np.int64]:
@@ -98,10 +94,10 @@ class ViewModel(DecidingLearner, Serialisable):
     def predict_proba(
         self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None
     ) -> NDArray[np.float64]:
-        """Return the probability of every label, shape (n_samples, n_labels), float64.
+        """Return the probability of every label, shape (n_samples, n_labels), float64; parameters and errors as for
+        `transform`.
 
-        Each label has its own: they do not sum to 1 over the labels of an example. Parameters and errors are as for
-        `transform`; it is a ValueError, too, if no probabilities were fitted.
+        The probabilities of an example do not sum to 1. Raises ValueError if no probabilities were fitted.
         """
         return self.probabilities(self.label_scores(X, missing))
 

@@ -12,12 +12,7 @@ from manylabel_core.batch.views.steps import representation
 
 
 class Patterns:
-    """Patterns group rows by which blocks they have: all rows that have the same ones have one normal matrix.
-
-    Parameters
-    ----------
-    blocks : list of Block
-    """
+    """Groups of rows that have the same blocks, and so the same normal matrix."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         n = blocks[0].X.shape[0]
@@ -29,9 +24,8 @@ class Patterns:
         self.rows: list[NDArray[np.int64]] = np.split(order, ends[:-1])
 
     def solve(self, right: Matrix, normals: Sequence[Matrix], ridge: float | Matrix) -> Matrix:
-        """Return rows of P: `P (ridge I + sum of the normals of the blocks a row has) = right`.
-
-        A matrix as ridge stands for `ridge I`.
+        """Return rows of P: `P (ridge I + sum of the normals of the blocks of a row) = right`; a matrix replaces `ridge
+        I`.
         """
         price = ridge if isinstance(ridge, np.ndarray) else ridge * np.eye(right.shape[1])
         if len(self.kinds) == 1:
@@ -49,22 +43,10 @@ def represent(
     ridge: float | Matrix,
     patterns: Patterns | None = None,
 ) -> Matrix:
-    """Minimise `sum of factors |X - P B'|^2, each over the rows that are there, + ridge |P|^2` over P.
+    """Minimise `sum of factors |X - P B'|^2, each over its present rows, + ridge |P|^2` over P, (n_samples,
+    n_components).
 
-    Parameters
-    ----------
-    blocks : list of Block
-        Blocks with the same number of rows.
-    matrices : list of ndarrays of shape (n_features of the block, n_components), float64
-        Their bases; the weights of labels are one, too.
-    factors : list of float
-    ridge : float, or ndarray of shape (n_components, n_components), float64
-        Above 0, so that a row with few features, or with views that look alike, has one answer. A matrix stands for
-        `ridge I`, and for the price `tr(P ridge P')`.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_components), float64
+    `matrices` has the bases, or weights of labels, of the blocks. A matrix as ridge replaces `ridge I`.
     """
     right = np.zeros((blocks[0].X.shape[0], matrices[0].shape[1]))
     for factor, matrix, block in zip(factors, matrices, blocks, strict=True):
@@ -74,17 +56,13 @@ def represent(
 
 
 def view_factors(alpha: Matrix, shares: Matrix, r: float) -> Matrix:
-    """Return the factors of the errors of the views, alpha_v^r in (8), scaled to 1 for equal weights.
-
-    So the other prices mean the same for every r and any number of views.
-    """
+    """Return the factors of the errors of the views, alpha_v^r in (8), scaled to 1 for equal weights."""
     return np.asarray((alpha * shares.sum()) ** r)
 
 
 def gauge(bases: Sequence[Matrix], factors: Sequence[float] | Matrix) -> Matrix:
-    """Return the root of G = sum_v f_v B_v'B_v: rows of `P root` have the norms of the views explained by P.
-
-    What P and the bases are turned and stretched by, one against the other, has no part in them.
+    """Return the root of G = sum_v f_v B_v'B_v: rows of `P root` have norms that do not depend on the coordinates that
+    P and the bases share.
     """
     G = sum(factor * (B.T @ B) for factor, B in zip(factors, bases, strict=True))
     values, vectors = np.linalg.eigh(G)

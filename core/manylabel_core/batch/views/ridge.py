@@ -1,7 +1,7 @@
 """Ridge regression of labels whose penalty is chosen by leave-one-out, in closed form.
 
-See Eqs. (40) to (42) of docs/mathematics.md. scikit-learn's `RidgeCV` takes fixed penalties; these are shares of an
-eigenvalue that the fit finds, and the residuals of all penalties come from one decomposition.
+See Eqs. (40) to (42) of docs/mathematics.md. scikit-learn's `RidgeCV` takes fixed penalties. The penalties here are
+shares of an eigenvalue from the same decomposition that gives the residuals, so `RidgeCV` would need another one.
 """
 
 from __future__ import annotations
@@ -19,45 +19,25 @@ PENALTIES = 10.0 ** np.arange(-6.0, 2.25, 0.5)
 
 
 class Ridge(NamedTuple):
-    """Fitted ridge regression, which predicts `F @ coef.T + intercept`; the intercept is not penalised.
+    """Fitted ridge regression, which predicts `F @ coef.T + intercept`; the intercept is not penalised."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (n_labels, n_features), float64
-    intercept : ndarray of shape (n_labels,), float64
-    penalty : float
-        The price of `|coef|^2`, beside a sum of squares over rows.
-    error : float
-        The sum of squares of what is left of each row by the fit, with this penalty, to all other rows.
-    """
-
-    coef: Matrix
-    intercept: Matrix
-    penalty: float
-    error: float
+    coef: Matrix  # (n_labels, n_features)
+    intercept: Matrix  # (n_labels,)
+    penalty: float  # price of `|coef|^2` next to a sum of squares over rows
+    error: float  # leave-one-out sum of squares with this penalty
 
 
 class Rotated(NamedTuple):
     """Centred features and labels, in coordinates in which a fit with any penalty is a product.
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_directions,), float64
-        Eigenvalues w of the features' Gram matrix, at least 0.
-    U : ndarray of shape (n_samples, n_directions), float64
-        Without `full`, the features turned to their principal axes (columns of length sqrt(w)); with it, an
-        orthonormal basis of everything that is orthogonal to the constant.
-    toward : ndarray of shape (n_directions, n_labels), float64
-        U'Y.
-    Y : ndarray of shape (n_samples, n_labels), float64
-        Less its means.
-    full : bool
+    Without `full`, U has the features on their principal axes (columns of length sqrt(w)); with it, an orthonormal
+    basis of everything orthogonal to the constant.
     """
 
-    values: Matrix
-    U: Matrix
-    toward: Matrix
-    Y: Matrix
+    values: Matrix  # (n_directions,): eigenvalues w of the features' Gram matrix, at least 0
+    U: Matrix  # (n_samples, n_directions)
+    toward: Matrix  # (n_directions, n_labels): U'Y
+    Y: Matrix  # (n_samples, n_labels), less its means
     full: bool
 
     def penalties(self) -> Matrix:
@@ -65,11 +45,7 @@ class Rotated(NamedTuple):
         return PENALTIES * (float(self.values.max(initial=0.0)) or 1.0)
 
     def residuals(self, penalty: float) -> Matrix:
-        """Return the leave-one-out residuals, shape (n_samples, n_labels).
-
-        Neither form divides by a small eigenvalue. With as many directions as rows, `1 - h` is a sum of positive
-        terms: as a difference it would be rounding for small penalties.
-        """
+        """Return the leave-one-out residuals, (n_samples, n_labels); neither form divides by a small eigenvalue."""
         if self.full:
             shrunk = penalty / (self.values + penalty)
             return np.asarray((self.U * shrunk) @ self.toward / ((self.U**2) @ shrunk)[:, np.newaxis])
@@ -78,25 +54,14 @@ class Rotated(NamedTuple):
         return np.asarray((self.Y - (self.U * inverse) @ self.toward) / left[:, np.newaxis])
 
     def best(self) -> tuple[float, float]:
-        """Return the penalty with the least error of rows omitted, and that error; the largest of several."""
+        """Return the penalty with the least leave-one-out error, the largest of several, and that error."""
         tried = [(_square(self.residuals(penalty)), -penalty) for penalty in self.penalties()]
         error, penalty = min(tried)
         return -penalty, error
 
 
 def fit_ridge(F: Matrix, Y: Matrix) -> Ridge:
-    """Fit labels to features, with the penalty that predicts rows omitted with the least sum of squares.
-
-    Parameters
-    ----------
-    F : ndarray of shape (n_samples, n_features), float64
-    Y : ndarray of shape (n_samples, n_labels), float64
-
-    Returns
-    -------
-    Ridge
-        The fitted regression; with a single row, a constant that predicts the labels of that row.
-    """
+    """Fit labels to features with the penalty of the least leave-one-out error; a single row gives a constant."""
     centre, means = F.mean(axis=0), Y.mean(axis=0)
     if len(F) == 1:
         return Ridge(np.zeros((Y.shape[1], F.shape[1])), means, 1.0, 0.0)

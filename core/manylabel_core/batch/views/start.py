@@ -1,4 +1,4 @@
-"""LSA-MML's alternation starts from the leading singular vectors of all views, and of the labels, side by side."""
+"""Start of LSA-MML's alternation: the leading singular vectors of all views and the labels, side by side."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ def start(
 ) -> Model:
     """Return bases and weights from a truncated singular value decomposition, found by products alone.
 
-    Rows that are missing count as average. Views weigh what alpha says, the same without it, and labels as much as the
-    prices say. Columns
-    beyond the rank of the views are random: directions of no length are rounding, which at unit length the result
-    would depend on, and several columns of 0 would stay the same until rounding parts them.
+    Missing rows count as average. Views weigh as alpha says (the same without it), labels as the prices say. Columns
+    beyond the rank of the views are random: singular vectors there are rounding errors, and several columns of 0 would
+    stay equal.
     """
     shares = np.array([view.n_present for view in views]) / views[0].X.shape[0]
     if alpha is None:
@@ -59,9 +58,8 @@ def _directions(shape: tuple[int, ...], random: np.random.RandomState) -> Matrix
 def _range(
     blocks: Sequence[Block], factors: Sequence[float], n_components: int, random: np.random.RandomState
 ) -> tuple[list[Matrix], Matrix]:
-    """Find an orthonormal Z (n_samples, n) near the leading left singular vectors, and each block's transpose with it.
-
-    Algorithm 4.4 of N. Halko, P. G. Martinsson, J. A. Tropp: Finding structure with randomness, SIAM Review 53 (2011).
+    """Return an orthonormal Z near the leading left singular vectors, and each block's transpose times Z: algorithm 4.4
+    of Halko, Martinsson, Tropp (SIAM Review 53, 2011).
     """
     n = min(n_components + EXTRA, blocks[0].X.shape[0])
     parts = [random.standard_normal((block.X.shape[1], n)) for block in blocks]

@@ -26,20 +26,11 @@ MIN_MU, ABOVE = 1e-3, 1.1
 
 
 class Quadratic(NamedTuple):
-    """The quadratic `tr(B H B') - 2 tr(B' R)` is to be minimised over B with columns in the unit ball.
+    """Quadratic `tr(B H B') - 2 tr(B' R)`, to be minimised over B with columns in the unit ball."""
 
-    Attributes
-    ----------
-    H : ndarray of shape (n_components, n_components), float64
-        Symmetric: the data's part minus G. Not always positive.
-    R : ndarray of shape (n_features, n_components), float64
-    least_mu : float
-        The largest eigenvalue of G: with a larger mu, every step of the method has one minimiser.
-    """
-
-    H: Matrix
-    R: Matrix
-    least_mu: float
+    H: Matrix  # (n_components, n_components), symmetric: the data's part minus G; not always positive
+    R: Matrix  # (n_features, n_components)
+    least_mu: float  # largest eigenvalue of G: with a larger mu, every step has one minimiser
 
     def value(self, B: Matrix) -> float:
         return float(np.vdot(B.T @ B, self.H) - 2.0 * np.vdot(B, self.R))
@@ -52,12 +43,8 @@ def centred(M: Matrix) -> Matrix:
 
 
 def hsic(grams: Sequence[Matrix]) -> float:
-    """Return the sum over ordered pairs of different views of `HSIC(B_v, B_w)`, Eq. (6) with linear kernels.
-
-    Parameters
-    ----------
-    grams : list of ndarrays of shape (n_components, n_components), float64
-        `B_v'B_v` of every view.
+    """Return the sum over ordered pairs of different views of `HSIC(B_v, B_w)`, Eq. (6) with linear kernels, from all
+    `B_v'B_v`.
     """
     n_components = len(grams[0])
     if n_components == 1:
@@ -81,23 +68,11 @@ def in_ball(B: Matrix) -> Matrix:
 
 
 def basis(problem: Quadratic, start: Matrix, *, precision: float = PRECISION, most: int = MAX_STEPS) -> Matrix:
-    """Minimise over a basis by the alternating direction method of multipliers, Eq. (18).
+    """Minimise over a basis by at most `most` steps of the alternating direction method of multipliers, Eq. (18), from
+    a start in the ball.
 
-    Parameters
-    ----------
-    problem : Quadratic
-    start : ndarray of shape (n_features, n_components), float64
-        With columns in the unit ball.
-    precision : float
-        Largest distance of B from its copy in the ball, and of that from the one before, root mean square over
-        columns.
-    most : int
-        Most steps.
-
-    Returns
-    -------
-    ndarray of shape (n_features, n_components), float64
-        In the ball. Where the problem is not convex it need not be better than the start: see `Quadratic.value`.
+    It ends when the root mean square distance over columns, of B from its copy in the ball and of that from the
+    previous one, is `precision`. Where the problem is not convex, the result may be worse than the start.
     """
     values, vectors = np.linalg.eigh(problem.H)
     mu = _penalty(values, problem.least_mu)
@@ -129,7 +104,7 @@ def weights(gram: Matrix, cross: Matrix, ridge: float) -> Matrix:
 
 
 def _penalty(values: Matrix, least: float) -> float:
-    """Return mu, the geometric mean of the ends of the spectrum, where the method is fast; never too small for it."""
+    """Return mu: the geometric mean of the ends of the spectrum, for which the method is fast, or its lower bound."""
     largest = max(float(np.abs(values).max()), np.finfo(np.float64).tiny)
     mu = np.sqrt(max(values[0], MIN_MU**2 * largest) * largest)
     return float(max(mu, ABOVE * least, -2.0 * values[0]))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.arff_columns import Column, feature, label
-from manylabel_core.datasets.formats.arff_header import Header, choose_labels, read_header
-from manylabel_core.datasets.formats.arff_words import split_words, unquote
+from manylabel_core.datasets.formats.arff_header import Header, choose_labels, read_header, split_words, unquote
 from manylabel_core.datasets.formats.mulan import read_label_names
 from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits
@@ -25,16 +25,16 @@ def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = R
 
     Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
     ``attribute=value`` of 1. A missing value (``?``) is NaN in a dense row, and not stored in a sparse one. A row whose
-    labels are all missing is unlabelled. A sparse row omits what is 0 and, as in Weka, the first value of a
-    nominal attribute. Labels are attributes of 0 and 1 (or false and true). The weight of a row may follow it in
-    braces, as Weka writes it: ``120, wild, 1, {2.5}``.
+    labels are all missing is unlabelled. A sparse row omits what is 0 and, as in Weka, the first value of a nominal
+    attribute. Labels are attributes of 0 and 1 (or false and true). The weight of a row may follow it in braces, as
+    Weka writes it: ``120, wild, 1, {2.5}``.
 
     Parameters
     ----------
     source : path or binary stream
     labels : path or binary stream, int, or sequence of str, optional
         Which attributes are labels: a Mulan XML file, the first n attributes (n), the last n (-n), or their names.
-        None: what MEKA's ``-C n`` in the relation's name says.
+        None: MEKA's ``-C n`` in the relation's name.
     limits : ReaderLimits
 
     Raises
@@ -58,14 +58,13 @@ def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = R
         # The first row decides for all rows whether the matrix is dense or sparse.
         dense = not (first.sparse or columns.one_hot)
         builder.views[SINGLE] = Columns(dense)
-        for row in _from(first, rows):
+        for row in chain([first], rows):
             _add(builder, row, columns)
     return builder.done_single(columns.label_names, columns.n_features, columns.feature_names())
 
 
 class ArffRow(NamedTuple):
-    """ARFF row by column numbers: features with their values, relevant labels, unknown labels, and the weight (None if
-    absent)."""
+    """ARFF row by column numbers: features with values, relevant labels, unknown labels, and the weight or None."""
 
     line: int
     sparse: bool
@@ -88,18 +87,7 @@ def _chosen(header: Header, labels: Labels) -> set[str]:
 class ArffColumns:
     """Columns of features and labels of a file, and the parsing of rows by them.
 
-    Parameters
-    ----------
-    header : of the file.
-    labels : names of the attributes that are labels.
-
-    Attributes
-    ----------
-    label_names : tuple of str
-        In the order of the attributes.
-    n_features : int
-    one_hot : bool
-        Whether some attribute has a column for each of its values.
+    `label_names` are in the order of the attributes; `one_hot` is whether some attribute has a column for each value.
     """
 
     def __init__(self, header: Header, labels: set[str]) -> None:
@@ -206,8 +194,3 @@ def _without_weight(text: str) -> tuple[str, float | None]:
         allowed = f"a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}"
         raise ValueError(f"the weight after a row must be {allowed}, not {shown(weight)}")
     return row.removesuffix(",").rstrip(), number
-
-
-def _from(first: ArffRow, rows: Iterator[ArffRow]) -> Iterator[ArffRow]:
-    yield first
-    yield from rows

@@ -12,21 +12,14 @@ _TRUTH = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Feature, category or label that one attribute provides.
-
-    Attributes
-    ----------
-    first : its first column, counted among the labels or among the features.
-    n_features : 0 for a label.
-    choices : column and value of each word of a nominal attribute; None for a numeric one.
-    unsaid : column and value that a sparse row means by leaving the attribute out; None where that is 0.
-    """
+    """Feature, category or label that one attribute provides."""
 
     name: str
-    first: int
-    n_features: int
+    first: int  # first column, counted among the labels or the features
+    n_features: int  # 0 for a label
+    # column and value of each word of a nominal attribute; None for a numeric one
     choices: dict[str, tuple[int, float]] | None = None
-    unsaid: tuple[int, float] | None = None
+    unsaid: tuple[int, float] | None = None  # column and value if a sparse row omits the attribute; None for 0
 
     @property
     def is_label(self) -> bool:
@@ -34,8 +27,9 @@ class Column:
         return not self.n_features
 
     def read(self, token: str) -> tuple[int, float]:
-        """Return the column and the value of a word of the file; raises ValueError for a word that is not a value of
-        the attribute."""
+        """Return the column and the value of a word of the file; raise ValueError for a word that is no value of the
+        attribute.
+        """
         if self.is_label:
             if (truth := _TRUTH.get(token.lower())) is None:
                 raise ValueError(f"label {shown(self.name)} is {shown(token)}: expected 0 or 1")

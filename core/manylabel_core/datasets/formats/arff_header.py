@@ -6,9 +6,43 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from manylabel_core.datasets.formats.arff_words import QUOTED, split_words, unquote
 from manylabel_core.datasets.formats.text import check_names, shown
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits
+
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
+# Possessive quantifiers: a hostile line is scanned once, without backtracking.
+QUOTED = r"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\""
+_FIELD = re.compile(rf"(?:{QUOTED}|[^,'\"]++)*+")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def split_words(text: str, most: int) -> list[str]:
+    """Split at commas outside quotes."""
+    if "'" not in text and '"' not in text:
+        fields = text.split(",", most)
+        if len(fields) > most:
+            raise ValueError(f"{1 + text.count(',')} values, there are {most} attributes")
+        return [field.strip() for field in fields]
+    fields, position = [], 0
+    while match := _FIELD.match(text, position):
+        fields.append(match[0].strip())
+        position = match.end()
+        if position == len(text):
+            return fields
+        if text[position] != ",":
+            break
+        if len(fields) == most:
+            raise ValueError(f"more than {most} values, there are {most} attributes")
+        position += 1
+    raise ValueError("a quote is not closed")
+
+
+def unquote(token: str) -> str:
+    """Return the word that a token means."""
+    if len(token) < 2 or token[0] not in "'\"" or token[-1] != token[0]:
+        return token
+    return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])
+
 
 _ATTRIBUTE = re.compile(rf"@attribute\s++({QUOTED}|\S++)\s++(.+)", re.IGNORECASE)
 
@@ -75,9 +109,9 @@ def _attribute(line: int, text: str, most_values: int) -> Attribute:
 
 
 def meka_option(relation: str) -> int | None:
-    """Return the number of labels in a relation like ``Music: -C 6``; negative counts from the end.
+    """Return the number of labels in a relation such as ``Music: -C 6``; negative counts from the end.
 
-    Weka's filters keep the option in the name although they may have moved the attributes: not to be trusted.
+    Weka's filters keep the option in the name although they may have moved the attributes, so it is ignored there.
     """
     match = re.search(r"(?:^|\s)-C\s+(-?[0-9]{1,9})\b", relation)
     return int(match[1]) if match and "weka.filters" not in relation else None

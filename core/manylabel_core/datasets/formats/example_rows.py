@@ -16,22 +16,13 @@ Text = TextSettings | Mapping[str, Any] | Sequence[str] | str
 
 
 class ExampleRow(NamedTuple):
-    """One example in the format of the HTTP API.
+    """One example in the format of the HTTP API."""
 
-    Attributes
-    ----------
-    line : its last line in the file, from 1.
-    x : a record, a text, or another form of features.
-    y : all labels that are relevant; or which are and which are not, by label; None where nothing is known of them.
-    weight : what its loss is multiplied by; None where nothing is said of it.
-    ref : a name for it, which datasets do not keep; None for none.
-    """
-
-    line: int
-    x: Any
-    y: list[str] | dict[str, bool] | None
-    weight: float | None = None
-    ref: str | None = None
+    line: int  # last line in the file, from 1
+    x: Any  # a record, a text, or another kind of features
+    y: list[str] | dict[str, bool] | None  # all relevant labels; or the truth by label; None if unknown
+    weight: float | None = None  # factor of its loss; None without one
+    ref: str | None = None  # name of the example, which datasets do not store
 
 
 @dataclass(frozen=True)
@@ -41,28 +32,27 @@ class RowParts:
     Parameters
     ----------
     label_columns : int, str or sequence of str, default=()
-        How many of the last columns are labels, of 0 and 1, or the names of those that are. With a separator, the one
-        column whose cells list the relevant labels. For objects, the field that has the labels.
+        Number of the last columns that are labels, of 0 and 1, or the names of the label columns. With a separator, the
+        one column whose cells list the relevant labels. For objects, the field with the labels.
     tags : str, optional
         The column or field that lists the relevant labels, instead of `label_columns`.
     separator : str, optional
-        Separator of labels in a cell or string; surrounding spaces are ignored. None: a space for `tags`
-        of a table; a string of an object is then one label.
+        Separator of labels in a cell or string; surrounding spaces are ignored. None: a space for `tags` of a table; a
+        string of an object is then one label.
     ignore : sequence of str, default=()
         Columns or fields that are neither features nor labels.
     text : TextSettings, mapping or sequence of str, optional
-        The fields that are text, or all settings of how texts are read. A cell of a column that is text is no number.
-    weight : str, optional
-        The column or field of sample weights. For objects of x and y it is always `weight`.
-    ref : str, optional
-        The column or field of references, names for the rows. For objects of x and y it is always `ref`.
+        The text fields, or all text options. A cell of a text column is not parsed as a number.
+    weight, ref : str, optional
+        The columns or fields of sample weights and of references, names for the rows. For objects of x and y always
+        `weight` and `ref`.
 
     Raises
     ------
     BadDataset
-        They do not go together.
+        If they do not go together.
     ValueError
-        A setting of `text` is not allowed.
+        If a setting of `text` is not allowed.
     """
 
     label_columns: int | str | Sequence[str] = ()

@@ -1,4 +1,4 @@
-"""Examples in any of their forms become a dataset, row by row."""
+"""Conversion of examples of any kind to a dataset, row by row."""
 
 from __future__ import annotations
 
@@ -32,18 +32,16 @@ def read_examples(
     columns: Sequence[str] | None = None,
     labels: Sequence[str] = (),
 ) -> Dataset:
-    """Return the rows as a dataset, which remembers how texts were read if a row is a record.
+    """Return the rows as a dataset, which stores the text options if a row is a record.
 
     Parameters
     ----------
-    rows : iterable of ExampleRow
-    limits : ReaderLimits
     text : TextSettings, optional
-        How texts are read; None takes the defaults, and numbers are then no records.
+        None: the defaults, and objects of numbers are not records.
     columns : sequence of str, optional
-        Those of a table; its view is dense, with all of these, as long as there are only numbers.
+        Columns of a table; its view is dense, with all of these, as long as there are only numbers.
     labels : sequence of str, optional
-        Labels whose truth each row has; others get their places as they appear.
+        Labels with known truth in each row; other labels get columns as they appear.
     """
     reading = _Reading(limits, text, columns, labels)
     for row in rows:
@@ -55,7 +53,7 @@ def read_examples(
 
 
 class _Records:
-    """Records are read by an encoder, and it is known whether there were any."""
+    """Encoder of records that remembers whether there were any."""
 
     def __init__(self, limits: ReaderLimits, text: TextSettings | None) -> None:
         self.settings = text or TextSettings()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from manylabel_core.datasets.building import Columns, DatasetBuilder
@@ -12,7 +13,7 @@ from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_numbe
 
 
 class Sizes(NamedTuple):
-    """Sizes are a first line of three integers, as the extreme-classification repository writes it."""
+    """Sizes in a first line of three integers, as the extreme-classification repository writes it."""
 
     rows: int
     features: int
@@ -32,8 +33,8 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Reade
 
     A line holds the relevant labels, separated by commas, then ``feature:value`` pairs, separated by blanks. A line
     whose first word has a colon has no relevant label; ``#`` starts a comment; empty lines are skipped. A first line
-    of three integers (rows, features, labels) is understood; numbers count from 0 then. Labels are called what stands
-    in the file, numbers in their order; features are numbered and have no names.
+    may have three integers (rows, features, labels); then numbers count from 0. Labels keep their names in the file,
+    numbers in their order; features are numbered and have no names.
 
     Parameters
     ----------
@@ -75,12 +76,7 @@ def begin(lines: Iterator[tuple[int, str]]) -> tuple[Sizes | None, Iterator[Word
     """Return the sizes of the first line, if it has them, and then the rows."""
     line, text = next(lines, (0, ""))
     sizes = _sizes(text)
-    return sizes, _rows(lines if sizes else _from(line, text, lines))
-
-
-def _from(line: int, text: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    yield line, text
-    yield from lines
+    return sizes, _rows(lines if sizes else chain([(line, text)], lines))
 
 
 def _sizes(text: str) -> Sizes | None:

@@ -27,8 +27,7 @@ def xml_beside(path: Path) -> Path | None:
 def read_label_names(source: Source) -> list[str]:
     """Return the label names of a Mulan XML file, nested labels included, in the order of the file.
 
-    A file with a document type declaration is refused as it begins: there is no way to declare an entity, so
-    none can expand without bound or reach another file.
+    A document type declaration is rejected where it begins, so no entity can expand without bound or read another file.
     """
     names: list[str] = []
 

@@ -1,4 +1,4 @@
-"""JSON lines (NDJSON): one example a line, in the form that it would have over HTTP, or a record with its labels."""
+"""JSON lines (NDJSON): one example per line, as in the HTTP API, or a record with its labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from manylabel_core.datasets.formats.text import Lines, Source, check_name, numb
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 
 MERGED_LINES = "; each line has one value: curl -d removes the ends of lines, --data-binary sends them"
-"""A hint for who has sent a file without its lines."""
+"""Hint for a file without line ends."""
 
 
 def read_ndjson(
@@ -27,33 +27,26 @@ def read_ndjson(
     weight: str | None = None,
     limits: ReaderLimits = ReaderLimits(),  # noqa: B008
 ) -> Dataset:
-    """Return a dataset from examples ``{"x": ..., "y": [...]}``, one a line; empty lines are skipped.
+    """Return a dataset from examples ``{"x": ..., "y": [...]}``, one a line, possibly gzip; empty lines are skipped.
 
-    The file may be gzip.
     ``x`` is a list of numbers, ``{"indices": [...], "values": [...]}``, an object of names and numbers or any other
-    record, a text, or ``{"views": {name: one of the forms of numbers}}``; a view has the same form in each line. A line
-    may lack views, but not all. A number that is null is missing, as is what has no index or name; a 0 is a value.
-    ``y`` lists the relevant labels; null, or no ``y``, is a row whose labels are not known. Views, features and labels
-    have their places in the order in which they first appear. ``weight``, a number beside them, is what the row weighs.
+    record, a text, or ``{"views": {name: one of the kinds of numbers}}``; a view has the same kind in each line. A line
+    may lack views, but not all. A null number is missing, like one without an index or name; a 0 is a value. ``y``
+    lists the relevant labels; with null, or without ``y``, labels are unknown. Views, features and labels are in the
+    order of their first appearance. ``weight`` is the sample weight.
 
-    With `label_columns`, a line is a record, and its field of that name has the labels: a list of strings, or a string,
-    of which an empty one says that they are not known.
+    With `label_columns`, a line is a record, and its field of that name has the labels: a list of strings, or a string;
+    an empty string means unknown labels.
 
     Parameters
     ----------
     source : path or binary stream
-    label_columns : str, optional
-        The field that has the labels.
-    tags : str, optional
-        Another name for it.
-    separator : str, optional
-        Separator of labels in a string; surrounding spaces are ignored. None: a string is one label.
-    ignore : sequence of str
-        Fields of an example that are omitted.
-    text : sequence of str, mapping or TextSettings, optional
-        The fields that are text, or all settings of how texts are read.
+    label_columns, tags : str, optional
+        The field with the labels.
+    separator, ignore, text
+        See `RowParts`. Without a separator a string is one label.
     weight : str, optional
-        The field of a record that has what it weighs; without the field a record weighs 1.
+        The field of a record with its sample weight; a record without the field weighs 1.
     limits : ReaderLimits
 
     Raises

@@ -24,16 +24,15 @@ WEIGHT = "weight"
 def read_npz(source: Source, *, limits: ReaderLimits = ReaderLimits()) -> Dataset:  # noqa: B008
     """Return a dataset from a NumPy ``.npz`` file.
 
-    The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y`` (n x L
-    of 0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant labels). If it
-    has them: ``feature_names`` and ``label_names`` (labels are called "0", "1", ... without); ``train_idx`` and
-    ``test_idx``, rows of the splits; ``view_id``, for each column the number of its view, with ``view_names``;
-    ``labelled``, a bool for each row; ``missing`` (n x views, bools), true where a row lacks a view: what ``X`` holds
-    there is not looked at, and may be NaN; ``weight``, what each row weighs, above 0 and at most 1,000. Further arrays
-    are left alone.
+    The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y`` (n x L of
+    0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant labels). Optional
+    arrays are ``feature_names`` and ``label_names`` (by default "0", "1", ...); ``train_idx`` and ``test_idx``, rows of
+    the splits; ``view_id``, the number of the view of each column, with ``view_names``; ``labelled``, a bool for each
+    row; ``missing`` (n x views, bools), true where a row lacks a view, whose values in ``X`` are ignored and may be
+    NaN; ``weight``, sample weights above 0 and at most 1,000. Other arrays are ignored.
 
-    Nothing is unpickled: an array of objects is refused. The declared size of an array is compared with the limits
-    before it is read, and then no more is read than it claimed.
+    Nothing is unpickled: an array of objects is rejected. The declared size of an array is compared with the limits
+    before the array is read, and no more than the declared size is read.
 
     Parameters
     ----------
@@ -65,19 +64,11 @@ def read_npz(source: Source, *, limits: ReaderLimits = ReaderLimits()) -> Datase
 
 
 class _Layout(NamedTuple):
-    """Columns of each view, and the rows that lack a view.
+    """Columns of each view, and the rows that lack a view."""
 
-    Attributes
-    ----------
-    ids : ndarray of shape (n_features,), integers
-        The number of the view of each column.
-    names : tuple of str
-    missing : ndarray of shape (n_samples, n_views), bool
-    """
-
-    ids: NDArray[Any]
+    ids: NDArray[Any]  # (n_features,): number of the view of each column
     names: tuple[str, ...]
-    missing: NDArray[np.bool_]
+    missing: NDArray[np.bool_]  # (n_samples, n_views)
 
     def views(self, X: View, features: tuple[str, ...] | None) -> dict[str, tuple[View, tuple[str, ...] | None]]:
         """Return the columns of each view, and their names."""
@@ -185,7 +176,7 @@ class _Reading:
         return names
 
     def layout(self) -> _Layout:
-        """Return where the views are, and which rows lack them."""
+        """Return the columns of the views, and the rows that lack them."""
         n_rows, n_columns = self._archive.shape("X", ("data", "indices", "indptr", "shape"))
         self._limits.check("rows", n_rows, member="X")
         self._limits.check("features", n_columns, member="X")

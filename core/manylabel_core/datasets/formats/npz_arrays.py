@@ -1,6 +1,6 @@
 """Arrays of an untrusted ``.npz`` file, read sequentially, without pickle.
 
-`np.load(allow_pickle=False)` would allocate what a header claims, and would not notice items behind an array.
+`np.load(allow_pickle=False)` allocates the size that a header claims, and ignores further items after an array.
 """
 
 from __future__ import annotations
@@ -36,16 +36,9 @@ _END, _LOCATOR, _END_BYTES = b"PK\x05\x06", b"PK\x06\x07", 22
 
 
 class Archive:
-    """Members of an ``.npz`` file.
+    """Members of an ``.npz`` file, a binary stream that can seek; it is not closed.
 
-    Parameters
-    ----------
-    file : a binary stream that can seek. It is not closed.
-
-    Raises
-    ------
-    BadDataset
-        It is no zip archive, or one with more members, other compression or encryption than NumPy writes.
+    Raises BadDataset for anything but a zip archive with the members, compression and encryption that NumPy writes.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -177,7 +170,7 @@ def read_names(archive: Archive, name: str, count: int, what: str, most_bytes: i
 def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, str]:
     """Read the shape, whether items are stored by columns, and the type.
 
-    NumPy's reader would first read as many bytes as the header claims to have, and takes sizes below 0.
+    NumPy's reader would first read as many bytes as the header claims, and accepts sizes below 0.
     """
     version = npy.read_magic(io.BytesIO(file.read(npy.MAGIC_LEN)))
     length = file.read(2 if version == (1, 0) else 4)

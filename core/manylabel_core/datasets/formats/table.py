@@ -40,33 +40,24 @@ def read_csv(
 ) -> Dataset:
     """Return a dataset from a CSV file, which may be gzip.
 
-    The first line has the names of the columns, every other one a value for each feature and 0 or 1 (or false, true)
-    for each label. A cell that is a number is one, a list of numbers in JSON (``[0.1, 0.2]``) is a vector, any other
-    string is a category, and in a column that is text a text; an empty cell is a missing value. A row whose labels are
-    all empty is unlabelled. Double quotes enclose a cell, and are doubled inside.
+    The first line has the names of the columns, every other line a value for each feature and 0 or 1 (or false, true)
+    for each label. A number is a value, a list of numbers in JSON (``[0.1, 0.2]``) a vector, any other string a
+    category, or a text in a text column; an empty cell is a missing value. A row whose labels are all empty is
+    unlabelled. Double quotes enclose a cell, and are doubled inside.
 
-    Where all features are numbers and no column is text, they are a dense view of all columns, NaN where a value is
-    missing. Else each row is a record (`manylabel_core.records.RecordEncoder`), and the features are sparse and named.
+    If all features are numbers and no column is text, they are a dense view of all columns, NaN where a value is
+    missing. Otherwise each row is a record (`manylabel_core.records.RecordEncoder`), and the features are sparse and
+    named.
 
     Parameters
     ----------
     source : path or binary stream
-    label_columns : int, str or sequence of str
-        How many of the last columns are labels, or the names of those that are; none where `tags` names a column. With
-        a `separator`, the one column whose cells list the relevant labels.
-    tags : str, optional
-        The column whose cells list the relevant labels; they are numbered as they appear. An empty cell is a row whose
-        labels are not known.
-    separator : str, optional
-        Separator of labels in such a cell; surrounding spaces are ignored. None is a space.
-    ignore : sequence of str
-        The names of columns that are neither features nor labels.
-    text : sequence of str, mapping or TextSettings, optional
-        The columns that are text, or all settings of how texts are read.
+    label_columns, tags, separator, ignore, text
+        See `RowParts`. Labels of `tags` are numbered as they appear; an empty cell is a row with unknown labels.
     weight : str, optional
-        The column that has what each row weighs, above 0 and at most 1,000; none of its cells may be empty.
+        The column of sample weights, above 0 and at most 1,000; none of its cells may be empty.
     delimiter : str, optional
-        The character between two cells. None: a comma, a semicolon or a tab, whichever the first line has most of.
+        Separator of cells. None: the most frequent of comma, semicolon and tab in the first line.
     limits : ReaderLimits
 
     Raises
@@ -89,14 +80,8 @@ def read_tsv(source: Source, label_columns: int | str | Sequence[str] = (), **op
 class Table:
     """One-pass iterator over the rows of a table, each an `ExampleRow` with numbers and strings by column.
 
-    Errors are those of `read_csv`, but that no column need have labels.
-
-    Attributes
-    ----------
-    parts : RowParts
-    feature_names : list of str
-    label_names : list of str
-        The columns that are labels themselves; empty where one column lists them.
+    `label_names` are the columns that are labels themselves, empty if one column lists the labels. Errors are those of
+    `read_csv`, but no column need have labels.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A source has bytes, gzip or not, and is read as numbered lines of text with a bound on each."""
+"""Sources of bytes, gzip or not, read as numbered lines of text of bounded length."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Calibration: from scores to probabilities, and to the threshold at which each label is decided."""
+"""Calibration: probabilities of scores, and the decision threshold of each label."""

@@ -76,9 +76,9 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
 ):
     """For each example, subtract the offsets, write the probabilities, and then learn the true labels.
 
-    `existing`, of length 1, is the number of labels so far. A label does not count in the example that brings it:
-    it is there because it is true. Examples count by their weights. `probabilities` of no rows are not wanted.
-    Curves stay as they are if not `fitted`; offsets then take no patience, and the first example counts for them.
+    `existing`, of length 1, is the number of labels so far; a label does not count in its first example.
+    `probabilities` without rows are not written. Without `fitted`, curves do not change, offsets need no patience, and
+    the first example counts for them.
     """
     slope, intercept, positives = labels[SLOPE], labels[INTERCEPT], labels[POSITIVES]
     centre, spread, total = labels[CENTRE], labels[SPREAD], labels[WEIGHT]

@@ -1,27 +1,11 @@
-"""Probabilities from margins: online Platt scaling per label.
+"""Probabilities from margins: online Platt scaling per label, Eqs. (14), (15) and (15a) of docs/mathematics.md.
 
-The margin m of a label is its score less the threshold's. Its probability is p = sigmoid(slope m + intercept), and the
-pair moves after each example whose truth y is known, and whose weight is w, by a Newton step on the log loss, with all
-the curvature seen so far (the extended Kalman filter of logistic regression), slowly forgotten:
+The curvature H of (15) is stored as the weight of all examples, the weighted mean of their margins (centre) and their
+weighted squared distances from it (spread). So rounding never makes it singular, however large the margins are. Weight
+and spread never fall below their initial value 1.
 
-    H <- KEPT H + w p (1 - p) (m, 1)(m, 1)'      (slope, intercept) <- (slope, intercept) - inv(H) w (p - y) (m, 1)'
-
-H is kept as the weight of all examples, the weighted mean of their margins (centre) and their weighted squared
-distances from it (spread): it is never singular in rounding, however large the margins. Weight and spread never fall
-below the 1 they start with.
-
-Truth has errors, and a label of which a model is sure is true less often than a logistic curve says, however long it is
-fitted: a curve that is right in the middle has no coefficient left for its end. So log-odds z above KNOT are bent,
-
-    p = sigmoid(min(z, KNOT) + bend max(z - KNOT, 0)),
-
-where the bend, 1 at the start, is shared by all labels and moves by Newton steps on the log loss, as the curves do.
-A decision threshold for an F measure is at most 1/2, below the knot, so that the bend changes no order and no score.
-
-The loops over all labels have no branches and few arrays each, so that they become vector instructions; few labels are
-above the knot.
-
-See Eqs. (14), (15) and (15a) of docs/mathematics.md.
+The loops over all labels have no branches and few arrays each, so that they become vector instructions; few labels have
+log-odds above the knot of (15a).
 """
 
 import numpy as np
@@ -98,9 +82,8 @@ def learn_bend(bend, slope, intercept, signs, own_weight, margins, probabilities
 
 @compiled
 def gather(centre, spread, weight, signs, own_weight, margins, probabilities):  # type: ignore[no-untyped-def]
-    """Add the weighted margins of an example to the curvature.
-
-    A label's sign is +1, -1, or 0 where the truth is unknown.
+    """Add the weighted margins of an example to the curvature; a label's sign is +1, -1, or 0 where the truth is
+    unknown.
     """
     for label in range(len(signs)):
         known = np.float64(signs[label] != 0)

@@ -1,20 +1,10 @@
-"""Decision thresholds that suit a measure: in probabilities, and in scores.
+"""Decision thresholds that optimise a metric: in probabilities, Eq. (16), and in scores, Eqs. (17) and (18).
 
-For the Hamming loss a label is predicted where its probability is above 1/2, for an F measure where it is above half
-of the best F (Busa-Fekete et al., Online F-measure optimization, NIPS 2015), and that is estimated as the stream
-goes, F / 2 = hits / total: over all labels together (micro), or label by label (macro). The counts are expected ones:
-a prediction of probability p is p of a hit. Counts of what turned out true have zeros where labels are rare, and
-with a threshold of 0 a label is predicted everywhere. They are slowly forgotten.
+The counts are expected ones: a prediction of probability p is p of a hit. Counts of true labels are zero where labels
+are rare, and with a threshold of 0 a label would be predicted everywhere.
 
-In scores, a decision threshold is an offset that is subtracted before the comparison with the learnt threshold. It
-grows from 0, the learnt threshold itself, as the label is seen true: to its full size after many times, to half of it
-after `patience`. Without patience it is there from the first time on: log-odds of labels are then cut at one place, and
-those of a label with neither an example nor a title at 0, a probability of 1/2. The difference is then multiplied by
-the slope of the label's curve and divided by that of a new label. It becomes half of the log-odds above those of the
-threshold, so that labels of different slopes are ranked about by their probabilities; the score of a new label does not
-change.
-
-See Eqs. (16) to (18) of docs/mathematics.md.
+Without patience the offset has its full size from the first example of a label. Then the log-odds of all labels have
+one threshold, or 0 (a probability of 1/2) for a label with neither an example nor a title.
 """
 
 import numpy as np
@@ -27,7 +17,7 @@ NONE, HAMMING, MICRO_F1, MACRO_F1 = range(4)
 """Measures that thresholds are chosen for."""
 
 HITS, TOTAL = range(2)
-"""Rows of the counts; the first column stands for all labels, and for the macro-F1 each label has one after it."""
+"""Rows of the counts; the first column is of all labels, and for macro-F1 each label has another one."""
 
 START_COUNTS = (2.5, 10.0)
 """An F of 1/2, with the weight of ten predictions and expected labels."""
@@ -112,10 +102,7 @@ def add_offsets(scores, offsets, slopes, margins):  # type: ignore[no-untyped-de
 
 @compiled
 def count_expected(counts, measure, signs, weight, scores, probabilities):  # type: ignore[no-untyped-def]
-    """Add the known labels of an example to the counts, by its weight.
-
-    Given are its lowered scores, and its probabilities.
-    """
+    """Add the known labels of an example, with its lowered scores and probabilities, to the counts, by its weight."""
     hits, total, n_known = 0.0, 0.0, 0
     for label in range(len(probabilities)):
         known, predicted = np.float64(signs[1 + label] != 0), np.float64(scores[1 + label] > scores[0])

@@ -20,7 +20,7 @@ MEASURES = {
     "macro_f1": _thresholds.MACRO_F1,
     "hamming": _thresholds.HAMMING,
 }
-"""Measures that decision thresholds may be chosen for; "none": there are no such thresholds."""
+"""Metrics that decision thresholds may optimise; "none" has no such thresholds."""
 
 _NOT_WANTED = np.empty((0, 0))
 
@@ -51,39 +51,23 @@ def make_calibration(calibrate: bool, optimise: str, fitted: bool = True) -> Cal
 
 
 class PlattParameters(NamedTuple):
-    """Probability curves of labels: the sigmoid of slope times margin plus intercept, bent at the upper end.
+    """Probability curves of labels: the sigmoid of slope times margin plus intercept, bent at the upper end."""
 
-    Attributes
-    ----------
-    threshold : ndarray of shape (n_labels,), float64
-        The probability above which the label is predicted.
-    slope, intercept : ndarray of shape (n_labels,), float64
-    bend : float
-        Log-odds above `KNOT` count for KNOT plus `bend` times what they are above it.
-    """
-
-    threshold: NDArray[np.float64]
-    slope: NDArray[np.float64]
-    intercept: NDArray[np.float64]
-    bend: float
+    threshold: NDArray[np.float64]  # (n_labels,): probability above which the label is predicted
+    slope: NDArray[np.float64]  # (n_labels,)
+    intercept: NDArray[np.float64]  # (n_labels,)
+    bend: float  # log-odds above `KNOT` count for KNOT plus `bend` times their excess
 
 
 class Calibration(Part):
     """Calibration of probabilities, and tuning of decision thresholds.
 
-    Every label has a logistic curve from score minus threshold to probability, fitted online, as in Gupta and Ramdas:
-    Online Platt Scaling with Calibeating, ICML 2023. It never falls: probabilities are in the order of the scores.
+    Every label has a logistic curve from score minus threshold to probability, fitted online (Gupta and Ramdas: Online
+    Platt Scaling with Calibeating, ICML 2023). It never falls, so probabilities have the order of the scores.
     `_logistic` and `_thresholds` have the equations.
 
-    Both are prequential: an example's probabilities and thresholds come from the examples before it. A label does not
-    count in the example that brings it, nor where its truth is unknown.
-
-    Parameters
-    ----------
-    measure : int
-        Metric that the decision thresholds optimise; `NONE`: labels that score above the threshold are predicted.
-    fitted : bool
-        Whether curves are fitted; else a margin stands for log-odds, as it is.
+    Both are prequential: the probabilities and thresholds of an example come from earlier examples. A label does not
+    count in its first example, nor where its truth is unknown. Without `fitted`, the margin is the log-odds.
     """
 
     prefix = "calibration."
@@ -120,9 +104,8 @@ class Calibration(Part):
             decide_rows(self._labels, self._counts, self._measure, self._patience, scores)
 
     def set_offsets(self, offsets: NDArray[np.float64], slopes: NDArray[np.float64]) -> None:
-        """Write the offset and slope by which `decide` lowers the margin of every label (0 and 1: unchanged).
-
-        Both are of shape (n_labels,).
+        """Write the offset and slope, each (n_labels,), by which `decide` lowers the margin of every label (0 and 1:
+        unchanged).
         """
         if self._measure == _thresholds.NONE:
             offsets[:], slopes[:] = 0.0, 1.0
@@ -140,7 +123,7 @@ class Calibration(Part):
         return probabilities
 
     def curves(self) -> PlattParameters:
-        """Return the curves of the labels, and where they are cut."""
+        """Return the curves and thresholds of the labels."""
         n = self.n_labels
         table = np.ascontiguousarray(self._labels[:, :n])
         slope, intercept = table[_logistic.SLOPE], table[_logistic.INTERCEPT]

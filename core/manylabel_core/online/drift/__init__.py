@@ -1,1 +1,1 @@
-"""Detectors of drift: when the errors of a label, or of all labels together, have risen."""
+"""Drift detectors: they report a rise in the errors of a label, or of all labels together."""

@@ -1,20 +1,18 @@
-"""Adaptive windows (ADWIN): a detector of changes for every label, and one for all labels together.
+"""Adaptive windows (ADWIN), Eq. (19) of docs/mathematics.md: a detector of changes for every label, and one for all
+labels.
 
-A window holds the errors since its last alarm as sums of runs of them, in rows: a run of row r is 2^r errors long. A
-row has at most RUNS runs; one more, and its two oldest become a run of the next row. So how many runs a row has is told
-by the length of the window alone: see `n_runs`. Every CLOCK errors a window is cut between every two of its runs, and
-if the means of its two parts differ by more than chance allows, that is a change.
+A window holds the errors since its last alarm as sums of runs, in rows: a run of row r is 2^r errors long. A row has at
+most RUNS runs; when another comes, its two oldest become a run of the next row. So the number of runs of a row follows
+from the length of the window (`n_runs`). Every CLOCK errors a window is cut between every two of its runs. A difference
+of the means of the two parts beyond chance is a change.
 
-Runs stand row by row, `runs[row, column, run]`, oldest first. Column 0 is the detector of all labels together, column
-1 + l that of label l. After a change river's detector restarts with the next error, and so does this one: what the
-paper drops from the window, to continue with the rest, would never be looked at.
+Runs are `runs[row, column, run]`, oldest first. Column 0 is the detector of all labels together, column 1 + l that of
+label l. After a change the detector restarts with the next error, like river's.
 
 References
 ----------
 A. Bifet, R. Gavalda: Learning from time-changing data with adaptive windowing, SDM 2007. Each step is computed in the
 order in which river's `drift.ADWIN` computes it. Logarithms may differ from river's in the last bit.
-
-See Eq. (19) of docs/mathematics.md.
 """
 
 import numpy as np
@@ -86,9 +84,8 @@ def _set_errors(scores, signs, errors):  # type: ignore[no-untyped-def]
 
 @compiled
 def take_in(errors, lengths, sums, runs, changes):  # type: ignore[no-untyped-def]
-    """Add an error in [0, 1] to each window, none where it is UNKNOWN.
-
-    In `changes`: 1 where the mean is found to have risen within the window, -1 where it has fallen, else 0.
+    """Add an error in [0, 1] to each window, none where it is UNKNOWN; `changes` becomes 1 if the mean rises within the
+    window, -1 if it falls, else 0.
     """
     for column in range(len(errors)):
         changes[column] = 0
@@ -110,7 +107,7 @@ def take_in(errors, lengths, sums, runs, changes):  # type: ignore[no-untyped-de
 def n_runs(length, row):  # type: ignore[no-untyped-def]
     """Return the number of runs in a row of a window that has received this number of errors.
 
-    Each row passes on a run for every two it gets once it has 4 left; so it gets (length + 4) >> row in all, less 4.
+    A row with 4 runs passes one on for every two that it gets, so it gets ((length + 4) >> row) - 4 runs in all.
     """
     got = (length + 4) >> row
     return 4 + (got & 1) if got >= 8 else max(got - 4, 0)

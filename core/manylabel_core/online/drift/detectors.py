@@ -1,4 +1,4 @@
-"""Detectors of drift: which labels are predicted worse than they were, and when that was noticed."""
+"""Drift detectors: labels whose predictions have become worse, and when this was detected."""
 
 from __future__ import annotations
 
@@ -21,18 +21,10 @@ REACTIONS = ("raise", "restart")
 
 
 class Alarms(NamedTuple):
-    """Alarms of drift detectors.
+    """Alarms of drift detectors, of all labels together and then of each label, shape (1 + n_labels,)."""
 
-    Attributes
-    ----------
-    counts : ndarray of shape (1 + n_labels,), int64
-        Number of alarms: of the detector for all labels together, then of that for each label.
-    last : ndarray of shape (1 + n_labels,), int64
-        Number of examples learnt at the last alarm, that example included; 0 if missing.
-    """
-
-    counts: NDArray[np.int64]
-    last: NDArray[np.int64]
+    counts: NDArray[np.int64]  # number of alarms
+    last: NDArray[np.int64]  # number of examples learnt at the last alarm, that example included; 0 without an alarm
 
 
 def make_detectors(drift: str | None, on_drift: str | None) -> Detectors | None:
@@ -45,22 +37,20 @@ def make_detectors(drift: str | None, on_drift: str | None) -> Detectors | None:
 
 
 class Detectors(Part):
-    """One ADWIN detector watches every label, and one all of them together.
+    """ADWIN detectors: one for every label, and one for all labels together.
 
-    A label's detector is given whether the label was predicted wrongly, 0 or 1, for each example where its truth is
-    known; that for all labels together the part of an example's known labels that were. Predictions are those shown, as
-    they were before an example was learnt. Labels that appear with an example had none, and do not count in it.
+    The detector of a label receives an error, 0 or 1, for each example with known truth; that of all labels receives
+    the share of wrong labels among the known ones. Predictions are those shown before the example was learnt, so labels
+    that are new in an example do not count in it.
 
-    A detector alarms when the mean error has risen: when the newer part of its window has the higher mean. When it has
-    fallen, the model has become better, and no alarm is raised. Either way the detector then restarts, as river's does.
-    It looks for a change with 32, 64, ... errors since it began, never in between.
-
-    The state is a function of the examples in their order and their scores, however they are grouped into calls.
+    A detector raises an alarm when the newer part of its window has a higher mean error. When the mean has fallen,
+    there is no alarm. In both cases the detector restarts, as river's does. It looks for a change with 32, 64, ...
+    errors since its start.
 
     Notes
     -----
-    `river.drift.ADWIN` with its default parameters alarms at the same examples. A window takes memory in proportion to
-    the logarithm of its length: about 0.5 kB after 10,000 examples, 0.8 kB after a million.
+    `river.drift.ADWIN` with its default parameters alarms at the same examples. The memory of a window grows with the
+    logarithm of its length: about 0.5 kB after 10,000 examples, 0.8 kB after a million.
 
     References
     ----------
@@ -98,18 +88,10 @@ class Detectors(Part):
         return Alarms(live[COUNT].copy(), live[LAST].copy())
 
     def watch(self, scores: NDArray[np.float64], targets: Targets) -> list[tuple[int, int]]:
-        """Process the predictions for examples in order.
+        """Process the predictions for examples in order; return every alarm as its example and the column of its
+        detector.
 
-        Parameters
-        ----------
-        scores : ndarray of shape (n_samples, 1 + n_labels), float64
-            Before each example was learnt, threshold first; a label above the threshold was predicted.
-        targets : Targets of the same examples
-
-        Returns
-        -------
-        list of (int, int)
-            Every alarm in order: its example, and the column of its detector as in `alarms`.
+        `scores`, (n_samples, 1 + n_labels), are those before each example was learnt, threshold first.
         """
         if n_rows(int(self._seen[EXAMPLES]) + len(scores)) > len(self._runs):
             self._runs = enlarged(self._runs, (n_rows(self._longest() + len(scores)), *self._runs.shape[1:]))

@@ -1,1 +1,1 @@
-"""Models of online learners: their weights, how they score an example, and how they learn the next one."""
+"""Models of online learners: weights, scoring of examples, and learning."""

@@ -20,17 +20,11 @@ N_SEEN = Array(("columns",), ((0, MAX_COUNT),), dtype="int64")
 
 
 class Model(Part):
-    """Part that scores examples and learns them in order.
+    """Part that scores examples and learns them in order, from checked and scaled rows.
 
-    It sees checked and scaled rows. Column 0 of its scores is the threshold, column 1 + l the label l; a label above
-    the threshold is predicted. A model without a threshold scores it 0.
-
-    Attributes
-    ----------
-    is_linear : bool
-        Whether every margin is a weighted sum of the features, plus a constant: then there is a `scorer`.
-    takes_vectors : bool
-        Whether `learn` and `score` take vectors beside the rows, of fields given to `set_vectors`.
+    Column 0 of the scores is the threshold, column 1 + l the label l; a label above the threshold is predicted. A model
+    without a threshold scores it 0. A model is linear if every margin is a weighted sum of the features plus a
+    constant; then it has a `scorer`. With `takes_vectors`, `learn` and `score` take vectors in addition to the rows.
     """
 
     is_linear: bool = False
@@ -53,12 +47,8 @@ class Model(Part):
         """Write the scores of rows: the same bits that `learn` would for that example next."""
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
-        """Return the weights of some features in the margin of a label, its score less the threshold's.
-
-        Raises
-        ------
-        NotLinear
-            If the model has no such weights.
+        """Return the weights of some features in the margin of a label (score minus threshold); raise NotLinear if the
+        model has none.
         """
         raise NotLinear()
 

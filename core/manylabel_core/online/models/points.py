@@ -1,8 +1,9 @@
-"""Stored examples of a kernel model: support vectors or landmarks."""
+"""Stored examples of a kernel model (support vectors, landmarks), its settings, and scratch memory for its kernels."""
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,25 +11,51 @@ from numpy.typing import NDArray
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
 from manylabel_core.storage import check_range, enlarged
 
+MAX_KEPT = 2**20
+"""Features up to which a thread keeps its scratch; a larger one is allocated for each call."""
+
+
+class _Kept(threading.local):
+    """Zeros in the first half, anything in the second."""
+
+    def __init__(self) -> None:
+        self.memory = np.zeros(0)
+
+
+_kept = _Kept()
+
+
+def scratch(n_features: int) -> NDArray[np.float64]:
+    """Return an array of shape (2, n_features) whose row 0 is zero, from memory of this thread, since zeros for each
+    call would take time.
+
+    A caller that writes to row 0 resets it; the next call may return the same memory.
+    """
+    if n_features > MAX_KEPT:
+        return np.zeros((2, n_features))
+    half = len(_kept.memory) // 2
+    if half < n_features:
+        half = min(max(n_features, 2 * half), MAX_KEPT)
+        _kept.memory = np.zeros(2 * half)
+    return _kept.memory[half - n_features : half + n_features].reshape(2, n_features)
+
+
+class KernelSettings(NamedTuple):
+    """Validated settings of a kernel model."""
+
+    shape: tuple[int, float, float, int]  # kind, gamma, coef0, degree: see `kernel_value`
+    constant: float  # root of the constant added to the kernel; 0 for none
+    budget: int | None  # maximum number of support vectors, or the number of features
+    seed: int  # random seed of the features
+    average: bool  # whether the mean of the coefficients predicts
+    dtype: str  # type of coefficients, weights and values
+
 
 class Points:
-    """Pool of examples, each in a slot.
+    """Pool of examples, each in one of the first `n_points` slots.
 
-    Parameters
-    ----------
-    dtype : str
-        Type of their values.
-
-    Attributes
-    ----------
-    n_points : int
-        Slots in use, the first ones.
-    place : ndarray of shape (>= n_points, 2), int64
-        First and last + 1 entry of an example in the pool.
-    norms : ndarray of shape (>= n_points,), float64
-        Squared norms.
-    indices, values : ndarrays
-        The pool: feature columns and values of the examples, with gaps where some left.
+    `place`, (>= n_points, 2), has the first and last + 1 entry of each example in the pool `indices` and `values`,
+    which has gaps; `norms` has the squared norms.
     """
 
     def __init__(self, dtype: str) -> None:

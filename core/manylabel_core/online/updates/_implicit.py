@@ -1,23 +1,10 @@
-"""Implicit update of one example from its scores: its problem is solved, not linearised.
+"""Implicit update of one example from its scores, Eqs. (4) to (6) of docs/mathematics.md: its problem is solved
+exactly.
 
-The problem is the paper's Eq. (3) with the loss itself,
-
-    min_W  1/2 sum_c (w_c - w_c,t)' H_c (w_c - w_c,t) + eta n loss(W; x, Y),
-
-where H_c is the identity (FALT, kernel FALT) or the adaptive metric of column c (SALT), and n the number of known
-labels: the loss is a mean over the irrelevant ones, which are most, so that eta is about as much as one of them
-moves, whatever their number. Column c moves along
-inv(H_c) x alone, by a step, and its score by the step times its gain k_c = x' inv(H_c) x. For a threshold th every
-label has its step in closed form,
-
-    relevant      up_c(th)   = clip((1 - s_c + th) / k_c, 0, eta n / n_relevant)      to the score s_c + k_c up_c
-    irrelevant    down_c(th) = clip((1 + s_c - th) / k_c, 0, eta n / n_irrelevant)    to the score s_c - k_c down_c
-
-and the threshold is the root of an increasing, piecewise linear function,
-
-    th - th_0 + k_0 (sum_c up_c(th) - sum_c down_c(th)) = 0,
-
-found by Newton's method, which ends on the piece that holds the root, guarded by bisection.
+H_c of Eq. (4) is the identity (FALT, kernel FALT) or the adaptive metric of column c (SALT). Each column moves along
+inv(H_c) x, by a step, and its score by the step times its gain k_c = x' inv(H_c) x. For a threshold th every label has
+its step in closed form. The threshold is the root of an increasing, piecewise linear function, found by Newton's method
+and guarded by bisection.
 
 References
 ----------
@@ -25,8 +12,6 @@ B. Kulis, P. Bartlett: Implicit online learning, ICML 2010.
 
 H. Asi, J. Duchi: Stochastic (approximate) proximal point methods: convergence, optimality, and adaptivity, SIAM Journal
 on Optimization 29(3), 2019.
-
-See Eqs. (4) to (6) of docs/mathematics.md.
 """
 
 import numpy as np
@@ -75,10 +60,10 @@ def implicit_update(scores, signs, eta, gains, steps, order, work):  # type: ign
 
 @compiled
 def _find_threshold(start, gain, work, n_relevant, n_known, most_up, most_down):  # type: ignore[no-untyped-def]
-    """Find the root, from `start`; leave in `work` the steps there.
+    """Find the root from `start`, and leave the steps there in `work`.
 
-    Thresholds with the same number of kinks below them are on one piece, and Newton's step from one of them leads to
-    the root of the piece: two of them in turn, and the last one is the root.
+    Thresholds with the same number of kinks below them are on one piece, and a Newton step leads from one of them to
+    the root of the piece. So two of them in a row give the root.
     """
     threshold, low, high, piece = start, -np.inf, np.inf, -1
     for _ in range(MAX_STEPS):

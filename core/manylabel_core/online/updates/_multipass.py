@@ -1,10 +1,7 @@
-"""Update of the paper: several gradient passes over one example, from its scores.
+"""Update of the paper, Eq. (3) of docs/mathematics.md: several gradient passes over one example, from its scores.
 
-A learning pass over an example x moves every score by the squared norm k = |x|^2 (or K(x, x)) times the step
-of its coefficient, and nothing else about x matters. So the M passes of an update run on the 1 + n_labels
-scores alone, and the model is written once, by the sum of the steps.
-
-See Eq. (3) of docs/mathematics.md.
+A pass over an example x moves every score by |x|^2 (or K(x, x)) times the step of its coefficient. So the M passes run
+on the 1 + n_labels scores alone, and the model is written once, by the sum of the steps.
 """
 
 import numpy as np
@@ -26,10 +23,10 @@ def pass_limit(passes, passes_per_label, n_labels):  # type: ignore[no-untyped-d
 
 @compiled
 def multipass_update(scores, signs, eta, k, passes, tau, order, start, moves):  # type: ignore[no-untyped-def]
-    """Run up to `passes` learning passes, Eqs. (4) to (6), on the scores of one example; return whether any moved.
+    """Run up to `passes` learning passes, Eqs. (4) to (6), on the scores of one example; write `tau`, and return
+    whether any label moved.
 
-    `tau` gets the coefficient of x in each column if any moved; `order`, `start` and `moves` are scratch. The state of
-    a label is the integer number of its moves, so a score is never the sum of many rounded steps.
+    The state of a label is the integer number of its moves, so a score is never the sum of many rounded steps.
     """
     n_relevant, n_known = group_known(signs, order)
     for p in range(n_known):

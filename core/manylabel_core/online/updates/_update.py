@@ -8,38 +8,36 @@ from numpy.typing import NDArray
 from manylabel_core.compiled import compiled
 from manylabel_core.online.updates._implicit import GAINS, MIN_GAIN, SCRATCH, has_loss, implicit_update
 from manylabel_core.online.updates._multipass import multipass_update, pass_limit
-from manylabel_core.online.updates._passive_aggressive import MAX_STEP, passive_aggressive_update
 from manylabel_core.online.updates._targets import set_signs
 
 MULTIPASS, IMPLICIT, PASSIVE_AGGRESSIVE = 0, 1, 2
 """Kinds of updates."""
 
+MAX_STEP = 1e15
+"""Bound of the steps of PA-II, which keeps them finite where kernel values saturate."""
+
+
+@compiled
+def passive_aggressive_update(scores, signs, most, slack, k, tau):  # type: ignore[no-untyped-def]
+    """Write the step of every column, `min(most, loss / (k + slack))` times its sign, Eq. (12); the threshold never
+    moves.
+    """
+    tau[0] = 0.0
+    for column in range(1, len(scores)):
+        sign = signs[column]
+        loss = max(1.0 - sign * (scores[column] - scores[0]), 0.0)
+        tau[column] = sign * min(most, loss / (k + slack))
+
 
 class Update(NamedTuple):
-    """Update rule and its parameters; a field that the rule does not use is 0.
+    """Update rule and its parameters; a field that the rule does not use is 0."""
 
-    Attributes
-    ----------
-    kind : int
-        MULTIPASS, IMPLICIT or PASSIVE_AGGRESSIVE.
-    eta : float
-        Step size; of PASSIVE_AGGRESSIVE the largest step.
-    passes : int
-        M of MULTIPASS; 0 where it is a multiple of the number of labels.
-    passes_per_label : float
-        Number of passes per label, if `passes` follows the number of labels.
-    slack : float
-        Of PASSIVE_AGGRESSIVE: what is added to k.
-    delta : float
-        Added to the root of the summed squares, where each weight has a separate metric.
-    """
-
-    kind: int
-    eta: float
-    passes: int = 0
-    passes_per_label: float = 0.0
-    slack: float = 0.0
-    delta: float = 0.0
+    kind: int  # MULTIPASS, IMPLICIT or PASSIVE_AGGRESSIVE
+    eta: float  # step size; of PASSIVE_AGGRESSIVE the largest step
+    passes: int = 0  # M of MULTIPASS; 0 if it is a multiple of the number of labels
+    passes_per_label: float = 0.0  # that multiple
+    slack: float = 0.0  # of PASSIVE_AGGRESSIVE: addition to k
+    delta: float = 0.0  # added to the root of the summed squares, if each weight has a metric
 
     def as_array(self) -> NDArray[np.float64]:
         """Return the fields as a tuple for compiled functions."""

@@ -1,7 +1,7 @@
-"""The account of a point of the dual has the two objectives, who owns the gap, and the biases.
+"""The account of a point of the dual: the two objectives, the share of each variable in the gap, and the biases.
 
-With `t = y (T - beta)` the gap is a sum over the variables, each term at least 0: `(c - a) t` where t is positive,
-`-a t` where it is negative. (`sum_i b_il = 0` makes beta drop out of the dual.)
+With `t = y (T - beta)` the gap is a sum over the variables, each term at least 0: `(c - a) t` where t is positive, `-a
+t` where it is negative. (beta drops out of the dual, because `sum_i b_il = 0`.)
 """
 
 import numpy as np
@@ -11,9 +11,8 @@ from manylabel_core.compiled import compiled
 
 @compiled
 def account(T, B, Y, c, beta, shares):  # type: ignore[no-untyped-def]
-    """Write each point's share of the gap; return the gap, the dual objective, and the number of open variables.
-
-    A variable is open when it has a share in the gap: it is not at the bound where it belongs.
+    """Write each point's share of the gap; return the gap, the dual objective, and the number of variables with a share
+    in the gap.
     """
     linear, quadratic, n_open = 0.0, 0.0, 0
     for i in range(len(T)):
@@ -32,11 +31,7 @@ def account(T, B, Y, c, beta, shares):  # type: ignore[no-untyped-def]
 
 @compiled
 def kkt_bias(T, B, Y, c):  # type: ignore[no-untyped-def]
-    """Return the biases from the optimality conditions, shape (n_labels,), float64.
-
-    The mean of T over the free points of a label. Where none is free, the middle of the interval between the T of
-    those that could rise and of those that could fall; for a label with one class only, its only end.
-    """
+    """Return the biases from the optimality conditions, (n_labels,): see `DualResult.bias`."""
     n_labels = T.shape[1]
     total, free = np.zeros(n_labels), np.zeros(n_labels, np.int64)
     top, bottom = np.full(n_labels, -np.inf), np.full(n_labels, np.inf)

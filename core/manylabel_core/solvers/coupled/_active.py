@@ -1,8 +1,8 @@
 """Sweeps over the active pairs of point and label only, label by label, for sparse rows.
 
-Most pairs are settled early: their variable is 0 and the margin is passed, or it is c and the margin is missed.
-A few in a hundred are left, and then it no longer pays to compute scores for all labels at once. A visit to
-a label moves that label's weights only; what it means for other labels is added when the visit ends.
+Most pairs are settled early: their variable is 0 and the margin is passed, or it is c and the margin is missed. When a
+few per cent are left, scores for all labels at once no longer pay. A visit to a label moves only its weights; the
+effect on other labels is added when the visit ends.
 """
 
 from __future__ import annotations
@@ -23,21 +23,12 @@ ENOUGH = 0.1
 
 
 class Pairs(NamedTuple):
-    """Pairs are the active pairs of point and label, label after label.
+    """Active pairs of point and label, label by label."""
 
-    Attributes
-    ----------
-    starts : ndarray of shape (n_labels + 1,), int64
-    points : ndarray of shape (n_pairs,), int32
-    signs : ndarray of shape (n_pairs,), int8
-    a : ndarray of shape (n_pairs,), float64
-        The dual variables.
-    """
-
-    starts: NDArray[np.int64]
-    points: NDArray[np.int32]
-    signs: NDArray[np.int8]
-    a: NDArray[np.float64]
+    starts: NDArray[np.int64]  # (n_labels + 1,)
+    points: NDArray[np.int32]  # (n_pairs,)
+    signs: NDArray[np.int8]  # (n_pairs,)
+    a: NDArray[np.float64]  # (n_pairs,): dual variables
 
     @classmethod
     def empty(cls, counts: NDArray[np.int64]) -> Pairs:
@@ -115,11 +106,8 @@ def visit_labels(X, constant, squares, pairs, task, labels, W, moved, sweeps, go
 
 @compiled
 def _visit(X, constant, squares, own, s, c, z, sweeps, goal, state):  # type: ignore[no-untyped-def]
-    """Run coordinate descent on the pairs of one label; return the gap that the first sweep found.
-
-    Within the visit, pairs at a bound drop out when they are further on their right side than any other pair of the
-    sweep before was on its wrong side (the shrinking of LIBLINEAR: C.-J. Hsieh, K.-W. Chang,
-    C.-J. Lin, S. S. Keerthi, S. Sundararajan: A dual coordinate descent method for large-scale linear SVM, ICML 2008).
+    """Run coordinate descent on the pairs of one label, with the shrinking of LIBLINEAR (Hsieh et al., ICML 2008);
+    return the gap that the first sweep found.
     """
     order = np.arange(len(own.points))
     lowest, highest = -np.inf, np.inf

@@ -1,10 +1,8 @@
 """The dual restricted to a block of points: a few sweeps over its variables, all in cache.
 
-Within a visit to one label only that label's gradient is kept; the other labels get the sum of the changes once,
-when the visit ends (the papers' delayed update, with the correction where it belongs: after the inner loop).
-
-Points are taken in a new random order in every sweep. The order matters: kernel matrices have a large common
-part, on which a fixed order needs about ten times the sweeps.
+A visit to a label updates only its gradient; the other labels get the sum of the changes when the visit ends (the
+papers' delayed update). Points are in a new random order in every sweep: kernel matrices have a large common part, on
+which a fixed order needs about ten times the sweeps.
 """
 
 import numpy as np
@@ -57,10 +55,7 @@ def solve_block(K, T, B, points, task, sweeps, state, moves):  # type: ignore[no
 
 @compiled
 def sweep_points(K, t, b, upper, lower, s, order):  # type: ignore[no-untyped-def]
-    """Maximise over one variable of a label after the other; return the gain.
-
-    `t` and `b` (m,) are the label's gradient and variables, which stay within `lower` and `upper` (m,); s is its S_ll.
-    """
+    """Maximise over the variables b of a label in turn, within `lower` and `upper`; return the gain."""
     gain = 0.0
     for p in range(len(order)):
         i = order[p]
@@ -83,12 +78,10 @@ def sweep_points(K, t, b, upper, lower, s, order):  # type: ignore[no-untyped-de
 
 @compiled
 def sweep_pairs(K, t, b, upper, lower, s):  # type: ignore[no-untyped-def]
-    """Maximise over pairs of variables of a label with constant sum; return the gain.
+    """Maximise over pairs of variables of a label with constant sum, the most violating pair first as in SMO (Keerthi
+    et al., 2001); return the gain.
 
-    The points whose variable wants to rise and may, and those whose variable wants to fall and may, relative to the
-    middle of the two extremes, are matched in order of their violation: the first pair is the most violating one,
-    as in SMO (S. S. Keerthi, S. K. Shevade, C. Bhattacharyya, K. R. K. Murthy: Improvements to Platt's SMO algorithm
-    for SVM classifier design, Neural Computation 13, 2001), and one sort serves the whole sweep.
+    Variables to raise and variables to lower are matched in the order of their violation, so one sort serves the sweep.
     """
     rising, falling = np.empty(len(t), np.int64), np.empty(len(t), np.int64)
     top, bottom = _extremes(t, b, upper, lower)

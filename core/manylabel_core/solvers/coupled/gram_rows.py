@@ -20,6 +20,9 @@ RANGE = (1e-30, 1e30)
 """Kernel values that single precision holds, well within its exponents."""
 _CHUNK_BYTES = 1 << 24
 
+TakeRows = Callable[[NDArray[np.int64]], NDArray[Any]]
+"""Kernel values of some points with all, shape (len(points), n_samples)."""
+
 
 class RowSource(Protocol):
     """Rows of a positive semi-definite Gram matrix that need not be stored."""
@@ -32,15 +35,9 @@ class RowSource(Protocol):
 
 
 class CachedRows:
-    """Source of rows with a cache of the first requested ones.
+    """Source of rows with a cache, of at most `max_bytes`, of the first requested rows.
 
-    Passes take the points in random order, for which no policy has more hits than that.
-
-    Parameters
-    ----------
-    source : RowSource
-    max_bytes : int
-        Memory for rows.
+    Passes visit the points in random order, for which no cache policy has more hits.
     """
 
     def __init__(self, source: RowSource, max_bytes: int) -> None:
@@ -78,38 +75,29 @@ class CachedRows:
 
 
 class Probe(NamedTuple):
-    """Estimate of the rounding error of scores, from a few rows in double precision.
+    """Few rows in double precision, to estimate the rounding error of scores."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (m,), int64
-        Drawn so that one with large kernel values, and so with large rounding errors, is not missed.
-    rows : ndarray of shape (m, n_samples), float64
-    weights : ndarray of shape (m,), float64
-        How many points each stands for.
-    """
-
-    points: NDArray[np.int64]
-    rows: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    points: NDArray[np.int64]  # (m,), drawn with a preference for large kernel values, which have large rounding errors
+    rows: NDArray[np.float64]  # (m, n_samples)
+    weights: NDArray[np.float64]  # (m,): number of points that each stands for
 
 
 class StoredGram:
-    """Gram matrix in single precision, computed again in double precision when a solver needs it.
+    """Gram matrix in single precision, replaced by one in double precision when a solver needs it.
 
-    A solver asks for the double precision when the gap it has been given is below what it makes out of rounding errors;
-    from then on the matrix keeps to it.
+    A solver switches when the requested gap is below its estimate of rounding errors. The matrix then stays in double
+    precision.
 
     Parameters
     ----------
-    source : RowSource
-        Rows in double precision.
+    rows : callable
+        Rows of some points in double precision.
     make : callable
-        Makes the matrix in the precision given; in double precision it may make a `RowSource`, where memory is short.
+        Makes the matrix in a precision; in double precision a `RowSource`, if memory is short.
     """
 
-    def __init__(self, source: RowSource, make: Callable[[type], NDArray[Any] | RowSource]) -> None:
-        self._source = source
+    def __init__(self, rows: TakeRows, make: Callable[[type], NDArray[Any] | RowSource]) -> None:
+        self._rows = rows
         self._make = make
         self._kept: NDArray[Any] | RowSource | None = None
         self._is_single = False
@@ -123,7 +111,7 @@ class StoredGram:
             with np.errstate(over="ignore"):
                 return K.astype(dtype, copy=False)
 
-        return cls(_StoredRows(K), make)
+        return cls(K.__getitem__, make)
 
     def kept(self) -> NDArray[Any] | RowSource:
         """Return the matrix, or the rows instead of it, as it is now; in single precision at first."""
@@ -141,7 +129,7 @@ class StoredGram:
             return None
         if self._probe is None:
             points, weights = _drawn(np.asarray(kept.diagonal(), dtype=np.float64))
-            self._probe = Probe(points, np.asarray(self._source.rows(points), dtype=np.float64), weights)
+            self._probe = Probe(points, np.asarray(self._rows(points), dtype=np.float64), weights)
         return self._probe
 
     def sharpen(self) -> None:
@@ -153,47 +141,26 @@ class StoredGram:
 
 
 class CheckedRows:
-    """Checked rows are in the precision that the solver works in.
-
-    Attributes
-    ----------
-    n : int
-        Number of points.
-    dtype : dtype
-        Type of the kernel values.
-    stored : bool
-        Whether they only must be read.
-    probe : Probe or None
-        The kernel values in double precision, if they were rounded.
+    """Checked rows of a Gram matrix of `n` points; `stored` rows only need to be read, and `probe` is None if no
+    rounding occurred.
     """
 
     probe: Probe | None = None
 
-    def __init__(self, source: RowSource, n: int, dtype: np.dtype[Any], stored: bool) -> None:
-        self._source = source
+    def __init__(self, rows: TakeRows, n: int, dtype: np.dtype[Any], stored: bool) -> None:
+        self._rows = rows
         self.n = n
         self.dtype = dtype
         self.stored = stored
 
     def take(self, block: NDArray[np.int64], dtype: DTypeLike) -> NDArray[Any]:
         """Return the rows of some points."""
-        rows = np.asarray(self._source.rows(block), dtype=dtype)
+        rows = np.asarray(self._rows(block), dtype=dtype)
         if rows.shape != (len(block), self.n):
             raise ValueError(f"K must give rows of shape {(len(block), self.n)}, not {rows.shape}")
         if not (self.stored or np.isfinite(rows).all()):
             raise ValueError("K must be finite")
         return rows
-
-
-class _StoredRows:
-    def __init__(self, K: NDArray[Any]) -> None:
-        self._K = K
-
-    def rows(self, block: NDArray[np.int64]) -> NDArray[Any]:
-        return np.asarray(self._K[block])
-
-    def diagonal(self) -> NDArray[Any]:
-        return self._K.diagonal()
 
 
 def as_row_source(K: NDArray[Any] | RowSource | StoredGram) -> CheckedRows:
@@ -204,7 +171,7 @@ def as_row_source(K: NDArray[Any] | RowSource | StoredGram) -> CheckedRows:
         return checked
     if not isinstance(K, np.ndarray) and hasattr(K, "rows") and hasattr(K, "diagonal"):
         diagonal = _checked_diagonal(np.asarray(K.diagonal()))
-        return CheckedRows(K, len(diagonal), K.rows(np.zeros(1, np.int64)).dtype, stored=False)
+        return CheckedRows(K.rows, len(diagonal), K.rows(np.zeros(1, np.int64)).dtype, stored=False)
     gram = np.asarray(K)
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1]:
         raise ValueError(f"K must be a square matrix, not of shape {gram.shape}")
@@ -217,7 +184,7 @@ def as_row_source(K: NDArray[Any] | RowSource | StoredGram) -> CheckedRows:
     rows, columns = gram[sample], gram[:, sample].T
     if np.abs(rows - columns).max() > SYMMETRY * np.abs(rows).max():
         raise ValueError("K must be symmetric")
-    return CheckedRows(_StoredRows(gram), len(gram), gram.dtype, stored=True)
+    return CheckedRows(gram.__getitem__, len(gram), gram.dtype, stored=True)
 
 
 def _checked_diagonal(diagonal: NDArray[Any]) -> NDArray[Any]:
@@ -229,9 +196,8 @@ def _checked_diagonal(diagonal: NDArray[Any]) -> NDArray[Any]:
 
 
 def _drawn(diagonal: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return points and their weights: all, or a sample in proportion to the possible rounding errors.
-
-    Kernel values with other points are at most sqrt(K_ii K_jj), and rounding errors grow with them.
+    """Return points and their weights: all, or a sample in proportion to the possible rounding errors, which grow with
+    sqrt(K_ii K_jj).
     """
     n = len(diagonal)
     if n <= PROBED_ROWS:

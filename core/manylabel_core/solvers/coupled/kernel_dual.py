@@ -39,30 +39,24 @@ def solve_kernel_dual(
 ) -> DualResult:
     """Solve the label-coupled dual (see `problem`) for a kernel.
 
-    A pass visits the points that still have a share in the gap, in random blocks: the block's dual is solved for
-    all labels in cache, then one matrix product brings the scores of all points up to date.
+    A pass visits the points that still have a share in the gap, in random blocks. It solves the dual of a block for all
+    labels in cache, then updates the scores of all points by one matrix product.
 
     Parameters
     ----------
     K : ndarray of shape (n_samples, n_samples), float32 or float64; or RowSource; or StoredGram
-        Positive semi-definite. With float32 the work is done in single precision as far as that serves: when the
-        gap asked for is below what it resolves, because tol is small or c large, in double precision. With a
-        StoredGram the kernel values, too, are in single precision as long as their rounding, which is measured and
-        is part of the gap that is reported, is a small part of the gap asked for.
+        Positive semi-definite. With float32 the solver works in single precision until the requested gap is below its
+        resolution. With a StoredGram the kernel values are in single precision too, as long as their measured rounding,
+        which is part of the reported gap, is a small part of the requested gap.
     n_threads : int
         Threads: over labels where S is diagonal, else over the points of the matrix product.
     Y, S, c, equality, tol, max_iter, alpha0, progress, seed
-        `solve_linear_dual` says what these are.
+        See `solve_linear_dual`, also for errors.
 
     Returns
     -------
     DualResult
         With `F`.
-
-    Raises
-    ------
-    ValueError
-        If an argument has the wrong shape or values, S is not positive semi-definite, or alpha0 not feasible.
     """
     control = make_control(tol, max_iter, n_threads, seed)
     if isinstance(K, StoredGram) and control.tol < RESOLUTION:
@@ -94,18 +88,7 @@ def _sides(
 
 
 class KernelSide(Side):
-    """Side that stores the gradient of its labels for all points.
-
-    Parameters
-    ----------
-    rows : CheckedRows
-    dtype : dtype
-        Precision of the work.
-    task : Task
-    B : ndarray of shape (n_samples, n_labels), float64
-        The start; updated.
-    threads : Workers
-    """
+    """Side that stores the gradient of its labels for all points; `dtype` is the precision of the work."""
 
     def __init__(
         self, rows: CheckedRows, dtype: np.dtype[Any], task: Task, B: NDArray[np.float64], threads: Workers

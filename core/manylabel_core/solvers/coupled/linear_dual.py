@@ -38,8 +38,8 @@ def solve_linear_dual(
 ) -> DualResult:
     """Solve the label-coupled dual (see `problem`) for a linear kernel, K = X X' + bias_feature^2.
 
-    A pass visits the points that still have a share in the gap, in random order: the dual of a point, or of a
-    block of them, is solved for all labels, then the weights Z = X'B S are brought up to date.
+    A pass visits the points that still have a share in the gap, in random order. It solves the dual of a point, or of a
+    block of points, for all labels, then updates the weights Z = X'B S.
 
     Parameters
     ----------
@@ -49,30 +49,28 @@ def solve_linear_dual(
     S : array-like of shape (n_labels, n_labels)
         Symmetric and positive semi-definite.
     c : float or array-like of shape (n_samples,)
-        Upper bound of the dual variables; of each row its own, where rows weigh differently.
+        Upper bound of the dual variables, of all rows or of each.
     equality : bool
-        With `sum_i y_il alpha_il = 0` for each label, and so with a free bias.
+        Whether `sum_i y_il alpha_il = 0` for each label, which makes the bias free.
     bias_feature : float
         Value of a constant feature, whose weight is regularised like all others; 0 for none.
     tol : float
         Relative duality gap, (primal - dual) / |primal|, at which to stop.
     max_iter : int
-        The most passes over the points.
+        Maximum number of passes over the points.
     alpha0 : array-like of shape (n_samples, n_labels), optional
         Feasible start, for example an earlier result's `alpha`.
     V0 : ndarray of shape (n_features + 1, n_labels), float64, optional
-        `V` of that result, which need not be computed again then.
+        `V` of that result, which is then not computed again.
     progress : callable, optional
         Gets a `Progress` after each pass; True ends the solver.
     n_threads : int
         Threads: over labels where S is diagonal, else for the scores in the duality gap only.
     seed : int
-        The seed of the order of the points. Equal seeds and thread counts give equal results.
+        Random seed of the order of the points. Equal seeds and thread counts give equal results.
     dtype : float32 or float64, optional
-        Precision of the work. By default, for float32 rows, single precision as far as that serves: when the gap
-        asked for is below what it resolves, because tol is small or c large, double precision. float32 keeps
-        to single precision; the gap may then stay open. The weights of the result are computed in double
-        precision, whichever it is.
+        Precision of the work. By default, float32 rows are solved in single precision until the requested gap is below
+        its resolution. With float32 the gap may stay open. The weights of the result are computed in double precision.
 
     Returns
     -------

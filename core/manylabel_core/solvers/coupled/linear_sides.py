@@ -39,19 +39,8 @@ once."""
 class LinearSide(Side):
     """Side that stores weights; base for dense and sparse rows.
 
-    Parameters
-    ----------
-    task : Task
-    B : ndarray of shape (n_samples, n_labels), float64
-        The start; updated.
-    n_features : int
-    constant : float
-        Value of a feature that all points have; 0 for none.
-    dtype : dtype
-        Precision of the work.
-    threads : Workers
-    V : ndarray of shape (n_features + 1, n_labels), float64, or None
-        `X'B` and below it the constant's row, if they are known; they matter with coupled labels only.
+    `constant` is the value of a feature that all points have, 0 for none. V is `X'B` followed by the row of the
+    constant, None if unknown; it matters with coupled labels only.
     """
 
     def __init__(
@@ -128,7 +117,7 @@ class LinearSide(Side):
 
 
 class DenseSide(LinearSide):
-    """This side has a linear model of dense rows, X of shape (n_samples, n_features)."""
+    """Side with a linear model of dense rows X, (n_samples, n_features)."""
 
     def __init__(
         self,
@@ -167,7 +156,7 @@ class DenseSide(LinearSide):
 
 
 class CsrSide(LinearSide):
-    """This side has a linear model of sparse rows."""
+    """Side with a linear model of sparse rows."""
 
     def __init__(
         self,

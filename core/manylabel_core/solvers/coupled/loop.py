@@ -31,9 +31,7 @@ AnySide = TypeVar("AnySide", bound=Side)
 
 
 def precisions(dtype: DTypeLike) -> list[np.dtype[Any]]:
-    """Return those to use in turn: single-precision data is only read, so that much precision is
-    enough.
-    """
+    """Return the precisions to use in turn; double-precision data needs only its own."""
     return [np.dtype(kind) for kind in ((np.float32, np.float64) if dtype == np.float32 else (np.float64,))]
 
 
@@ -43,22 +41,11 @@ class Loop(Generic[AnySide]):
     Parameters
     ----------
     make_sides : callable
-        Makes sides that work in some precision, from a B of shape (n_samples, n_labels) that may become theirs.
-        They share the points, not the labels, and do not depend on each other.
+        Makes sides of some precision from B, which it may keep. Sides share the points and have separate labels.
     dtypes : list of dtype
-        Precisions. The next one is turned to when the gap that is requested is below what the last one resolves.
+        Precisions. The next one is used when the requested gap is below the resolution of the last one.
     start : ndarray of shape (n_samples, n_labels), float64
         B.
-    control : Control
-    progress : callable or None
-    workers : Workers
-
-    Attributes
-    ----------
-    sides : sequence of Side
-    primal, dual : float
-    trace : list of Progress
-    converged : bool
     """
 
     def __init__(
@@ -114,9 +101,8 @@ class Loop(Generic[AnySide]):
         )
 
     def _account(self, iteration: int, last: bool) -> NDArray[np.int64]:
-        """Find the objectives and the gap, and the points for the next pass to visit.
-
-        The final pass is evaluated in the highest precision available.
+        """Find the objectives, the gap, and the points for the next pass; the final pass is evaluated in the highest
+        precision.
         """
         active = self._evaluate()
         while self._finer and (self._is_fine() or self._is_rounded(last or iteration in CHECKED)):
@@ -144,9 +130,8 @@ class Loop(Generic[AnySide]):
         return bool(self.control.tol * abs(self.primal) < RESOLUTION * self.sides[0].task.mean_c * n_variables)
 
     def _is_rounded(self, now: bool) -> bool:
-        """Return whether the rounding of the data is a large part of the requested gap; the reported gap includes it.
-
-        It is examined now, or where it may be the end.
+        """Return whether the rounding of the data, which the gap includes, is a large part of the requested gap;
+        examined now or at a possible end.
         """
         if not (now or self._is_small()):
             return False
@@ -192,10 +177,9 @@ def joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _blocks(side: Side, order: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return points in the order of the pass, and where its blocks start; the last start is the end.
+    """Return points in the order of the pass, and the starts of its blocks, followed by the end.
 
-    With the equality, blocks come first that hold every label's most violating pair together, so that some progress
-    is certain: of the pairs in random blocks, none need violate.
+    With the equality, the first blocks hold the most violating pair of every label together, which guarantees progress.
     """
     number = 1 if len(order) <= ALONE else -(-len(order) // side.block_size)
     starts = np.arange(number + 1, dtype=np.int64) * len(order) // number

@@ -1,16 +1,8 @@
 """The label-coupled dual, Eqs. (24) and (25) of docs/mathematics.md, and the validation of its inputs.
 
-    max_a  sum a - 1/2 sum_lk S_lk b_l' K b_k      0 <= a_il <= c_i     [+ sum_i b_il = 0 for each label l]
-
-with `b_il = y_il a_il` for n examples and L labels. Its primal, with scores `F = K B S`, is
-
-    min_(B, beta)  1/2 tr(S B'KB) + sum_il c_i max(0, 1 - y_il (F_il + beta_l))
-
-where the biases `beta` are there only with the equality. For a linear kernel `F = X Z` with `Z = X'B S`, and the
-first term is `1/2 tr(inv(S) Z'Z)` where S can be inverted.
-
-All solvers work with B. The gradient of the dual in it is `T = Y - F`, and b_il lies between 0 and y_il c_i. Mostly
-all c_i are one c; they differ where examples weigh differently.
+All solvers work with `b_il = y_il a_il`, which lies between 0 and y_il c_i. With scores `F = K B S`, for a linear
+kernel `F = X Z` with `Z = X'B S`, the gradient of the dual is `T = Y - F`. Usually all c_i are equal; they differ if
+examples have weights.
 """
 
 from __future__ import annotations
@@ -32,26 +24,13 @@ FEASIBLE = 1e-9
 
 
 class Task(NamedTuple):
-    """Problem in the arrays of compiled code.
+    """Problem in the arrays of compiled code."""
 
-    Attributes
-    ----------
-    Y : ndarray of shape (n_samples, n_labels), int8
-    S : ndarray of shape (n_labels, n_labels), float64
-    c : ndarray of shape (n_samples,), float64
-        Upper bound of the dual variables of each example.
-    even : bool
-        Whether there is one c for all.
-    coupled : bool
-        Whether S has entries off its diagonal.
-    equality : bool
-    """
-
-    Y: NDArray[np.int8]
-    S: NDArray[np.float64]
-    c: NDArray[np.float64]
-    even: bool
-    coupled: bool
+    Y: NDArray[np.int8]  # (n_samples, n_labels)
+    S: NDArray[np.float64]  # (n_labels, n_labels)
+    c: NDArray[np.float64]  # (n_samples,): upper bounds of the dual variables
+    even: bool  # whether c is the same for all
+    coupled: bool  # whether S has entries off its diagonal
     equality: bool
 
     def labels(self, part: slice) -> Task:

@@ -16,24 +16,11 @@ SWEEPS, SWEEPS_ALONE = 4, 50
 
 
 class Side(ABC):
-    """Dual variables of some labels, and their model.
+    """Dual variables of some labels, and their model."""
 
-    Attributes
-    ----------
-    task : Task
-        The problem of these labels.
-    B : ndarray of shape (n_samples, n_labels), float64
-        The variables.
-    block_size : int
-        How many points are solved at a time.
-    goal : float
-        A gap of a single label that is small enough.
-    pairs : ndarray of shape (n_labels, 2), int64
-        With the equality, since the last `evaluate`: the points of each label's most violating pair, or -1.
-    """
-
-    block_size: int
+    block_size: int  # points solved at a time
     goal = 0.0
+    # (n_labels, 2), with the equality: points of each label's most violating pair at the last `evaluate`, or -1
     pairs: NDArray[np.int64]
 
     def __init__(self, task: Task, B: NDArray[np.float64]) -> None:
@@ -64,8 +51,8 @@ class Side(ABC):
     def evaluate(self, shares: NDArray[np.float64]) -> tuple[float, float, int]:
         """Write each point's share of the gap; return the gap, the dual objective and the number of open variables.
 
-        With the equality the gap is that at the best biases, but there one side of every pair can be without a share:
-        the shares, and what is open, are those at the biases between the most violating pairs.
+        With the equality the gap is that at the best biases. There one side of a pair may have no share, so shares and
+        open variables are those at the biases between the most violating pairs.
         """
         T, (Y, _, c, _, _, equality) = self.gradient(), self.task
         if not equality:
@@ -89,25 +76,17 @@ class Side(ABC):
 def best_bias(T: NDArray[Any], task: Task) -> NDArray[np.float64]:
     """Return the biases with the least hinge loss, shape (n_labels,).
 
-    The hinge of an example has its kink at the bias y - F = T, and left of all kinks the slope of a label's loss is
-    minus the sum of c over its relevant examples; at each kink it rises by the c of the example. So a minimum is where
-    the c of the kinks below have come to that sum: with one c for all, the (number of relevant)-th smallest kink.
+    The hinge of an example has its kink at the bias y - F = T. Left of all kinks the slope of a label's loss is minus
+    the sum of c over its relevant examples, and each kink adds the c of its example. So a minimum is where the c of the
+    kinks below reach that sum: with one c, at the (number of relevant)-th smallest kink.
     """
-    if not task.even:
-        return _weighted_best_bias(T, task)
-    relevant = (task.Y > 0).sum(axis=0)
     best = np.empty(T.shape[1])
-    for label, column in enumerate(np.ascontiguousarray(T.T)):
-        rank = max(int(relevant[label]) - 1, 0)
-        best[label] = np.partition(column, rank)[rank]
-    return best
-
-
-def _weighted_best_bias(T: NDArray[Any], task: Task) -> NDArray[np.float64]:
-    best = np.empty(T.shape[1])
-    for label, column in enumerate(np.ascontiguousarray(T.T)):
-        order = np.argsort(column, kind="stable")
-        reached = np.cumsum(task.c[order])
-        needed = float(task.c[task.Y[:, label] > 0].sum())
-        best[label] = column[order[min(int(np.searchsorted(reached, needed)), len(order) - 1)]]
+    for label, (column, relevant) in enumerate(zip(np.ascontiguousarray(T.T), (task.Y > 0).T, strict=True)):
+        if task.even:
+            rank = max(int(relevant.sum()) - 1, 0)
+            best[label] = np.partition(column, rank)[rank]
+        else:
+            order = np.argsort(column, kind="stable")
+            rank = int(np.searchsorted(np.cumsum(task.c[order]), task.c[relevant].sum()))
+            best[label] = column[order[min(rank, len(order) - 1)]]
     return best

@@ -1,13 +1,13 @@
 """Compiled functions for one label of the SVM+ dual: objectives, and coordinate descent on active variables.
 
-The privileged features of a kind k with the labels P_k, of those that the mask lists, are +1 in P_k and -1 elsewhere,
-so their products need the labels of P_k only. With `E_k` the sum of e over the kind, `h_l = sum_k E_k [l in P_k]`,
-`A = sum E` and `H = sum h`,
+The privileged features of a kind k are +1 for the labels P_k, of those that the mask lists, and -1 for the others, so
+their products need the labels of P_k only. With `E_k` the sum of e over the kind, `h_l = sum_k E_k [l in P_k]`, `A =
+sum E` and `H = sum h`,
 
     gamma <w~, t_k> = 4 sum_(l in P_k) h_l - 2 A |P_k| - 2 H + A |t|^2.
 
-All t_k have most of their length in common: almost all labels are -1 in all of them. Coordinate descent would creep
-along it. So e moves in two kinds at once, the current one and one that has room (`_step`), and what they have in common
+Almost all labels are -1 in all t_k, so the t_k have most of their length in common, along which coordinate descent
+would be slow. So e moves in two kinds at once, the current one and one with slack (`_step`), and the common part
 cancels.
 """
 
@@ -137,9 +137,8 @@ def slacks_of(task, v, slacks):  # type: ignore[no-untyped-def]
 
 @compiled
 def lost(task, weights, margins, v, slacks):  # type: ignore[no-untyped-def]
-    """Return `gamma/2 |v|^2 + C sum slack + rho/2 sum zeta^2` (hinge: `rho sum zeta`), after v has been made feasible.
-
-    The weight of the constant, which raises all slacks, is increased. Margins are `y (z.x + b)`. Slacks are updated.
+    """Lift v to feasibility by the weight of the constant, in place with its slacks; return `gamma/2 |v|^2 + C sum
+    slack + rho/2 sum zeta^2` (hinge: `rho sum zeta`).
     """
     slacks_of(task, v, slacks)
     least = -slacks.min()
@@ -186,10 +185,7 @@ def evaluate(  # type: ignore[no-untyped-def]
 
 @compiled
 def list_active(task, weights, margins, alpha, beta, slacks, pairs, kinds):  # type: ignore[no-untyped-def]
-    """Write the active variables, points and kinds; return their numbers.
-
-    Where beta is not 0, a can move without e.
-    """
+    """Write the active variables, points and kinds; return their numbers. Where beta is not 0, a can move without e."""
     n_pairs, n_kinds = 0, 0
     for i in range(len(margins)):
         k = task.kinds[i]
@@ -275,10 +271,8 @@ def _sweep_kinds(  # type: ignore[no-untyped-def]
 def _visit_idle(  # type: ignore[no-untyped-def]
     X, squares, task, weights, label, pairs, alpha, beta, s, z, sweeps, goal, state
 ):
-    """Run coordinate descent as `visit` does, as long as e is 0 and no step is better for changing it.
-
-    With e = 0, w~ is 0 and so are all its slacks: a step of `_step` changes a alone, unless beta, which is `C - a`
-    summed over a kind, has no room for it.
+    """Run coordinate descent as `visit` does while e is 0, so that w~ is 0, and no step is better for changing it;
+    return the gain and whether it stayed so.
     """
     if not excess(task, alpha, beta)[1]:
         return 0.0, False
@@ -331,10 +325,11 @@ def _gain(t, g, g_r, bends, move, shift, back):  # type: ignore[no-untyped-def]
 
 @compiled
 def _step(t, g, g_r, bends, a, upper, beta, beta_r, apart):  # type: ignore[no-untyped-def]
-    """Return the best change of one a, of the e of its kind, and of the e of a kind r with slack.
+    """Return the changes of one a, of the e of its kind, and of the e of a kind r, that maximise `_gain` within the
+    bounds.
 
-    Maximises `_gain` where 0 <= a + move <= upper, beta + shift - move >= 0 and beta_r + back >= 0. `back` is the best
-    one for the shift, which leaves a problem of two variables; if r has not that much room, it stays.
+    `back` is the best change of r for the shift, which leaves two variables; r stays if its beta does not allow the
+    change.
     """
     curvature, bend, cross = bends
     if apart and bend > 0.0:
@@ -354,9 +349,8 @@ def _step(t, g, g_r, bends, a, upper, beta, beta_r, apart):  # type: ignore[no-u
 
 @compiled
 def _both(t, g, curvature, bend, a, upper, beta):  # type: ignore[no-untyped-def]
-    """Return the best change of one a, and of the e of its kind.
-
-    Two problems of one variable each, unless beta + shift - move >= 0 binds.
+    """Return the best change of one a, and of the e of its kind: separate problems, unless beta + shift - move >= 0
+    binds.
     """
     move = _alone(t, curvature, a, upper)
     shift = -g / bend if bend > 0.0 else 0.0

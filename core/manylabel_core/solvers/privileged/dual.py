@@ -1,36 +1,14 @@
-"""The SVM+ dual with two slacks, for linear models of many labels with privileged information.
+"""The SVM+ dual with two slacks, for linear models of many labels: Eqs. (32) and (33) of docs/mathematics.md.
 
-It is Eqs. (32) and (33) of docs/mathematics.md.
+With S = W'W it is the D-step of PrML; with S = I it is PrBR. With the hinge loss, a is at most rho. An infinite rho
+omits zeta, with either loss.
 
-For n examples of L labels, with signs y_il, features x_i, and the privileged features t_il of example i for label l
-(the signs of other labels, and a constant 1, which the printed problem lacks):
+Privileged features follow from label sets, so examples with equal sets are of one kind. beta enters the dual by its sum
+over a kind, and only this sum is stored.
 
-    min_(z, b, w~)  1/2 tr(inv(S) Z'Z) + sum_l [b_l^2/(2 B^2) + gamma/2 |w~_l|^2
-                                                + sum_i (C <w~_l, t_il> + rho/2 zeta_il^2)]
-        y_il (z_l.x_i + b_l) >= 1 - <w~_l, t_il> - zeta_il,     <w~_l, t_il> >= 0,     zeta_il >= 0
-
-    max_(a, beta)  sum (a - a^2 / (2 rho)) - 1/2 sum_lk S_lk (y a)_l' X X' (y a)_k - B^2/2 sum_l (sum_i y a)^2
-                   - 1/(2 gamma) sum_l |sum_i e_il t_il|^2
-        0 <= a,     beta >= 0,     e = a + beta - C
-
-with `z_l = sum_k S_lk X'(y a)_k`, `b_l = B^2 sum_i y a` and `w~_l = 1/gamma sum_i e_il t_il`. With S = W'W this is
-the D-step of PrML, Eq. (11) of the paper; with S = I it is PrBR. With the hinge loss `rho zeta` replaces
-`rho/2 zeta^2`: then a is at most rho, and the dual has no `a^2 / (2 rho)`. An infinite rho leaves zeta out, as the
-paper does, with either loss.
-
-An example may count more often than once: with a weight v_i, its C and its rho are v_i times theirs.
-
-Privileged features follow from label sets, so examples with equal sets are of one kind: beta enters the dual by its sum
-over a kind, and only that is kept.
-
-**The gap.** z of the dual variables is feasible for any slacks; w~ of them need not be, until the optimum. The missing
-part is added to the weight of the constant, which raises all slacks, and the primal objective is taken at the best of
-this w~, of one that was feasible before, and of 0, with the zeta that they leave.
-
-**Idle labels.** Where the best a of a label is at most C, its best e is 0 (beta = C - a) and so is w~: a slack from w~
-costs no less than what zeta costs at the margin, and what is left is an ordinary machine. (It is enough that the mean
-of a over each kind is at most C.) With the hinge loss and rho <= C that is known beforehand; else it shows on the way:
-e is 0 at the start, and its features are not touched before a step is better for changing it.
+The Z of dual variables is feasible for any slacks; their w~ need not be before the optimum. The missing part is added
+to the weight of the constant, which raises all slacks. The primal objective is that of the best of this w~, of an
+earlier feasible one, and of 0, with the zeta that follow.
 """
 
 from __future__ import annotations
@@ -57,35 +35,16 @@ LOSSES = ("squared_hinge", "hinge")
 
 @dataclass(frozen=True, slots=True)
 class PrivilegedResult:
-    """Feasible point of the SVM+ dual, its model, and a bound on its distance from the optimum.
+    """Feasible point of the SVM+ dual, its model, and a bound on its distance from the optimum."""
 
-    Attributes
-    ----------
-    at : Variables
-        alpha (n_labels, n_samples), beta (n_labels, n_kinds), and the best feasible w~ found (n_labels, n_labels + 1).
-        A later call can start from them.
-    Z : ndarray of shape (n_labels, n_features), float64
-        The weights, S-coupled sums of `X'(y a)`.
-    intercept : ndarray of shape (n_labels,), float64
-    D : ndarray of shape (rank, n_features), float64, or None
-        With W: `sum_l w_l (X'(y a)_l)'`, so that Z = W'D.
-    primal, dual : float
-    losses : ndarray of shape (n_labels,), float64
-        Cost of w~ and the slacks per label: the primal objective without its parts in Z and the intercepts.
-    n_iter : int
-        Passes, with those done before.
-    converged : bool
-    trace : list of Progress
-    """
-
-    at: Variables
-    Z: Matrix
-    intercept: NDArray[np.float64]
-    D: Matrix | None
+    at: Variables  # a later call can start from it
+    Z: Matrix  # (n_labels, n_features): S-coupled sums of `X'(y a)`
+    intercept: NDArray[np.float64]  # (n_labels,)
+    D: Matrix | None  # (rank, n_features) with W: `sum_l w_l (X'(y a)_l)'`, so that Z = W'D
     primal: float
     dual: float
-    losses: NDArray[np.float64]
-    n_iter: int
+    losses: NDArray[np.float64]  # (n_labels,): primal objective of each label without its parts in Z and the intercepts
+    n_iter: int  # passes, with those done before
     converged: bool
     trace: list[Progress] = field(default_factory=list, repr=False)
 
@@ -102,18 +61,16 @@ class Privileged:
     ----------
     Y : array-like of shape (n_samples, n_labels)
         -1 and +1.
-    C, gamma : float
-        Above 0.
-    rho : float
-        Above 0; may be infinite.
+    C, gamma, rho : float
+        Above 0; rho may be infinite.
     loss : {"squared_hinge", "hinge"}
         Loss of zeta.
     intercept : float
         B^2, at least 0; 0 for no intercepts.
     mask : ndarray of shape (n_labels, n_labels), bool, optional
-        Which labels, in the columns, are privileged features of which, in the rows. None: all others.
+        Labels, in the columns, that are privileged features of the label of the row. None: all others.
     weights : ndarray of shape (n_samples,), float64, optional
-        How often the loss of each example counts; above 0. None: once.
+        Factor of the loss of each example, above 0. None: 1.
 
     Raises
     ------
@@ -155,14 +112,8 @@ class Privileged:
         self.task = Task(by_label, *self.kinds, mask, *prices)
 
     def losses(self, F: Any, known: Matrix) -> NDArray[np.float64]:
-        """Return the cost of w~ and the slacks of each label at scores F, (n_labels,); infeasible w~ are lifted in
-        place.
-
-        Parameters
-        ----------
-        F : callable
-            Gives the scores (m, n_samples) of labels, a slice, with their intercepts.
-        known : ndarray of shape (n_labels, n_labels + 1), float64
+        """Return the cost of w~ and the slacks of each label, (n_labels,), at the scores `F(labels)`, a callable;
+        infeasible w~ are lifted in place.
         """
         found = np.empty(len(known))
         slacks = np.empty(len(self.task.sizes))
@@ -193,40 +144,28 @@ def solve_privileged_dual(
     n_threads: int = 1,
     seed: int = 0,
 ) -> PrivilegedResult:
-    """Solve the SVM+ dual by coordinate descent.
+    """Solve the SVM+ dual by coordinate descent in double precision.
 
-    A pass evaluates all labels, and then visits those that have a share in the gap: sweeps over the variables
-    that are not at their bound, in random order. Work is in double precision.
+    A pass evaluates all labels, then visits those with a share in the gap: sweeps over the variables that are not at
+    their bound, in random order.
 
     Parameters
     ----------
     X : ndarray or sparse matrix of shape (n_samples, n_features)
-    problem : Privileged
     W : ndarray of shape (rank, n_labels), float64, optional
-        Couples the labels by S = W'W; without it S is I, and they are independent. A pass costs O(L (n nnz + n m +
-        rank n_features)), m the labels in a label set.
+        Couples the labels by S = W'W; without it labels are independent. A pass costs O(L (n nnz + n m + rank
+        n_features)), m the labels in a label set.
     start : Variables, optional
         Variables of an earlier result, which are copied and made feasible for this problem.
     weights : ndarray of shape (n_labels, n_features), float64, optional
         Z of that result; with W its D, (rank, n_features). With `weights` and `done`, a resumed solver computes the
-        same bits as one that ran without a break. Without `weights`, they are computed from `start`, which rounds
-        differently.
+        same bits as one without a break. Otherwise weights are computed from `start`, which rounds differently.
     done : int
         Passes of the earlier result.
-    tol : float
-        Relative duality gap, (primal - dual) / |primal|, at which to stop.
-    max_iter : int
-        The most passes.
-    progress : callable, optional
-        Gets a `Progress` after each pass; True ends the solver.
+    tol, max_iter, progress, seed
+        See `solve_linear_dual`.
     n_threads : int
         The result depends on it by rounding only.
-    seed : int
-        Random seed of the order of the variables.
-
-    Returns
-    -------
-    PrivilegedResult
 
     Raises
     ------

@@ -16,7 +16,7 @@ from manylabel_core.solvers.privileged.task import Task, Variables, intercepts_o
 from manylabel_core.solvers.workers import Workers
 
 HALF = 0.5
-"""A label with less than this part of an equal share of the gap that is requested is left alone."""
+"""A label is skipped if its gap is below this part of an equal share of the requested gap."""
 GROUP = 32
 """Labels whose scores are computed at once."""
 SWEEPS, COUPLED_SWEEPS = 20, 3
@@ -33,26 +33,10 @@ Matrix = NDArray[np.float64]
 
 
 class PrivilegedSide(ABC):
-    """This side has labels that share examples.
+    """Labels of an SVM+ dual, with shared examples X (n_samples, n_features).
 
-    Parameters
-    ----------
-    X : ndarray or CSR array of shape (n_samples, n_features), float64
-    task : Task
-    weights : ndarray of shape (n_samples,), float64
-        How often the loss of each example counts.
-    at : Variables
-        The start; updated.
-    threads : Workers
-
-    Attributes
-    ----------
-    losses, linear : ndarrays of shape (n_labels,), float64
-        Since the last `evaluate`: the parts of the objectives that are not quadratic in Z.
-    gaps : ndarray of shape (n_labels,), float64
-        And the duality gap of each label, at its weights; infinite before it was looked at.
-    n_open : int
-        And the number of variables that were not at their bound.
+    Since the last `evaluate`, `losses` and `linear` (n_labels,) have the parts of the objectives that are not quadratic
+    in Z, and `gaps` the duality gap of each label (infinite at first).
     """
 
     def __init__(self, X: Any, task: Task, weights: Matrix, at: Variables, threads: Workers) -> None:
@@ -82,9 +66,8 @@ class PrivilegedSide(ABC):
 
     @abstractmethod
     def evaluate(self, goal: float, again: bool) -> tuple[float, float]:
-        """Return the primal and the dual objective; labels with a gap below the goal can be skipped.
-
-        `again` says that a stopped run had reached this point: another look would average the primal weights again.
+        """Return the primal and the dual objective; labels with a gap below the goal may be skipped. With `again`, a
+        stopped run had reached this point, and the primal weights are not averaged again.
         """
 
     @abstractmethod
@@ -126,7 +109,7 @@ class PrivilegedSide(ABC):
 
 
 class Independent(PrivilegedSide):
-    """These labels have S = I: each is a separate problem."""
+    """Labels with S = I: each is a separate problem."""
 
     def __init__(self, X: Any, task: Task, weights: Matrix, at: Variables, threads: Workers, Z: Matrix | None) -> None:
         super().__init__(X, task, weights, at, threads)
@@ -157,16 +140,10 @@ class Independent(PrivilegedSide):
 
 
 class Coupled(PrivilegedSide):
-    """These labels have S = W'W, and so weights `z_l = D'w_l`, `D = sum_l w_l (X'b_l)'`.
+    """Labels with S = W'W, and so weights `z_l = D'w_l`, `D = sum_l w_l (X'b_l)'`.
 
-    Within a visit only z_l moves. D follows by the product of w_l and the change of X'b_l once the visits to a group of
-    labels are over; within the group, the changes reach the other labels by S.
-
-    Parameters
-    ----------
-    W : ndarray of shape (rank, n_labels), float64
-    D : ndarray of shape (rank, n_features), float64, or None
-        The D stored with the same variables; if None, it is computed from them.
+    Within a visit only z_l moves. D follows after the visits to a group of labels; within the group, changes reach the
+    other labels by S. A stored D replaces the computed one, up to rounding.
     """
 
     def __init__(

@@ -11,41 +11,22 @@ from manylabel_core.solvers.privileged._visits import intercept
 
 
 class Task(NamedTuple):
-    """Problem of `dual` without its features.
+    """Problem of `dual` without its features."""
 
-    Attributes
-    ----------
-    Y : ndarray of shape (n_labels, n_samples), int8
-        Signs, label by label.
-    kinds : ndarray of shape (n_samples,), int32
-        Kind of each example.
-    sizes : ndarray of shape (n_kinds,), float64
-        Examples of each kind; the sums of their weights.
-    indptr, indices : ndarrays, int64 and int32
-        The label sets of the kinds: `indices[indptr[k]:indptr[k + 1]]`.
-    mask : ndarray of shape (n_labels, n_labels), bool
-        Which labels, in the columns, are privileged features of which, in the rows.
-    C, rho, gamma : float
-    ridge : float
-        1 / rho, where slacks are squared; else 0. Over the weight of an example, what is added to its curvature.
-    upper : float
-        Times the weight of an example, the largest alpha that is allowed: rho, or infinite where slacks are squared.
-    intercept : float
-        B^2, of the intercepts that stand beside the weights; 0 for none.
-    """
-
-    Y: NDArray[np.int8]
-    kinds: NDArray[np.int32]
-    sizes: NDArray[np.float64]
-    indptr: NDArray[np.int64]
+    Y: NDArray[np.int8]  # (n_labels, n_samples): signs, label by label
+    kinds: NDArray[np.int32]  # (n_samples,): kind of each example
+    sizes: NDArray[np.float64]  # (n_kinds,): sums of the weights of the examples
+    indptr: NDArray[np.int64]  # label set of kind k: `indices[indptr[k]:indptr[k + 1]]`
     indices: NDArray[np.int32]
+    # (n_labels, n_labels): labels, in the columns, that are privileged features of the label of the row
     mask: NDArray[np.bool_]
     C: float
     rho: float
     gamma: float
+    # 1 / rho where slacks are squared, else 0; over the weight of an example, an addition to its curvature
     ridge: float
-    upper: float
-    intercept: float
+    upper: float  # times the weight of an example, its largest alpha: rho, or infinite where slacks are squared
+    intercept: float  # B^2 of the intercepts next to the weights; 0 for none
 
     def features(self, label: int) -> NDArray[np.float64]:
         """Return the privileged features of all kinds for a label, (n_kinds, n_labels + 1), 0 outside of the mask."""
@@ -58,7 +39,7 @@ class Task(NamedTuple):
 
 
 class Kinds(NamedTuple):
-    """Kinds are the different label sets among examples, as in `Task`."""
+    """Kinds of examples, the different label sets, as in `Task`."""
 
     kinds: NDArray[np.int32]
     sizes: NDArray[np.float64]
@@ -67,29 +48,18 @@ class Kinds(NamedTuple):
 
 
 class Variables(NamedTuple):
-    """Variables: a feasible point of the dual, and the privileged weights of a primal point.
+    """Feasible point of the dual, and the privileged weights of a primal point."""
 
-    Attributes
-    ----------
-    alpha : ndarray of shape (n_labels, n_samples), float64
-    beta : ndarray of shape (n_labels, n_kinds), float64
-        Sums over kinds.
-    known : ndarray of shape (n_labels, n_labels + 1), float64
-        Feasible privileged weights w~, the constant's last.
-    """
-
-    alpha: NDArray[np.float64]
-    beta: NDArray[np.float64]
-    known: NDArray[np.float64]
+    alpha: NDArray[np.float64]  # (n_labels, n_samples)
+    beta: NDArray[np.float64]  # (n_labels, n_kinds): sums over kinds
+    known: NDArray[np.float64]  # (n_labels, n_labels + 1): feasible w~, the constant's last
 
     def copy(self) -> Variables:
         return Variables(*(part.copy() for part in self))
 
 
 def kinds_of(Y: NDArray[np.int8], weights: NDArray[np.float64]) -> Kinds:
-    """Return the kinds of examples with signs Y of shape (n_samples, n_labels), in the order in which they first
-    appear; their sizes are sums of weights.
-    """
+    """Return the kinds of examples with signs Y, (n_samples, n_labels), in the order of first appearance."""
     packed = np.packbits(Y > 0, axis=1)
     _, first, kinds = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -108,9 +78,8 @@ def intercepts_of(task: Task, alpha: NDArray[np.float64]) -> NDArray[np.float64]
 
 
 def zero(task: Task) -> Variables:
-    """Return the variables to start from: a = 0, and e = 0, so that w~ is 0.
-
-    At beta = 0, the paper's start, w~ is far from everything.
+    """Return the variables to start from: a = 0, and e = 0, so that w~ is 0; at the paper's start, beta = 0, w~ is far
+    from everything.
     """
     n_labels, n_samples = task.Y.shape
     beta = np.tile(task.C * task.sizes, (n_labels, 1))
@@ -118,11 +87,7 @@ def zero(task: Task) -> Variables:
 
 
 def moved_to(task: Task, weights: NDArray[np.float64], at: Variables) -> Variables:
-    """Return a copy of variables that is feasible for a task of the same shape with another C or rho, or other
-    examples or weights.
-
-    Its w~ may still miss constraints.
-    """
+    """Return a feasible copy of variables for a task of the same shape; its w~ may still violate constraints."""
     alpha = np.clip(at.alpha, 0.0, task.upper * weights)
     beta = np.maximum(at.beta, 0.0)
     if task.upper <= task.C:  # the solver requires e = 0

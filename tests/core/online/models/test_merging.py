@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from manylabel_core import KernelFALT
 from manylabel_core.online.models.expansion._merge import _least_loss, best_mixture, find_partner, mix
 from manylabel_core.online.models.expansion.merge import Merge
-from manylabel_core.online.models.expansion.strategy import Example
-from manylabel_core.online.models.expansion.support import SupportVectors
-from manylabel_core.online.models.kernel_settings import KernelSettings
+from manylabel_core.online.models.expansion.strategy import Example, SupportVectors
+from manylabel_core.online.models.points import KernelSettings
 
 Array = NDArray[np.float64]
 GRID = np.linspace(0.0, 1.0, 20_001)

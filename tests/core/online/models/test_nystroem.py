@@ -11,7 +11,7 @@ from sklearn.kernel_approximation import Nystroem
 
 from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
 from manylabel_core.online.models.features.nystroem import NOVELTY, Landmarks
-from manylabel_core.online.models.kernel_settings import KernelSettings
+from manylabel_core.online.models.points import KernelSettings
 from manylabel_core.rows import as_rows
 
 Array = NDArray[np.float64]

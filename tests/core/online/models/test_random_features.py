@@ -12,7 +12,7 @@ from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.models.features._fourier import draw_table
 from manylabel_core.online.models.features.fourier import RandomFeatures
-from manylabel_core.online.models.kernel_settings import KernelSettings
+from manylabel_core.online.models.points import KernelSettings
 from manylabel_core.rows import as_rows
 
 Array = NDArray[np.float64]

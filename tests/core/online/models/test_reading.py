@@ -7,9 +7,9 @@ import pytest
 from tests.support.cases import for_each
 
 from manylabel_core import KernelFALT
-from manylabel_core.online.models import scratch as scratches
+from manylabel_core.online.models import points
 from manylabel_core.online.models.features import fourier
-from manylabel_core.online.models.scratch import scratch
+from manylabel_core.online.models.points import scratch
 
 STRATEGIES: dict[str, dict[str, Any]] = {
     name: {"strategy": name, "budget": 10} for name in ("merge", "project", "nystroem", "rff")
@@ -59,7 +59,7 @@ def test_scratch_is_left_as_zeros(name: str) -> None:
 
 
 def test_scratch_of_any_size_begins_with_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scratches, "MAX_KEPT", 100)
+    monkeypatch.setattr(points, "MAX_KEPT", 100)
     for n_features in (3, 50, 7, 0, 100, 101, 99, 1000, 51):
         work = scratch(n_features)
         assert work.shape == (2, n_features)

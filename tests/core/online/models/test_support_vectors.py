@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from manylabel_core import KernelFALT
-from manylabel_core.online.models.expansion.support import SupportVectors
+from manylabel_core.online.models.expansion.strategy import SupportVectors
 
 
 def test_a_slot_that_is_given_up_is_taken_by_the_last_vector() -> None:

@@ -1,14 +1,7 @@
-"""Two support vectors of an RBF kernel become one.
+"""Merging of two support vectors of an RBF kernel into one, Eq. (20) of docs/mathematics.md.
 
-The vectors a and b have the coefficients alpha_a and alpha_b (a column for each label), and K(a, b) = exp(-c). In their
-place comes z = h a + (1 - h) b with the best coefficients for it, alpha_a K(a, z) + alpha_b K(b, z), where
-K(a, z) = exp(-c (1 - h)^2) and K(b, z) = exp(-c h^2). The loss, summed over the columns, is
-
-    |alpha_a|^2 + |alpha_b|^2 + 2 exp(-c) alpha_a.alpha_b - |alpha_a K(a, z) + alpha_b K(b, z)|^2.
-
-If alpha_a is not the longer of the two, the best h is at most 1/2: with h above it, 1 - h is no worse.
-
-See Eq. (20) of docs/mathematics.md.
+The vectors a and b are replaced by z = h a + (1 - h) b. If alpha_a is not the longer of the two, the best h is at most
+1/2.
 """
 
 import math
@@ -88,10 +81,7 @@ def similarities(value, h):  # type: ignore[no-untyped-def]
 
 @compiled
 def _least_loss(aa, bb, ab, value):  # type: ignore[no-untyped-def]
-    """Return the loss of the best single direction in feature space, a lower bound for every z.
-
-    It is the smaller eigenvalue of the products of the coefficients times those of the vectors.
-    """
+    """Return the loss of the best single direction in feature space, the smaller eigenvalue: a bound for every z."""
     trace = aa + bb + 2.0 * value * ab
     determinant = max(aa * bb - ab * ab, 0.0) * max(1.0 - value * value, 0.0)
     return 0.5 * (trace - math.sqrt(max(trace * trace - 4.0 * determinant, 0.0)))

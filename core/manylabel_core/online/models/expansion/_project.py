@@ -1,17 +1,14 @@
-"""The inverse of the kernel matrix of the support vectors, and projections on their span by it.
+"""Inverse of the kernel matrix of the support vectors, and projections on their span, Eq. (21) of docs/mathematics.md.
 
-All of it is about vectors of norm 1 in feature space: C_uv = K(u, v) / sqrt(K(u, u) K(v, v)). The inverse Q is that of
-C + RIDGE I, so that its elements stay below 1 / RIDGE whatever the vectors are, equal ones included. With one more
-vector, whose column of C is c, and g = Q c,
+Vectors have norm 1 in feature space: C_uv = K(u, v) / sqrt(K(u, u) K(v, v)). Q is the inverse of C + RIDGE I, so its
+elements stay below 1 / RIDGE for any vectors, equal ones included. With one more vector, whose column of C is c, and g
+= Q c,
 
     Q becomes   [Q + g g' / rest    -g / rest]
                 [   -g' / rest       1 / rest]     with rest = 1 + RIDGE - c.g,
 
-and without vector s, whose column of Q is q, it becomes Q - q q' / q_s. The projection of vector s on the others has
-the coefficients -q / q_s, and its squared distance from them is 1 / q_s. Csato, Opper: Sparse on-line Gaussian
+and without vector s, whose column of Q is q, it becomes Q - q q' / q_s. See Csato, Opper: Sparse on-line Gaussian
 processes, Neural Computation 14, 2002; Orabona, Keshet, Caputo: The Projectron, ICML 2008, Eqs. (9) to (11).
-
-See Eq. (21) of docs/mathematics.md.
 """
 
 import math

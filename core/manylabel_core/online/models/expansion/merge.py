@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from manylabel_core._mercer import inner_product
 from manylabel_core.online.models._kernel_column import kernel_column
 from manylabel_core.online.models.expansion._merge import find_partner, mix, shrink, similarities
-from manylabel_core.online.models.expansion.strategy import Example, Strategy
-from manylabel_core.online.models.expansion.support import SupportVectors
-from manylabel_core.online.models.kernel_settings import KernelSettings
+from manylabel_core.online.models.expansion.strategy import Example, Strategy, SupportVectors
+from manylabel_core.online.models.points import KernelSettings
 
 MEMORY = 100
 """Number of budgets of mergers after which coefficients have decayed: each merger shrinks all but the newest by 1 /
@@ -21,9 +20,8 @@ MEMORY = 100
 class Merge(Strategy):
     """Merging: above the budget, the vector with the smallest coefficients is joined with its best partner.
 
-    Budgeted stochastic gradient descent, with coefficients of several labels: the partner is the vector with which
-    least is lost, summed over the columns. Wang, Crammer, Vucetic: Breaking the curse of kernelization, JMLR 13, 2012,
-    section 4.3. With a budget of 1 everything is merged into one vector.
+    The partner is the vector with the least loss, summed over the columns (Wang, Crammer, Vucetic: Breaking the curse
+    of kernelization, JMLR 13, 2012, section 4.3). With a budget of 1 everything is merged into one vector.
     """
 
     separate_intercept = True

@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 from manylabel_core._mercer import inner_product
 from manylabel_core.online.models._kernel_column import kernel_column
 from manylabel_core.online.models.expansion._expansion import score_expansion
-from manylabel_core.online.models.expansion.strategy import Example, Strategy
-from manylabel_core.online.models.expansion.support import SupportVectors
-from manylabel_core.online.models.kernel_settings import KernelSettings
+from manylabel_core.online.models.expansion.strategy import Example, Strategy, SupportVectors
 from manylabel_core.online.models.model import N_SEEN, Model
-from manylabel_core.online.models.points import check_rows
-from manylabel_core.online.models.scratch import scratch
+from manylabel_core.online.models.points import KernelSettings, check_rows, scratch
 from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update, update_one
 from manylabel_core.rows import Rows, Targets
 from manylabel_core.storage import MAX_WEIGHT, check_range, check_size, check_threshold, enlarged
@@ -25,15 +22,7 @@ from manylabel_core.storage import MAX_WEIGHT, check_range, check_size, check_th
 class Expansion(Model):
     """Kernel model: coefficients for each support vector, and an intercept.
 
-    Where the mean of the coefficients is requested, there is a second plane of all of them (see `_expansion`).
-
-    Parameters
-    ----------
-    update : Update
-        How an example is learnt.
-    settings : KernelSettings
-    strategy : Strategy
-        Which support vectors stay.
+    If the mean of the coefficients predicts, there is a second plane of all of them (see `_expansion`).
     """
 
     def __init__(self, update: Update, settings: KernelSettings, strategy: Strategy) -> None:

@@ -20,10 +20,8 @@ from manylabel_core.online.models.expansion._project import (
     project,
     replace,
 )
-from manylabel_core.online.models.expansion.strategy import Example, Strategy
-from manylabel_core.online.models.expansion.support import SupportVectors
-from manylabel_core.online.models.kernel_settings import KernelSettings
-from manylabel_core.online.models.scratch import scratch
+from manylabel_core.online.models.expansion.strategy import Example, Strategy, SupportVectors
+from manylabel_core.online.models.points import KernelSettings, scratch
 from manylabel_core.storage import check_range, enlarged
 
 REFRESH = 4
@@ -36,9 +34,9 @@ TOLERANCE = 1e-3
 class Project(Strategy):
     """Projection: above the budget, the vector best represented by the others is removed.
 
-    The Projectron's projection by an inverse kernel matrix that is updated by rank one, which serves all labels; unlike
-    there, the vector given up is not always the newest one, so that the span follows the stream. An example costs time
-    in proportion to the square of the budget.
+    It is the Projectron's projection, by an inverse kernel matrix with updates of rank one. Unlike there, not only the
+    newest vector is removed, so the span follows the stream. An example takes time in proportion to the square of the
+    budget.
     """
 
     separate_intercept = True

@@ -8,7 +8,46 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.online.models.expansion.support import SupportVectors
+from manylabel_core.online.models.linear._table import squared_norm
+from manylabel_core.online.models.points import Points
+from manylabel_core.storage import enlarged
+
+
+class SupportVectors(Points):
+    """Examples with rows of coefficients.
+
+    `alpha`, (>= n_points, n_planes, >= 1 + n_labels), has the coefficients, threshold first; plane 0 has the learnt
+    ones, with the squared norms `alpha_norms`.
+    """
+
+    def __init__(self, dtype: str, n_planes: int = 1) -> None:
+        super().__init__(dtype)
+        self.alpha = np.zeros((0, n_planes, 1), dtype=dtype)
+        self.alpha_norms = np.zeros(0, dtype=np.float64)
+
+    def grow(self, n_columns: int) -> None:
+        """Allocate coefficients for at least this number of columns."""
+        self.alpha = enlarged(self.alpha, (*self.alpha.shape[:2], n_columns))
+
+    def add(self, indices: NDArray[np.int32], values: NDArray[Any], norm: float, tau: NDArray[Any]) -> None:
+        """Add an example with its squared norm and coefficients (planes, columns; missing ones are 0)."""
+        slot = self.n_points
+        self.alpha = enlarged(self.alpha, (slot + 1, *self.alpha.shape[1:]))
+        self.alpha_norms = enlarged(self.alpha_norms, (slot + 1,))
+        self.append(indices, values, norm)
+        self.alpha[slot, :, : tau.shape[1]] = tau
+        self.alpha[slot, :, tau.shape[1] :] = 0
+        self.update_norm(slot)
+
+    def update_norm(self, slot: int) -> None:
+        """Recompute the norm of coefficients that have changed."""
+        self.alpha_norms[slot] = squared_norm(self.alpha[slot, 0], 0.0)
+
+    def remove(self, slot: int) -> None:
+        """Remove a vector; the last one takes its slot."""
+        super().remove(slot)
+        self.alpha[slot] = self.alpha[self.n_points]
+        self.alpha_norms[slot] = self.alpha_norms[self.n_points]
 
 
 class Example(NamedTuple):

@@ -1,12 +1,6 @@
-"""Random Fourier features of the RBF kernel: z(x) = [cos(w_m.x), sin(w_m.x)] / sqrt(P) for P frequencies w_m.
+"""Random Fourier features of the RBF kernel, Eq. (22) of docs/mathematics.md.
 
-With the elements of w_m drawn from a normal distribution of variance 2 gamma, z(u).z(v) has the mean
-exp(-gamma |u - v|^2), and |z(x)| = 1 whatever was drawn. Rahimi, Recht: Random features for large-scale kernel
-machines, NIPS 2007.
-
-Frequencies are kept in turns: w_m / (2 pi). An angle in turns loses nothing when it is reduced to one turn.
-
-See Eq. (22) of docs/mathematics.md.
+Frequencies are stored in turns, w_m / (2 pi), because an angle in turns is reduced to one turn without error.
 """
 
 import math
@@ -23,9 +17,8 @@ _TO_UNIT = 2.0**-53
 
 @compiled
 def draw_frequencies(seed, column, scale, frequencies):  # type: ignore[no-untyped-def]
-    """Write the elements of all frequencies for one feature: a function of the seed and the column, and of no other.
-
-    Normal numbers of standard deviation `scale`, in pairs by Box and Muller from counters that SplitMix64 scrambles.
+    """Write the elements of all frequencies for one feature, a function of the seed and the column, by Box and Muller
+    from SplitMix64.
     """
     start = _scramble(_scramble(np.uint64(seed)) ^ np.uint64(column))
     n = len(frequencies)

@@ -1,14 +1,10 @@
-"""Nystroem features: coordinates of an example in the span of landmarks, in the feature space of a kernel.
+"""Nystroem features, Eq. (23) of docs/mathematics.md: coordinates of an example in the span of landmarks of a kernel.
 
-The landmarks are made orthonormal in turn, as by Gram and Schmidt: with the Cholesky factor L of their
-matrix of cosines (see `expansion._project`), R = inv(L), and c the cosines of x with the landmarks, the features are
-z = sqrt(K(x, x)) R c, and z(u).z(v) = k_u' inv(K_BB) k_v, the Nystroem approximation: these are the usual features
-inv(sqrt(K_BB)) k up to a rotation. The in turn has a point: a further landmark adds a feature and leaves
-those before as they are.
+The landmarks are made orthonormal in turn: with the Cholesky factor L of their matrix of cosines (see
+`expansion._project`), R = inv(L), and c the cosines of x with the landmarks, the features are sqrt(K(x, x)) R c. So
+another landmark adds a feature and leaves the earlier ones unchanged.
 
 R is a triangle, stored row by row in one array.
-
-See Eq. (23) of docs/mathematics.md.
 """
 
 import math

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from manylabel_core._mercer import inner_product
 from manylabel_core.online.models.features._nystroem import MAX_LENGTH, admit, to_landmark_features
-from manylabel_core.online.models.features.feature_map import FeatureMap
-from manylabel_core.online.models.kernel_settings import KernelSettings
-from manylabel_core.online.models.points import Points, check_rows
-from manylabel_core.online.models.scratch import scratch
+from manylabel_core.online.models.features.model import FeatureMap
+from manylabel_core.online.models.points import KernelSettings, Points, check_rows, scratch
 from manylabel_core.rows import Rows
 from manylabel_core.storage import enlarged
 

@@ -1,12 +1,16 @@
-"""An implicit update of SALT, in the metric that its weights have before it.
+"""The metric of each weight of SALT (AdaGrad), and an implicit update of one example in it, Eq. (9) of
+docs/mathematics.md.
 
-The gradient that the update ends with is the step of a column, over eta, times x; its square goes into the metric
-afterwards.
+A weight moves by its rate, inv(H) in the notation of `_implicit`: rate = 1 / (delta + sqrt(S)), with the sum S of its
+squared gradients in plane 1. The gradient that the update ends with is the step of a column, over eta, times x; its
+square is added afterwards.
 
-Examples are divided by a power of two about as large as their largest value: it changes no bit of the result, but
-that no gain of a column overflows in float32.
+Weights stay within `MAX_WEIGHT_STEPPED`, and squares within `MAX_SQUARES`: other values are clipped, which is the
+projection onto this box in any such metric. An overflow on the way is clipped too, and no difference of two values that
+can overflow occurs, so there is no NaN.
 
-See Eq. (9) of docs/mathematics.md.
+Examples are divided by a power of two about as large as their largest value. This changes no bit of the result, but
+prevents an overflow of the gain of a column in float32.
 """
 
 import math
@@ -14,12 +18,45 @@ import math
 import numpy as np
 
 from manylabel_core.compiled import compiled
-from manylabel_core.online.models.linear._metric import set_metric, step_by_rates
 from manylabel_core.online.models.linear._table import padded
 from manylabel_core.online.updates._implicit import GAINS, STEPS, has_loss, implicit_update
 
+SQUARES = 1
+"""The plane of the squares."""
+
+MAX_WEIGHT_STEPPED = 1e28
+MAX_SQUARES = 1e38
+MIN_DELTA = 1 / MAX_WEIGHT_STEPPED
+"""delta is at least this, so that no rate is larger than `MAX_WEIGHT_STEPPED`."""
+
 MIN_EXAMPLE = 1e-80
 """An example whose values are all smaller teaches nothing: its gains would be too small for float64."""
+
+
+@compiled
+def set_metric(table, rows, x, delta, rates, gains):  # type: ignore[no-untyped-def]
+    """Write the rates of the rows of an example by their squares, and the gains of the columns by x."""
+    gains[:] = 0
+    one = table.dtype.type(1)
+    for p in range(len(rows)):
+        row, square = rows[p], x[p] * x[p]
+        for column in range(len(gains)):
+            rate = one / (delta + np.sqrt(table[row, SQUARES, column]))
+            rates[p, column] = rate
+            gains[column] += square * rate
+
+
+@compiled
+def step_by_rates(table, rows, x, moves, gradient, rates):  # type: ignore[no-untyped-def]
+    """Move the weights by their rates, and add the squares of their gradients; unchanged columns move by 0."""
+    largest, most = table.dtype.type(MAX_WEIGHT_STEPPED), table.dtype.type(MAX_SQUARES)
+    for p in range(len(rows)):
+        row, value = rows[p], x[p]
+        for column in range(len(moves)):
+            weight = table[row, 0, column] + value * rates[p, column] * moves[column]
+            table[row, 0, column] = min(max(weight, -largest), largest)
+            g = value * gradient[column]
+            table[row, SQUARES, column] = min(table[row, SQUARES, column] + g * g, most)
 
 
 @compiled

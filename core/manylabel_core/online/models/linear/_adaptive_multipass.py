@@ -1,10 +1,8 @@
-"""An update of SALT by the passes of the paper, Algorithm 3.
+"""Update of SALT by the passes of the paper (Algorithm 3), Eq. (8) of docs/mathematics.md.
 
-Every step needs its own root and division, so the M passes are run literally; only labels with a violation move. The
-column of such a label is copied out of the table, takes its steps there, in one contiguous run, and is
-copied back. Only when M is 1 and most labels move does it pay to go through the table itself, row by row.
-
-See Eq. (8) of docs/mathematics.md.
+Every step needs its own root and division, so the M passes are run literally, for labels with a violation only. The
+column of such a label is copied out of the table, stepped in contiguous memory, and copied back. Only if M is 1 and
+most labels move, the table itself is changed row by row.
 """
 
 import numpy as np

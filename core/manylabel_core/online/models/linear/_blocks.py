@@ -1,29 +1,12 @@
 """Linear model over blocks of features: words (all features that are not vectors), and each vector field.
 
-With x_b the features of block b, f_b = W_b' x_b is its part of the scores, and
+The parts f_b = W_b' x_b of the scores are added with gains that sum to 1, Eqs. (10f) to (10h) of docs/mathematics.md.
+Weights do not include the gain, so a block whose gain is 0 keeps its weights and can regain influence. Gains are a
+non-negative least squares fit of the parts to the labels. Words have the whole gain until there is evidence for
+vectors; in an example without words, its vectors share that of the words.
 
-    f = f_0 + sum_b g_b f_b,     k = c^2 / sqrt(1 + s_0) + sum_b g_b sum_f x_f^2 / sqrt(1 + s_f)
-
-with gains g_b >= 0 that sum to 1. Weights do not include the gain, so a block whose gain is 0 keeps its weights and can
-regain influence. If an example lacks blocks, the gains of the present blocks are divided by their sum, or by MIN_SHARE
-if that is larger.
-
-Gains are the least squares fit of the parts to the labels of an example, coded +1/2 and -1/2. The running mean of each
-part and label is subtracted first, so gains do not depend on base rates. The middle of a part is half-way between its
-mean over the relevant labels and its mean over the irrelevant labels, and d_b is half the difference of these means.
-P_bc is the mean product of two parts, each less its middle, with equal weight for relevant and irrelevant labels. Then
-
-    M <- KEPT M + P   d <- KEPT d + d_b   n <- KEPT n + 1   (M + r I) a = e,   a >= 0,   e_b = d_b F_b / (1 + F_b)
-
-with r = RIDGE / n times the mean of M_bb. The d_b of an uninformative part reaches about sqrt(M_bb) by chance alone.
-F_b = d_b^2 / M_bb - 1 is the excess, 0 if it is negative or d_b is. A negative M_bc counts as 0, because negative
-correlations of parts are noise. With o_b = 1 for words and ODDS for a vector, and E = sum_b F_b,
-
-    g_b = E / (1 + E) o_b a_b / sum_c o_c a_c  for vectors      g_0 = 1 - sum of them
-
-so words have the whole gain until there is evidence. In an example without words, its vectors share 1 / (1 + E) of it.
-
-Only + - * / and square roots, in a fixed order. See Eqs. (10f) to (10h) of docs/mathematics.md.
+The evidence has a row per block: the products M, then the columns d, a and g. Only + - * / and square roots, in a fixed
+order.
 """
 
 import numpy as np
@@ -52,7 +35,7 @@ SWEEPS = 8
 """Sweeps of the non-negative solver, which starts from the solution of the previous example."""
 
 N_EVIDENCE = 3
-"""Columns of the evidence beside M: d, a and g."""
+"""Columns of the evidence after M: d, a and g."""
 
 
 @compiled

@@ -1,16 +1,11 @@
-"""Online centroids: for every label the direction of the sum of its examples, the last ones weighing most.
+"""Online centroids, Eq. (10) of docs/mathematics.md: for every label the direction of the sum of its examples.
 
-An example x becomes z, with z_f = x_f ((n + 2) / (n_f + 2))^(1/4), where n examples came before it and n_f of them had
-feature f. Every label has a sum C of examples that it was true of, each with GROWTH times the weight of the one before
-it, and keeps q = |C|^2 beside it. The score of a label is C.z / sqrt(q), which is linear in x; the threshold is 0.
+Each example of a label weighs GROWTH more than the one before. The square roots of the rarity replace a logarithm: they
+have identical bits on every machine. The table is that of `_table`, with zeros in the row of the constant feature and
+in the column of the threshold.
 
-Two square roots take the place of a logarithm: they have the same bits on any machine. The table is that of `_table`,
-with zeros in the row of the constant feature and in the column of the threshold.
-
-Sums stay below 1e33, so that nothing overflows in float32: weights of labels end at MAX_WEIGHT times 63.5, and the
-weights of all examples of a label together are at most 16 times the next one.
-
-See Eq. (10) of docs/mathematics.md.
+Sums stay below 1e33, so nothing overflows in float32: weights of labels end at MAX_WEIGHT times 63.5, and all examples
+of a label together weigh at most 16 times the next one.
 """
 
 import numpy as np

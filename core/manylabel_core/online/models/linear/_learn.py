@@ -10,9 +10,8 @@ See Eq. (7) of docs/mathematics.md.
 import numpy as np
 
 from manylabel_core.compiled import compiled
-from manylabel_core.online.models.linear._adaptive_implicit import adaptive_implicit_update
+from manylabel_core.online.models.linear._adaptive_implicit import MIN_DELTA, adaptive_implicit_update
 from manylabel_core.online.models.linear._adaptive_multipass import adaptive_multipass_update
-from manylabel_core.online.models.linear._metric import MIN_DELTA
 from manylabel_core.online.models.linear._sparse_table import (
     BLOCK,
     add_products,

@@ -41,9 +41,8 @@ def room_for(n):  # type: ignore[no-untyped-def]
 
 @compiled
 def add_products(table, features, values, scores):  # type: ignore[no-untyped-def]
-    """Add the products of values and the rows of their features to scores, in float64 and in the order of features.
-
-    Features without rows count as 0. There are scores for the columns of all blocks.
+    """Add the products of values and the rows of their features to the scores of all blocks, in float64 and in the
+    order of features.
     """
     heads, _, numbers, weights = table
     known = np.searchsorted(features, len(heads))
@@ -110,9 +109,8 @@ def seek(own, block, k):  # type: ignore[no-untyped-def]
 
 @compiled
 def add_to_row(table, row, value, tau, listed, missing):  # type: ignore[no-untyped-def]
-    """Add value times tau to a row, in the table's type, in the blocks that are listed in ascending order.
-
-    The pool must have room. `missing` is scratch, as long as `listed`.
+    """Add value times tau to a row, in the blocks listed in ascending order; the pool has room, and `missing` is
+    scratch like `listed`.
     """
     heads, _, numbers, weights = table
     first, count = heads[row, START], heads[row, COUNT]
@@ -158,9 +156,8 @@ def blocks_of(columns):  # type: ignore[no-untyped-def]
 
 @compiled
 def add_to_columns(table, row, value, changes, columns, blocks, missing):  # type: ignore[no-untyped-def]
-    """Add value times changes, in the table's type, to a row in ascending columns. The pool must have capacity.
-
-    `blocks` are those of the columns; `missing` is scratch, as long as `blocks`.
+    """Add value times changes to a row in ascending columns of `blocks`; the pool has room, and `missing` is scratch
+    like `blocks`.
     """
     heads, _, numbers, weights = table
     first, count, k, n_missing = np.int64(heads[row, START]), np.int64(heads[row, COUNT]), 0, 0

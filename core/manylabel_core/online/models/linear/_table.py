@@ -17,8 +17,8 @@ R after a million changes. D is the change of the stored weight, so the mean inc
 Nothing can overflow. Gradient passes of FALT or SALT move a weight by at most MAX_PASSES x 2^20 (the largest eta) x
 MAX_EXAMPLE_WEIGHT x MAX_MAGNITUDE, about 1e29, and an implicit update of FALT with 2^20 labels by 1e30. A sum in
 float32 ignores steps 2^25 times smaller than the sum, so weights stay below 1e37 and 1e38. Weights with a metric of
-their own, and accumulators, are clipped (see `_metric`, and `MAX_ACCUMULATOR`). Scores, in float64, are far below
-infinity.
+their own, and accumulators, are clipped (see `_adaptive_implicit`, and `MAX_ACCUMULATOR`). Scores, in float64, are far
+below infinity.
 
 References
 ----------
@@ -50,10 +50,8 @@ def score_linear(table, n_seen, constant, indptr, indices, values, scores):  # t
 
 @compiled
 def padded(table, n_columns):  # type: ignore[no-untyped-def]
-    """Return how many columns loops should run over: this number, rounded up to `PADDING` within the table.
-
-    Loops over a multiple of it are twice as fast for few labels. Values written beyond the columns of an example must
-    be what was there.
+    """Return this number of columns rounded up to `PADDING` within the table: loops over a multiple of it are twice as
+    fast for few labels. Values beyond the columns of an example must be written back unchanged.
     """
     return min(table.shape[2], (n_columns + PADDING - 1) // PADDING * PADDING)
 
@@ -115,9 +113,8 @@ def set_example(constant, features, values, rows, x):  # type: ignore[no-untyped
 
 @compiled
 def add_outer(table, rows, direction, tau):  # type: ignore[no-untyped-def]
-    """Add direction tau' to the weights.
-
-    Everything is of the table's type: a conversion for each weight would cost as much as the sum.
+    """Add direction tau' to the weights; all are of the table's type, because conversions would cost as much as the
+    sums.
     """
     for p in range(len(rows)):
         weights, value = table[rows[p], 0], direction[p]
@@ -136,9 +133,8 @@ def copy_rows(table, rows, before):  # type: ignore[no-untyped-def]
 
 @compiled
 def accumulate(table, rows, n_columns, n_before, before):  # type: ignore[no-untyped-def]
-    """Add the change of some rows' weights since `before` to their accumulators, the last plane of the table.
-
-    `n_before` holds the number of examples that each column had seen, in the table's type.
+    """Add the change of some rows' weights since `before`, times the examples that each column had seen, to their
+    accumulators.
     """
     most, accumulator = table.dtype.type(MAX_ACCUMULATOR), table.shape[1] - 1
     for p in range(min(len(rows), len(before))):

@@ -16,17 +16,13 @@ from manylabel_core.rows import Rows, Targets, VectorRows
 from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT, check_range, enlarged
 
 MAX_EVIDENCE = 1e300
-"""More than the evidence of any number of examples comes to."""
+"""Bound of the evidence that no stream reaches."""
 
 
 class VectorBlocks(Part):
     """Weights of vectors, next to those of a linear model, and the gain of each block; see `_blocks`.
 
-    Parameters
-    ----------
-    words : LinearModel
-        Has a step size for every feature, no metric of each weight, and no means. Its table is dense from now on.
-    dtype : str
+    `words` has a step size for every feature, no metric of each weight, and no means. Its table is dense from now on.
     """
 
     prefix = "blocks."

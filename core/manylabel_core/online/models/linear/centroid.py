@@ -25,13 +25,7 @@ from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT
 
 
 class Centroid(Model):
-    """Linear model of the directions of the sums of each label's examples; see `_centroid`.
-
-    Parameters
-    ----------
-    dtype : str
-        Type of the sums.
-    """
+    """Linear model of the directions of the sums of each label's examples; see `_centroid`."""
 
     is_linear = True
 

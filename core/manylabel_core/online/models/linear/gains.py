@@ -12,7 +12,7 @@ from manylabel_core.online.models.linear._blocks import share_rows
 from manylabel_core.online.models.linear.blocks import VectorBlocks
 from manylabel_core.online.models.linear.model import LinearModel
 from manylabel_core.online.updates._update import IMPLICIT, Update
-from manylabel_core.part import Part
+from manylabel_core.part import Part, without_prefix
 from manylabel_core.rows import Rows, Targets, VectorRows
 
 ETA, CONSTANT = 0.4, 0.3
@@ -20,12 +20,7 @@ ETA, CONSTANT = 0.4, 0.3
 
 
 class VectorGains(Part):
-    """The adaptive expert of `FALT` over blocks, which learns beside a model and only gives the gains of the blocks.
-
-    Parameters
-    ----------
-    dtype : str
-    """
+    """Adaptive expert of `FALT` over blocks that learns next to a model and only provides the gains of the blocks."""
 
     prefix = "gains."
 
@@ -73,7 +68,7 @@ class VectorGains(Part):
         return own + self._blocks.nbytes_after(0, n_labels, n_samples, n_values)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
-        own = {name.removeprefix(self.prefix): array for name, array in arrays.items() if name.startswith(self.prefix)}
+        own = without_prefix(arrays, self.prefix)
         if self._words.size(own) != (n_features, n_labels):
             raise ValueError(f"state must hold gains.weights for {n_features} features and {n_labels} labels")
         self._words.restore(own, n_features, n_labels)

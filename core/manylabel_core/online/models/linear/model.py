@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.explanation import Scorer
+from manylabel_core.online.models.linear._adaptive_implicit import SQUARES
 from manylabel_core.online.models.linear._learn import learn_linear, learn_sparse, score_sparse
-from manylabel_core.online.models.linear._metric import SQUARES
 from manylabel_core.online.models.linear._table import score_linear
 from manylabel_core.online.models.linear.weight_table import WeightTable
 from manylabel_core.online.models.model import N_SEEN, Model
@@ -21,7 +21,7 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE, Rows, Targets
 from manylabel_core.storage import MAX_WEIGHT, check_range, check_threshold
 
 MAX_FEATURE_SQUARES = 4.0 * MAX_MAGNITUDE**2 * 2**53 * MAX_EXAMPLE_WEIGHT
-"""More than the squares of a feature can come to."""
+"""Bound of the squares of a feature that no stream reaches."""
 
 _WEIGHTS = "weights"
 """Name of the first plane."""
@@ -31,25 +31,22 @@ _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, 
 
 
 class LinearModel(Model):
-    """Linear model with a weight, and further numbers in separate planes, per feature and column.
+    """Linear model with a weight, and further numbers in separate planes, per feature and column; see `_table`.
 
-    `_table` describes the planes. With `average` the last plane is the accumulator of the weights, and every column
-    counts the examples it has seen.
+    With `average` the last plane is the accumulator of the weights, and every column counts its examples.
 
     Parameters
     ----------
     update : Update
-        How an example is learnt. With a `delta` above 0, every weight has a separate metric, in the plane "squares".
+        With a `delta` above 0, every weight has a separate metric, in the plane "squares".
     constant : float
         The constant feature; 0 for none.
     average : bool
         Whether the means of the weights predict.
-    dtype : str
-        Type of the weights.
     by_feature : bool
         Whether every feature has a separate step size.
     can_be_sparse : bool
-        Whether a large table holds only blocks of weights that are not 0; one of several planes is never sparse.
+        Whether a large table of one plane holds only blocks of weights that are not 0.
     """
 
     is_linear = True

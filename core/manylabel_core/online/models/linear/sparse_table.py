@@ -58,18 +58,7 @@ def n_blocks(n_columns: int) -> int:
 
 
 class SparseTable:
-    """A sparse table; see `_sparse_table`.
-
-    Parameters
-    ----------
-    dtype : str
-        Type of the weights.
-
-    Attributes
-    ----------
-    parts : tuple
-        Arrays that are passed to the compiled functions.
-    """
+    """Sparse table; see `_sparse_table`. `parts` has the arrays that are passed to compiled functions."""
 
     def __init__(self, dtype: Any) -> None:
         book = np.zeros(FREE + N_CLASSES, np.int64)

@@ -21,22 +21,11 @@ from manylabel_core.storage import MAX_WEIGHT, check_range, enlarged
 
 
 class WeightTable:
-    """Weights with a row per feature, after one for the constant feature, and a column per label.
+    """Weights with a row per feature, after one for the constant feature, and a column per label after that of the
+    threshold.
 
-    Column 0 is that of the threshold. A sparse table has the row of the constant feature in a dense one.
-
-    Parameters
-    ----------
-    dtype : str
-        Type of the weights.
-    n_planes : int, default=1
-        Numbers for each feature and column. A table of several planes is always dense.
-    can_be_sparse : bool, default=True
-
-    Attributes
-    ----------
-    dense : ndarray of shape (>= 1 + n_features, n_planes, >= 1 + n_labels), or (1, 1, >= 1 + n_labels) if it is sparse
-    sparse : SparseTable or None
+    `both` has a dense table, (>= 1 + n_features, n_planes, >= 1 + n_labels), and None; or a dense table of the constant
+    feature, (1, 1, >= 1 + n_labels), and a sparse one. A table of several planes is always dense.
     """
 
     def __init__(self, dtype: str, n_planes: int = 1, can_be_sparse: bool = True) -> None:

@@ -1,30 +1,13 @@
-"""Stacking of experts: the probability of a label from the margins that several models give it.
+"""Stacking of experts: the probability of a label from the margins of several models, Eqs. (10a) to (10d).
 
-A label l is described by the vector
+The equations are in docs/mathematics.md. Once a label of the model has a title, the evidence of titles (`_titles`) is
+another element of phi, whose coefficient all labels share. The steps clip margins at -16 and 16, so that one example
+moves the coefficients by a bounded amount. A negative coefficient of a margin becomes 0 after a step, and so does that
+of the titles: an expert that is wrong is ignored and never inverted, because it will improve.
 
-    phi = (1, margin of each expert, 2 sqrt(recent share)),      p = sigmoid((g + v_l) . phi)
-
-and, once a label of the model has a title, by what the titles say (`_titles`) as one element more. All labels share
-its coefficient; v_l has none for it.
-
-The log-odds are linear in the margins. The steps below cut margins at -16 and 16, so that one example moves the
-coefficients by a bounded amount. The coefficients g are shared by all labels, and v_l are what the label has of its
-own; so a label that was hardly seen is judged as the others are. Both move after each example by a Newton step on the
-log loss, with all the curvature seen so far, slowly forgotten, and a ridge that draws g to its start and v_l to 0:
-
-    H_g <- KEPT H_g + sum_l p (1 - p) phi phi'     g <- g - inv(H_g + R) [sum_l (p - y) phi + (1 - KEPT) R (g - start)]
-    H_l <- KEPT H_l + p (1 - p) phi phi'           v_l <- v_l - inv(H_l + R_l) [(p - y) phi + (1 - KEPT) R_l v_l]
-
-Sums are over the labels whose truth is known. Both steps are by the same p. After a step a coefficient of a margin
-below 0 becomes 0, in g and in g + v_l, and so does that of the titles: an expert that was wrong is ignored and never
-inverted, because it will learn better. The recent share of a label is the mean of its truth, known ones only, each
-example with 1 - RECENT of the weight.
-
-A table of labels has a column for each of them: v_l, the lower triangle of H_l row by row, and the recent share. The
-table of what is shared has one column, without the last row. Everything is written in loops over labels without
-branches, so that it becomes vector instructions, by + - * / and square roots, which have the same bits on any machine.
-
-See Eqs. (10a) to (10d) of docs/mathematics.md.
+The table of labels has a column for each: v_l, the lower triangle of H_l row by row, and the recent share. The shared
+table has one column, without the last row. Loops over labels have no branches, so that they become vector instructions,
+of + - * / and square roots, which have identical bits on every machine.
 """
 
 import numpy as np
@@ -38,7 +21,7 @@ KEPT = 0.9995
 """Share of the curvature kept from one example to the next: a memory of two thousand examples."""
 
 MAX_MARGIN = 16.0
-"""Coefficients learn from margins that are cut here; 1 is what experts aim at."""
+"""Bound of the margins from which coefficients learn; the target of experts is 1."""
 
 RECENT = 0.65
 """Share of a label's recent share kept from one example to the next: it follows bursts of labels."""
@@ -50,7 +33,7 @@ SHARED_RIDGE, OWN_RIDGE = 2.0, 5.0
 """Ridges of the shared coefficients, and of a label's own ones."""
 
 MAX_COEFFICIENT = 2.0**20
-"""Coefficients are cut here: no step overflows, whatever the state."""
+"""Bound of coefficients, so that no step overflows in any state."""
 
 
 @compiled
@@ -81,8 +64,8 @@ def learn_stack(  # type: ignore[no-untyped-def]
 ):
     """Learn rows in order; write the log-odds of each row before it was learnt, 0 for labels that did not exist.
 
-    `existing`, of length 1, is the number of labels so far. A label does not count in the example that brings it: it is
-    there because it is true. The others are as in `score_stack`.
+    `existing`, of length 1, is the number of labels so far; a label does not count in its first example. Other
+    arguments are those of `score_stack`.
     """
     width, n_own = scores.shape[1] - 1, len(margins) + 2
     n_coefficients = n_own + int(len(evidence) > 0)
@@ -219,9 +202,8 @@ def _learn_own(shared, labels, phi, known, error, products, step):  # type: igno
 
 @compiled
 def _solve(matrix, ridge, vector):  # type: ignore[no-untyped-def]
-    """Solve (matrix + ridge I) x = vector for each column, by Gauss's elimination; both are overwritten.
-
-    The matrix, a lower triangle, is positive semi-definite: what is divided by is at least a ridge, but for rounding.
+    """Solve (matrix + ridge I) x = vector for each column, by Gaussian elimination in place; the matrix, a lower
+    triangle, is positive semi-definite.
     """
     n = len(vector)
     for j in range(n):

@@ -1,16 +1,7 @@
-"""Evidence from the titles of labels: 2 sqrt(cosine of an example and a title), for every label.
+"""Evidence from the titles of labels, Eq. (10e) of docs/mathematics.md: 2 sqrt(cosine of an example and a title).
 
-A feature may be a word. An example has z_f of `_centroid` for each feature f; a title has (C_k + 2)^(-1/4) for each of
-its words k, where C_k counts the examples so far that had a feature that is the word, once for each such feature. With
-k the word of f,
-
-    n_l = 2 sqrt(min(1, max(0, sum_f z_f (C_k + 2)^(-1/4)) / (|z| sqrt(S_l)))),      S_l = sum_k (C_k + 2)^(-1/2)
-
-over the words of the title of l. S_l is a sum of whole numbers of 2^-40, so that it has the same bits in whichever
-order words were counted, titles given and states restored. A row is looked up word by word; no loop is over all labels
-but that which writes zeros.
-
-See Eq. (10e) of docs/mathematics.md.
+S_l is a sum of whole numbers of 2^-40, so it has identical bits in whatever order words were counted, titles set and
+states restored. A row is looked up word by word; the only loop over all labels writes zeros.
 """
 
 import numpy as np

@@ -19,10 +19,10 @@ from manylabel_core.online.models.stack._stack import (
     score_stack,
     start_of,
 )
-from manylabel_core.online.models.stack.titles import NO_WORDS, PARTS, NewWords, Titles
+from manylabel_core.online.models.stack.titles import NO_WORDS, NewWords, Titles
 from manylabel_core.online.models.stack.vectors import VectorExperts
 from manylabel_core.online.updates._update import Update
-from manylabel_core.part import Array
+from manylabel_core.part import Array, without_prefix
 from manylabel_core.rows import Rows, Targets, VectorRows
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES
 from manylabel_core.storage import check_range
@@ -30,7 +30,7 @@ from manylabel_core.storage import check_range
 _NO_EVIDENCE = np.zeros((0, 0))
 
 MAX_CURVATURE = 1e15
-"""More than the curvatures of any number of examples come to, with a million labels, whatever they weigh."""
+"""Bound of curvatures that no stream reaches, with a million labels and any weights."""
 
 MIN_CURVATURE = -0.5
 """Lower bound of the curvature in any direction, rounding included; with a ridge it is above 0."""
@@ -39,18 +39,8 @@ MIN_CURVATURE = -0.5
 class Stack(Model):
     """Logistic combination of the margins of the experts and the recent share of each label; the threshold is 0.
 
-    Experts learn each for itself, as if the others were not there. `_stack` has the equations.
-
-    Parameters
-    ----------
-    first : Model
-        The expert whose arrays keep their names in the state.
-    others : Mapping of str to Model
-        The other experts; the names are prefixes of their arrays.
-
-    Attributes
-    ----------
-    first : Model
+    Each expert learns as if it were alone. `_stack` has the equations. The arrays of `first` keep their names in a
+    state; the names of `others` are prefixes of their arrays.
     """
 
     prefix = "stack."
@@ -268,17 +258,14 @@ class Stack(Model):
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:
         self.first.restore(arrays, n_features, n_labels)
         for name, expert in self._others.items():
-            prefix = f"{name}."
-            own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-            expert.restore(own, n_features, n_labels)
+            expert.restore(without_prefix(arrays, f"{name}."), n_features, n_labels)
         shared, n_titled = arrays["stack.shared"][:, np.newaxis], self._n_rows + self._n_coefficients + 2
         if len(shared) not in (self._n_rows, n_titled):
             raise ValueError(f"state must hold {self._n_rows} numbers of stack.shared, or {n_titled} with titles")
         self._check_table("stack.shared", shared)
         super().restore(arrays, n_features, n_labels)
         self._shared = shared
-        titles = {name: arrays[f"stack.titles.{name}"] for name in PARTS}
-        self._titles.restore(titles, (n_features, n_labels), self._seen)
+        self._titles.restore(without_prefix(arrays, "stack.titles."), (n_features, n_labels), self._seen)
         if len(self._titles) and not self._has_titles:
             raise ValueError(f"state must hold {n_titled} numbers of stack.shared: labels have titles")
         if self._vectors is not None:

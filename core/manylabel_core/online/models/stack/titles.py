@@ -20,18 +20,10 @@ PARTS = ("words", "ends", "places", "features")
 
 
 class NewWords(NamedTuple):
-    """Words of features that were never learnt.
+    """Words of features that were never learnt."""
 
-    Attributes
-    ----------
-    first : int
-        Column of the first of them.
-    words : ndarray of shape (n_new,), int64
-        The word of each, -1 for none; columns beyond are none.
-    """
-
-    first: int
-    words: NDArray[np.int64]
+    first: int  # column of the first of them
+    words: NDArray[np.int64]  # (n_new,): word of each, -1 for none; later columns have none
 
 
 NO_WORDS = NewWords(MAX_COLUMNS, np.zeros(0, np.int64))
@@ -39,10 +31,10 @@ NO_WORDS = NewWords(MAX_COLUMNS, np.zeros(0, np.int64))
 
 
 class Titles:
-    """The words of the titles of labels, and the features that are these words; see `_titles`.
+    """Words of the titles of labels, and the features that are these words; see `_titles`.
 
-    A word is a number of the caller's choice, from 0 to 2^63 - 1. Here it has a place: the words of all titles, in
-    ascending order, are counted from 0. The counts follow from the titles and from what the centroid has counted.
+    A word is a number of the caller's choice, from 0 to 2^63 - 1; here it is its index among the ascending words of all
+    titles. The counts follow from the titles and from those of the centroid.
     """
 
     def __init__(self) -> None:

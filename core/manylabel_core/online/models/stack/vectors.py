@@ -12,20 +12,14 @@ from manylabel_core.explanation import Scorer
 from manylabel_core.online.models.linear.blocks import VectorBlocks
 from manylabel_core.online.models.linear.centroid import Centroid
 from manylabel_core.online.models.linear.model import LinearModel
+from manylabel_core.part import without_prefix
 from manylabel_core.rows import Rows, Targets, VectorRows
 
 
 class VectorExperts:
-    """The adaptive expert has a block of weights for each field of vectors, and each field has centroids of its labels.
+    """Blocks of weights for vectors in the adaptive expert, and centroids of labels for each field of vectors.
 
-    The margin of the centroids is the mean of those of the blocks, weighted by the gains that the adaptive expert has
-    learnt.
-
-    Parameters
-    ----------
-    words : LinearModel
-        The adaptive expert of the words.
-    dtype : str
+    The margin of the centroids is the mean of the margins of the blocks, weighted by the gains of the adaptive expert.
     """
 
     def __init__(self, words: LinearModel, dtype: str) -> None:
@@ -50,12 +44,8 @@ class VectorExperts:
             centroid.reserve(0, n_labels)
 
     def learn(self, rows: Rows, vectors: VectorRows, targets: Targets, margins: NDArray[np.float64]) -> None:
-        """Learn rows in order; write the margins of both experts.
-
-        Parameters
-        ----------
-        margins : ndarray of shape (2, n_samples, 1 + n_labels), float64
-            Result; at first, the second has the margins of the centroids of the words.
+        """Learn rows in order; write the margins of both experts, (2, n_samples, 1 + n_labels), from those of the
+        centroids of the words in the second.
         """
         gains = self.adaptive.learn(rows, vectors, targets, margins[0])
         others = [np.empty_like(margins[1]) for _ in self._centroids]
@@ -106,10 +96,8 @@ class VectorExperts:
         """Restore a state; raises ValueError if invalid."""
         self.adaptive.restore(arrays, 0, n_labels)
         for field, length in enumerate(self._lengths):
-            prefix = f"blocks.centroid.{field}."
-            own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
             self._centroids[field] = Centroid(self._dtype)
-            self._centroids[field].restore(own, length, n_labels)
+            self._centroids[field].restore(without_prefix(arrays, f"blocks.centroid.{field}."), length, n_labels)
 
     def forget(self, label: int) -> None:
         """Forget a label."""
