@@ -101,19 +101,19 @@ PLACES = (
         f"{SERVICE}/storage/sqlite/database/wal_checkpointer.py", "        os.fsync(self._descriptor)\n", "", STORAGE
     ),
     Place(
-        f"{SERVICE}/storage/sqlite/database/tables.py",
+        f"{SERVICE}/storage/sqlite/logs.py",
         "one_statement = known >= log.last and",
         "one_statement = known > log.last and",
         STORAGE,
     ),
     Place(
-        f"{SERVICE}/storage/sqlite/database/tables.py",
+        f"{SERVICE}/storage/sqlite/logs.py",
         "trimmed = max(log.trimmed, min(number, log.last))",
         "trimmed = min(number, log.last)",
         STORAGE,
     ),
     Place(
-        f"{SERVICE}/storage/sqlite/database/tables.py",
+        f"{SERVICE}/storage/sqlite/logs.py",
         "min(first + rows - 1, base + through)",
         "min(first + rows, base + through)",
         STORAGE,
@@ -131,7 +131,7 @@ PLACES = (
         STORAGE,
     ),
     Place(
-        f"{SERVICE}/storage/sqlite/database/document_rows.py",
+        f"{SERVICE}/storage/sqlite/documents.py",
         "if found != revision:",
         "if revision is not None and found != revision:",
         STORAGE,

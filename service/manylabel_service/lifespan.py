@@ -8,16 +8,13 @@ import structlog
 
 from manylabel_service.api.context import Context
 from manylabel_service.api.routers.server import exposition
-from manylabel_service.archive.mark import check_complete
-from manylabel_service.errors import ServiceError, StorageUnavailable
-from manylabel_service.storage import Store
+from manylabel_service.archive.store_documents import check_complete
+from manylabel_service.errors import ServiceError
+from manylabel_service.storage import Store, open_when_available
 from manylabel_service.telemetry.loop_delay import measure
 
 BACKOFF_SECONDS = (0.1, 5.0)
-"""Minimum and maximum seconds between two attempts to reach a store that is not available yet.
-
-tenacity would replace few lines here and in `models.follower`, and takes 34 ms to import.
-"""
+"""Minimum and maximum seconds between two attempts to reach a store that is not available yet."""
 
 log = structlog.get_logger()
 
@@ -62,7 +59,7 @@ async def lifespan(
 
 async def _start(context: Context, store: Store, on_ready: Callable[[], None], on_failure: Callable[[], None]) -> None:
     try:
-        await _open(context, store)
+        await open_when_available(store, lambda: _start_components(context, store), BACKOFF_SECONDS)
     except (ServiceError, OSError) as error:
         log.error("cannot_start", error=str(error))
         on_failure()
@@ -73,28 +70,14 @@ async def _start(context: Context, store: Store, on_ready: Callable[[], None], o
         on_ready()
 
 
-async def _open(context: Context, store: Store) -> None:
-    """Open the store, waiting until it is available, and start."""
-    pause, is_open = BACKOFF_SECONDS[0], False
-    while True:
-        try:
-            if not is_open:
-                await store.open()
-            is_open = True
-            await check_complete(store)
-            workers = context.telemetry.workers
-            await context.keyring.start(check=workers is None or workers.number == 0)
-            if context.audit is not None:
-                await context.audit.check()
-            await context.registry.start()
-            await context.jobs.start()
-            await context.webhooks.start()
-            if context.archive is not None:
-                context.archive.start()
-            return
-        except StorageUnavailable as error:
-            if not error.heals:
-                raise
-            log.warning("store_unavailable", error=str(error), action=f"trying again in {pause:g} s")
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, BACKOFF_SECONDS[1])
+async def _start_components(context: Context, store: Store) -> None:
+    await check_complete(store)
+    workers = context.telemetry.workers
+    await context.keyring.start(check=workers is None or workers.number == 0)
+    if context.audit is not None:
+        await context.audit.check()
+    await context.registry.start()
+    await context.jobs.start()
+    await context.webhooks.start()
+    if context.archive is not None:
+        context.archive.start()

@@ -62,8 +62,8 @@ def main() -> int:
 
 async def _backup(given: argparse.Namespace, settings: Settings) -> tuple[str, Mapping[str, str]]:
     # Imported here: numerical libraries take seconds to import, and --help needs none.
-    from manylabel_service.archive.mark import check_complete
     from manylabel_service.archive.shipping import Shipper
+    from manylabel_service.archive.store_documents import check_complete
     from manylabel_service.storage import open_store
     from manylabel_service.storage.address import is_redis
     from manylabel_service.storage.sqlite.engine import DATABASE

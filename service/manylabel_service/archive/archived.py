@@ -11,11 +11,11 @@ from manylabel_service.archive.layout import (
     ArchivedModel,
     LogPart,
     NoCatalogue,
-    Origin,
     Replacement,
     Replacements,
     StoreCatalogue,
 )
+from manylabel_service.archive.store_documents import Origin
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import LogLost, LogTrimmed
 from manylabel_service.storage import Entry, ModelMeta, SnapshotMeta, Store, position_key

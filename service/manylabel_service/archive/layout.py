@@ -22,11 +22,10 @@ from typing import NamedTuple
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError
 
+from manylabel_service.archive.store_documents import STORE_ID
 from manylabel_service.online.history import segment
 from manylabel_service.storage import Entry, position_key
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, Place, quoted
-
-STORE_ID = r"^[0-9a-f]{32}$"
 
 STORES = "stores/"
 """Prefix of the objects that name stores."""
@@ -40,16 +39,6 @@ MAX_CATALOGUE_BYTES = 1 << 28
 
 class NoCatalogue(ArchiveError):
     """The archive has nothing to restore."""
-
-
-class Origin(BaseModel):
-    """Object that identifies a store."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    id: str = Field(pattern=STORE_ID)
-    restored_from: tuple[str, ...] = ()
-    """Ids of the store from which it was restored, of the origin of that store, and so on."""
 
 
 class ArchivedDocument(BaseModel):

@@ -7,8 +7,6 @@ the remnants of the first.
 from __future__ import annotations
 
 import asyncio
-import json
-import secrets
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
@@ -23,12 +21,11 @@ from manylabel_service.archive.layout import (
     ArchivedBlob,
     ArchivedDocument,
     ArchivedModel,
-    Origin,
     Replacements,
     StoreCatalogue,
 )
-from manylabel_service.archive.mark import RESTORE
-from manylabel_service.archive.shipping import ARCHIVE, BLOBS, KINDS, SCRATCH, put_origin
+from manylabel_service.archive.shipping import BLOBS, KINDS, SCRATCH
+from manylabel_service.archive.store_documents import ARCHIVE, RESTORE, Origin, RestoreMark, origins, restore_marks
 from manylabel_service.archive.writer import digest_of
 from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.datasets.dataset_store import KIND as DATASETS
@@ -149,15 +146,15 @@ class _Restoring:
         self._catalogue = catalogue
         self._replaced = replaced
         self._scratch = settings.data_dir / SCRATCH
+        self._marks = restore_marks(store)
 
     # -- before and after ---------------------------------------------------------------------------
 
     async def check(self, name: str | None) -> None:
         """Raise RestoreRefused unless the store can receive the restore; remove remnants of an interrupted restore."""
         await self._check_idle()
-        document = next(iter(await self._store.documents.all(RESTORE)), None)
-        if document is not None:
-            left = None if document.damaged else json.loads(document.value)["model"]
+        for mark in (await self._marks.all()).values():
+            left = None if mark is None else mark.model
             if left != name:
                 what = "all of the archive" if left is None else f"--model {left}"
                 raise RestoreRefused(f"a restore of {what} into this store is incomplete: repeat it")
@@ -194,9 +191,8 @@ class _Restoring:
 
     async def mark(self, name: str | None) -> int:
         """Mark the store as incomplete; return the revision of the mark."""
-        revision = (await self._store.documents.revisions(RESTORE)).get(RESTORE)
-        value = json.dumps({"model": name}).encode()
-        return await self._store.documents.put(RESTORE, RESTORE, value, revision=revision)
+        known = (await self._store.documents.revisions(RESTORE)).get(RESTORE, 0)
+        return (await self._marks.put(RESTORE, RestoreMark(model=name).at(known))).revision
 
     async def undo(self, name: str | None, mark: int) -> None:
         """Remove the results of this restore, and its marker."""
@@ -232,7 +228,7 @@ class _Restoring:
         """Restore everything."""
         check_limit("the number of models", len(self._catalogue.models), self._settings.max_models)
         ancestors = (origin.id, *origin.restored_from)
-        await put_origin(self._store, Origin(id=secrets.token_hex(16), restored_from=ancestors))
+        await origins(self._store).put(ARCHIVE, Origin(restored_from=ancestors))
         documents = [document for document in self._catalogue.documents if document.kind not in OF_MODELS]
         for document in sorted(documents, key=lambda document: document.revision):
             await self._put(document, document.name)
@@ -336,9 +332,10 @@ class _Restoring:
         selection = Selection(without.refs, frozenset([await reader.find(position) for position in without.positions]))
         room = SnapshotQuota(store, settings.max_snapshot_bytes)
         rewriter = Rewriter(record, store, room, selection, LOWEST.format, settings.prediction_ttl_seconds)
-        id, created = ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES)), rfc3339(now_ms())
         findings = await rewriter.find()
-        receipt = Receipt(id=id, status="done", created=created, since=findings.begin, first=findings.first)
+        receipt = Receipt(
+            id=ulid.new(), status="done", created=rfc3339(now_ms()), since=findings.begin, first=findings.first
+        )
         incarnations = lineage.incarnations
         if findings.first is not None:
             successor = await rewriter.stage()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import secrets
 from collections.abc import AsyncIterable, Callable, Sequence
 from contextlib import aclosing
@@ -26,10 +25,10 @@ from manylabel_service.archive.layout import (
     ArchivedDocument,
     ArchivedModel,
     LogPart,
-    Origin,
     StoreCatalogue,
 )
 from manylabel_service.archive.purging import Purger
+from manylabel_service.archive.store_documents import ARCHIVE, Origin, origins
 from manylabel_service.archive.thinning import Thinner
 from manylabel_service.archive.writer import Shipped, Writer
 from manylabel_service.clock import now_ms
@@ -44,7 +43,6 @@ from manylabel_service.errors import (
     LogTrimmed,
     ModelDamaged,
     ModelGone,
-    RevisionConflict,
     SnapshotNotFound,
 )
 from manylabel_service.jobs.supervision.workdirs import remove_stale, task_directory
@@ -67,9 +65,6 @@ KINDS = (KEYS, DATASETS, VERSIONS, WEBHOOKS, LINEAGES)
 
 BLOBS = (DATASET_BLOBS, VERSION_BLOBS)
 """Prefixes of the blobs that are archived."""
-
-ARCHIVE = "archive"
-"""Kind and name of the document that identifies this store."""
 
 SCRATCH = "scratch"
 """Directory below the data directory for files of a pass or a restore."""
@@ -178,14 +173,15 @@ class Shipper:
 
     async def _begin(self) -> None:
         await asyncio.to_thread(remove_stale, self._scratch.args[0])
-        origin = await origin_of(self._store)
+        origin = await origins(self._store).change(ARCHIVE, lambda found: found or Origin())
+        assert origin is not None
         stores = {key.removeprefix(layout.STORES) for key in await self._place.keys(layout.STORES)}
         if others := stores - {origin.id, *origin.restored_from}:
             raise OtherStore(
                 f"the archive has the store {min(others)}, which is not this one ({origin.id}): give each store an "
                 "separate address, and stop this server if the other store was restored from it"
             )
-        await self._writer.put(layout.store_key(origin.id), origin.model_dump_json().encode())
+        await self._writer.put(layout.store_key(origin.id), origin.to_bytes())
         catalogues = sorted(await self._place.keys(layout.catalogue_prefix(origin.id)))
         if catalogues:
             try:
@@ -402,7 +398,7 @@ class Shipper:
                         await _copy(snapshots, at, path)
                 except (BlobNotFound, BlobDamaged, SnapshotNotFound):
                     continue
-                await self._put_state(prefix, at, path)
+                await self._writer.put_file(layout.state_key(prefix, at), path)
             return at
         raise _NoState("no state is stored that its log could be replayed from")
 
@@ -421,11 +417,8 @@ class Shipper:
                 await _copy(snapshots, reached[0].position, path)
             except SnapshotNotFound:
                 return
-            await self._put_state(cursor.prefix, reached[0].position, path)
+            await self._writer.put_file(layout.state_key(cursor.prefix, reached[0].position), path)
         cursor.entries = cursor.size_bytes = 0
-
-    async def _put_state(self, prefix: str, position: str, path: Path) -> None:
-        await self._writer.put_file(layout.state_key(prefix, position), path)
 
     # -- catalogue and objects ----------------------------------------------------------------------
 
@@ -445,24 +438,6 @@ class Shipper:
         key = layout.catalogue_key(self._id, made.unix_ms, secrets.token_hex(4))
         await self._writer.put(key, await asyncio.to_thread(made.to_bytes))
         self._contents = contents
-
-
-async def origin_of(store: Store) -> Origin:
-    """Return the id of this store, creating it if necessary; raises StorageError."""
-    while True:
-        document = await store.documents.get(ARCHIVE, ARCHIVE)
-        if document is not None:
-            return Origin.model_validate_json(document.value)
-        try:
-            await put_origin(store, Origin(id=secrets.token_hex(16)))
-        except RevisionConflict:
-            continue
-
-
-async def put_origin(store: Store, origin: Origin) -> None:
-    """Store the identity of the store; raises RevisionConflict if it exists."""
-    value = json.dumps(origin.model_dump(mode="json")).encode()
-    await store.documents.put(ARCHIVE, ARCHIVE, value, revision=None)
 
 
 def _decoded(data: bytes) -> tuple[str, list[Entry]] | None:

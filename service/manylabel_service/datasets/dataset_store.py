@@ -6,7 +6,6 @@ uploads whose process died in between.
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -18,7 +17,7 @@ import structlog
 
 from manylabel_core.datasets import ReaderLimits
 from manylabel_service import ulid
-from manylabel_service.clock import rfc3339
+from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.datasets.records import PREFIX, DatasetDocument, DatasetMeta, Details, id_of
 from manylabel_service.datasets.sandbox import BASE_BYTES, run, scratch_file
 from manylabel_service.datasets.upload_slots import UploadSlots
@@ -109,10 +108,8 @@ class DatasetStore:
         await self.check_free(name)
         with await open_in_thread(self.scratch_file) as result:
             report = await self._read(upload, result, format, options or {}, parts)
-            now_ms = time.time_ns() // 1_000_000
-            record = DatasetMeta(name=name, format=format, created=rfc3339(now_ms), **report["record"])
-            id = ulid.new()
-            await self._keep(DatasetDocument(id=id, record=record), _pieces(result), report["details"])
+            record = DatasetMeta(name=name, format=format, created=rfc3339(now_ms()), **report["record"])
+            await self._keep(record, _pieces(result), report["details"])
         log.info("dataset_added", dataset=name, rows=record.rows, bytes=record.bytes)
         with suppress(StorageError):
             await self._collect_garbage()
@@ -122,8 +119,7 @@ class DatasetStore:
         """Store an unchanged dataset of another store, which the caller has validated. Raises DatasetExists,
         LimitExceeded or StorageFull."""
         await self.check_free(record.name)
-        id = ulid.new()
-        await self._keep(DatasetDocument(id=id, record=record), pieces_of(data), details)
+        await self._keep(record, pieces_of(data), details)
         log.info("dataset_restored", dataset=record.name, rows=record.rows, bytes=record.bytes)
 
     async def _read(
@@ -159,9 +155,9 @@ class DatasetStore:
                 file_bytes=BASE_BYTES + 2 * most,
             )
 
-    async def _keep(self, stored: DatasetDocument, rows: AsyncIterable[bytes], details: Details) -> None:
+    async def _keep(self, record: DatasetMeta, rows: AsyncIterable[bytes], details: Details) -> None:
         """Store the blobs first, then the document; `_collect_garbage` removes the remains of a failure."""
-        name = stored.record.name
+        name, stored = record.name, DatasetDocument(id=ulid.new(), record=record)
         try:
             await self._store.blobs.put(stored.data_key, rows)
             await self._store.blobs.put(stored.details_key, pieces_of(json.dumps(details).encode()))
@@ -188,10 +184,6 @@ class DatasetStore:
         except BlobNotFound:
             raise DatasetNotFound(name) from None
         return details
-
-    async def list(self) -> list[DatasetMeta]:
-        """Return all datasets, by name."""
-        return [*(await self.listed())[0]]
 
     async def listed(self) -> tuple[Sequence[DatasetMeta], Sequence[str]]:
         """Return all datasets, and the names of damaged ones, by name."""

@@ -62,27 +62,17 @@ class DatasetDocument(StoredModel):
 
     @property
     def data_key(self) -> str:
-        """Return the key of the blob with the output of `Dataset.to_bytes`."""
-        return data_key(self.id)
+        """Key of the blob with the output of `Dataset.to_bytes`."""
+        return f"{PREFIX}{self.id}/data"
 
     @property
     def details_key(self) -> str:
-        """Return the key of the blob with the details of the dataset, JSON."""
-        return details_key(self.id)
+        """Key of the blob with the details of the dataset, JSON."""
+        return f"{PREFIX}{self.id}/details"
 
 
 PREFIX = "datasets/"
 """Prefix of the keys of all blobs of datasets."""
-
-
-def data_key(id: str) -> str:
-    """Return the key of a dataset's blob."""
-    return f"{PREFIX}{id}/data"
-
-
-def details_key(id: str) -> str:
-    """Return the key of the blob with its details."""
-    return f"{PREFIX}{id}/details"
 
 
 def id_of(key: str) -> str:

@@ -1,8 +1,6 @@
 """Operations on jobs: submit, list, watch, cancel, retry."""
 
 import asyncio
-import secrets
-import time
 from collections.abc import AsyncIterator, Callable
 from hashlib import blake2b
 from typing import Any, get_args
@@ -52,7 +50,7 @@ class JobService:
     async def submit(self, spec: JobSpec, key: IdempotencyKey | None) -> tuple[Job, bool]:
         """Queue a job; return it, and whether an earlier request with the same key created it. Raises InvalidJob,
         DatasetNotFound, ModelNotFound, ModelIsOnline, LimitExceeded, JobsFull or KeyReused."""
-        id = _id_of(key) if key else ulid.make(_now_ms(), secrets.token_bytes(10)).lower()
+        id = _id_of(key) if key else ulid.new().lower()
         if key and (earlier := await self._earlier(id, key)):
             return earlier, True
         record = await self._made(id, spec, key)
@@ -231,10 +229,6 @@ def open_jobs(store: Store, settings: Settings, datasets: DatasetStore, publishe
     from manylabel_service.jobs.runners.rq import RQRunner  # imported here, because importing RQ takes long
 
     return JobService(context, RQRunner(context))
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _id_of(key: IdempotencyKey) -> str:

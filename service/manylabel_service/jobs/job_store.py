@@ -1,13 +1,12 @@
 """Jobs in the store: a document each, changed by compare-and-set, and its blobs."""
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import structlog
 
-from manylabel_service.clock import rfc3339
+from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import JobNotFound
 from manylabel_service.jobs.job_record import JobDocument, Unchanged
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, Collection, Store
@@ -24,7 +23,7 @@ JobChange = Callable[[JobDocument, str], None]
 
 def now() -> str:
     """Return the time in RFC 3339."""
-    return rfc3339(time.time_ns() // 1_000_000)
+    return rfc3339(now_ms())
 
 
 def blobs_of(id: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
+from manylabel_service.backoff import pauses
 from manylabel_service.errors import ModelGone, StorageUnavailable
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.store_health import StoreHealth
@@ -38,7 +39,7 @@ class Follower:
 
     async def run(self) -> None:
         """Follow until cancelled."""
-        pause = BACKOFF_SECONDS[0]
+        backoff = pauses(*BACKOFF_SECONDS)
         while True:
             began = asyncio.get_running_loop().time()
             try:
@@ -48,14 +49,13 @@ class Follower:
                 if not self._told:
                     log.warning("store_unavailable", error=str(error), action="predictions continue; retrying")
                 self._told = True
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, BACKOFF_SECONDS[1])
+                await asyncio.sleep(next(backoff))
                 continue
             except Exception:  # otherwise this process would never see a change again
                 log.exception("follower_failed")
                 await asyncio.sleep(BACKOFF_SECONDS[1])
                 continue
-            pause = BACKOFF_SECONDS[0]
+            backoff = pauses(*BACKOFF_SECONDS)
             elapsed = asyncio.get_running_loop().time() - began
             await asyncio.sleep(max(LEAST_SECONDS - elapsed, 0))
 

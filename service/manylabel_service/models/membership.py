@@ -23,7 +23,7 @@ from typing import Any
 import structlog
 from pydantic import ConfigDict, Field
 
-from manylabel_service.clock import rfc3339
+from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import ReleaseTooOld, RevisionConflict, StorageError, StorageUnavailable, StoreUnusable
 from manylabel_service.models.build import RELEASE, build_id
 from manylabel_service.online.spec.release import HIGHEST, LOWEST, ClusterVersion, Versions
@@ -120,7 +120,7 @@ class Membership:
             release=RELEASE,
             formats=(self._first.format, self._last.format),
             replay_versions=(self._first.replay_version, self._last.replay_version),
-            started_at=rfc3339(time.time_ns() // 1_000_000),
+            started_at=rfc3339(now_ms()),
         )
         self._others: dict[str, _Seen] = {}
         self._answered: set[tuple[str, str, int]] = set()

@@ -1,7 +1,6 @@
 """Promotion of followers: the follower replaces its leader, which then follows it."""
 
 import asyncio
-import secrets
 from contextlib import suppress
 
 from manylabel_service import ulid
@@ -71,7 +70,7 @@ class Promoter:
         StorageUnavailable, DocumentDamaged
         """
         promotion = Promotion(
-            id=ulid.make(now_ms(), secrets.token_bytes(ulid.N_RANDOM_BYTES)),
+            id=ulid.new(),
             created=rfc3339(now_ms()),
             key_id=key_id,
             follower=follower.name,

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -75,6 +75,7 @@ class Registry:
     ----------
     snapshot_room : shared quota of snapshots in memory.
     in_use : versions in which this process writes.
+    listing : list of all models of the store.
     membership : membership of this process in the cluster.
     successions : replaces models by successors.
     forgetter : forgets examples of models.
@@ -91,7 +92,7 @@ class Registry:
         self._pace = HalfPace()
         self.snapshot_room = SnapshotQuota(store, settings.max_snapshot_bytes)
         self._loader = ModelLoader(self._load, settings.limits.load_timeout_seconds)
-        self._listing = Listing(store, settings, self._replicas)
+        self.listing = Listing(store, settings, self._replicas)
         self._eviction = Eviction(settings, self.resident, self._evict)
         self._follower = Follower(store, self._store_health, self.resident)
         self._tasks: list[asyncio.Task[None]] = []
@@ -320,18 +321,7 @@ class Registry:
         leader : name of a model that is listed with its followers; None: all models.
         """
         self.require_ready()
-        return await self._listing.statuses(of_interest, leader)
-
-    async def existing(self, names: Set[str]) -> set[str]:
-        """Return the names that belong to existing models; all names if the store does not respond soon."""
-        return await self._listing.existing(names)
-
-    async def log_lags(self) -> dict[str, int]:
-        """Return, by model, the number of log entries not applied here, up to about 1,000.
-
-        Empty if the store does not respond in time.
-        """
-        return await self._listing.log_lags()
+        return await self.listing.statuses(of_interest, leader)
 
     # -- creation and deletion ---------------------------------------------------------------------
 
@@ -357,17 +347,18 @@ class Registry:
             self._creating.discard(spec.name)
 
     async def _created(self, spec: ModelSpec, state: OnlineModel | None, follow: Follow | None) -> HostedModel:
-        if follow is not None:
-            return await self._created_follower(spec, state, follow)
         records = await self._store.models.all()
         if any(record.name == spec.name for record in records):
             raise ModelExists(spec.name)
         check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
+        if follow is not None:
+            check_limit(_followed(follow), len(followers_of(follow.record, records)) + 1, MAX_FOLLOWERS)
+            return await self._created_follower(spec, state, follow)
         if state is None:
             record = await self._store.models.create(spec.name, self._stored(spec))
             if len(record.spec) > SMALL_SPEC_BYTES:
                 return await self._restored(record)
-            replica = self._online(record)
+            replica = self._hosted(record)
             replica.start()
             return await self._host(replica)
         data = await asyncio.to_thread(state.seed, spec.name, self.in_use.versions.format)
@@ -378,12 +369,6 @@ class Registry:
         return await self._restored(record)
 
     async def _created_follower(self, spec: ModelSpec, state: OnlineModel | None, follow: Follow) -> HostedModel:
-        records = await self._store.models.all()
-        if any(record.name == spec.name for record in records):
-            raise ModelExists(spec.name)
-        check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
-        limited = f"followers of model {follow.model!r}"
-        check_limit(limited, len(followers_of(follow.record, records)) + 1, MAX_FOLLOWERS)
         stored = stored_spec(spec, self.in_use.versions.replay_version, follow)
         data = None
         if state is not None:
@@ -398,17 +383,13 @@ class Registry:
             await self._delete(record)
             if not leads:
                 raise ModelNotFound(follow.model)
-            check_limit(limited, len(followers), MAX_FOLLOWERS)
+            check_limit(_followed(follow), len(followers), MAX_FOLLOWERS)
         replica = await self._restored(record)
         await replica.catch_up(self._settings.limits.load_timeout_seconds)
         return replica
 
     def _stored(self, spec: ModelSpec) -> bytes:
         return stored_spec(spec, self.in_use.versions.replay_version)
-
-    def described(self, replica: HostedModel) -> dict[str, Any]:
-        """Return the list entry of a model that does not serve yet."""
-        return self._listing.described(replica.record)
 
     async def followers(self, name: str) -> Sequence[str]:
         """Return the names of the models that follow a model, in the order of their creation. Raises ModelNotFound or
@@ -508,25 +489,10 @@ class Registry:
         return hosted
 
     def _hosted(self, record: ModelMeta) -> HostedModel:
+        health, forget, room, in_use = self._store_health, self._forget, self.snapshot_room, self.in_use
         if is_trained(record.spec):
-            return TrainedModel(*self._parts(record))
-        return self._online(record)
-
-    def _online(self, record: ModelMeta) -> Replica:
-        return Replica(
-            record,
-            self._store,
-            self._settings,
-            self._store_health,
-            self._forget,
-            self.snapshot_room,
-            self.in_use,
-            self._pace,
-        )
-
-    def _parts(self, record: ModelMeta) -> tuple[Any, ...]:
-        store_health, room = self._store_health, self.snapshot_room
-        return record, self._store, self._settings, store_health, self._forget, room, self.in_use
+            return TrainedModel(record, self._store, self._settings, health, forget, room, in_use)
+        return Replica(record, self._store, self._settings, health, forget, room, in_use, self._pace)
 
     async def _host(self, replica: HostedModel) -> HostedModel:
         """Register a replica; return the registered one, which can be that of a newer or an older model."""
@@ -584,3 +550,8 @@ class Registry:
         if self._replicas.get(name) is replica:
             del self._replicas[name]
             log.info("model_deleted_elsewhere", model=name)
+
+
+def _followed(follow: Follow) -> str:
+    """Return the name of the limit of followers in errors."""
+    return f"followers of model {follow.model!r}"

@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from manylabel_service.backoff import pauses
 from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import ModelGone, RevisionConflict, ServiceError, StorageUnavailable
 from manylabel_service.models.membership import Membership
@@ -229,15 +230,12 @@ class Successions:
 
     async def _recovered(self, name: str, reason: str) -> None:
         """Complete the running request as soon as the store is reachable."""
-        pause = 0.1
-        while True:
+        for pause in pauses(0.1, POLL_SECONDS):
             try:
                 await self.recover(name, reason)
+                return
             except StorageUnavailable:
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, POLL_SECONDS)
-            else:
-                return
 
     async def recover(self, name: str, reason: str = "the server that worked on it has ended") -> None:
         """Complete the running change if the successor has the name; else mark it as failed.

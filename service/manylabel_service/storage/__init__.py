@@ -5,7 +5,7 @@ from manylabel_service.storage.background import open_in_thread
 from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, file_to_blob, pieces_of
 from manylabel_service.storage.collection import Collection, StoredModel
 from manylabel_service.storage.document_follower import DocumentFollower
-from manylabel_service.storage.opening import open_store, store_address
+from manylabel_service.storage.opening import open_store, open_when_available, store_address
 from manylabel_service.storage.protocol import (
     MAX_DOCUMENT_BYTES,
     POSITION,
@@ -50,6 +50,7 @@ __all__ = [
     "file_to_blob",
     "open_in_thread",
     "open_store",
+    "open_when_available",
     "pieces_of",
     "position_key",
     "store_address",

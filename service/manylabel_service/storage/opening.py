@@ -1,13 +1,20 @@
 """Opening of the store named by the settings."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
+import structlog
 from pydantic import SecretStr
 
+from manylabel_service.backoff import pauses
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.storage.address import EMBEDDED, Address, is_redis
 from manylabel_service.storage.sqlite import SQLiteStore
 from manylabel_service.storage.store import Store
+
+log = structlog.get_logger()
 
 
 class StoreSettings(Protocol):
@@ -45,6 +52,36 @@ def open_store(settings: StoreSettings) -> Store:
     from manylabel_service.storage.redis import RedisStore
 
     return RedisStore(redis_address(settings), settings.redis_timeout_seconds)
+
+
+async def open_when_available(
+    store: Store, start: Callable[[], Awaitable[None]], backoff_seconds: tuple[float, float]
+) -> None:
+    """Open a store and call `start`, again and again while the store is unavailable.
+
+    Parameters
+    ----------
+    start : started with the open store; may be called again after it raised StorageUnavailable.
+    backoff_seconds : minimum and maximum seconds between two attempts.
+
+    Raises
+    ------
+    StoreUnusable
+        The store cannot be used; or StorageUnavailable, if waiting does not help.
+    """
+    is_open = False
+    for pause in pauses(*backoff_seconds):
+        try:
+            if not is_open:
+                await store.open()
+            is_open = True
+            await start()
+            return
+        except StorageUnavailable as error:
+            if not error.heals:
+                raise
+            log.warning("store_unavailable", error=str(error), action=f"trying again in {pause:g} s")
+        await asyncio.sleep(pause)
 
 
 def redis_address(settings: StoreSettings) -> Address:

@@ -28,9 +28,9 @@ from manylabel_service.access.key import new_key
 from manylabel_service.access.key_store import KeyStore
 from manylabel_service.archive import restoring, shipping
 from manylabel_service.archive.layout import NoCatalogue
-from manylabel_service.archive.mark import RESTORE, check_complete
 from manylabel_service.archive.restoring import RestoreRefused, restore
 from manylabel_service.archive.shipping import OtherStore
+from manylabel_service.archive.store_documents import RESTORE, check_complete
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import ModelExists, PositionNotFound, StoreUnusable
 from manylabel_service.hosting.examples import Example, Labels

@@ -8,8 +8,8 @@ from tests.service.fleet import Fleet
 from tests.service.online.forgetting.test_forgetting import REF, forgotten, named, never_seen, refs_of, some_named
 from tests.service.online.history.test_history import entries_of, lived
 
-from manylabel_service.archive.mark import check_complete
 from manylabel_service.archive.restoring import Without, restore
+from manylabel_service.archive.store_documents import check_complete
 from manylabel_service.errors import ModelGone, PositionNotFound
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.successor.rewriter import Rewriter, Selection

@@ -71,7 +71,7 @@ async def test_what_is_added_can_be_listed_fetched_and_deleted(
     assert (record.name, record.format, record.rows, record.features, record.labels) == ("songs", "libsvm", 3, 3, 3)
     assert (record.views, record.splits) == ({"x": 3}, {"train": 2, "test": 1})
     assert await add(datasets, "early", b"a 1:1\n")
-    assert [one.name for one in await datasets.list()] == ["early", "songs"]
+    assert [one.name for one in (await datasets.listed())[0]] == ["early", "songs"]
     assert await datasets.get("songs") == record
     assert await datasets.details("songs") == {
         "label_names": ["1", "2", "3"],
@@ -87,7 +87,7 @@ async def test_what_is_added_can_be_listed_fetched_and_deleted(
     for call in (datasets.get, datasets.details, datasets.delete, lambda name: datasets.fetch(name, tmp_path / "x")):
         with pytest.raises(DatasetNotFound, match="'songs'"):
             await call("songs")
-    assert [one.name for one in await datasets.list()] == ["early"]
+    assert [one.name for one in (await datasets.listed())[0]] == ["early"]
     assert await blobs(store) == 2
     assert await add(datasets) is not None
 
@@ -124,7 +124,7 @@ async def test_of_a_bad_file_nothing_is_kept(
     datasets = catalogue(sqlite_store)
     with pytest.raises(InvalidDataset, match=f"the dataset cannot be read: {message}"):
         await add(datasets, data=data)
-    assert (await datasets.list(), await blobs(sqlite_store)) == ([], 0)
+    assert ((await datasets.listed())[0], await blobs(sqlite_store)) == ([], 0)
     await add(datasets)
 
 
@@ -191,7 +191,7 @@ async def test_a_delete_that_died_half_way_leaves_the_name_free(store: Store, ca
     assert document is not None
     marked = DatasetDocument.model_validate_json(document.value).model_copy(update={"deleting": True})
     await store.documents.put(KIND, "songs", marked.model_dump_json().encode(), revision=document.revision)
-    assert await datasets.list() == []
+    assert (await datasets.listed())[0] == []
     with pytest.raises(DatasetNotFound):
         await datasets.get("songs")
     await add(datasets, data=b"a 1:1\n")
@@ -234,7 +234,7 @@ async def test_a_reader_that_is_killed(sqlite_store: Store, catalogue: Catalogue
     os.kill(min(readers()), signal.SIGKILL)
     with pytest.raises(InvalidDataset, match="the reading process ended with -9"):
         await adding
-    assert (await datasets.list(), await blobs(sqlite_store)) == ([], 0)
+    assert ((await datasets.listed())[0], await blobs(sqlite_store)) == ([], 0)
     await add(datasets)
 
 
@@ -270,7 +270,7 @@ async def test_a_full_disk_under_the_result(
     monkeypatch.setattr(catalogue_module, "run", run_with_little_room)
     with pytest.raises(StorageFull, match="the disk of the data directory is full"):
         await add(datasets, data=b"".join(b"a %d:1\n" % i for i in range(1, 1_000)))
-    assert (await datasets.list(), await blobs(sqlite_store)) == ([], 0)
+    assert ((await datasets.listed())[0], await blobs(sqlite_store)) == ([], 0)
 
 
 async def test_a_full_disk_under_the_store(
@@ -281,7 +281,7 @@ async def test_a_full_disk_under_the_store(
         datasets = catalogue(_Full(sqlite_store, name, n_before))
         with pytest.raises(StorageFull):
             await add(datasets)
-        assert (await datasets.list(), await blobs(sqlite_store)) == ([], 0), (name, n_before)
+        assert ((await datasets.listed())[0], await blobs(sqlite_store)) == ([], 0), (name, n_before)
 
 
 class _Full:

@@ -31,7 +31,7 @@ Edit = Callable[[list[Any]], list[Any]]
 def edit_log(store: Store, record: ModelMeta, edit: Edit) -> None:
     """Change the entries of a log behind the store's back."""
     if isinstance(store, SQLiteStore):
-        connection = store.engine.tables._connection
+        connection = store.engine.tables.connection
         rows = [list(row) for row in connection.execute("SELECT * FROM entries WHERE payload NOT NULL ORDER BY key")]
         mine = [row for row in rows if row[0] >> NUMBER_BITS == record.incarnation]
         connection.executemany("DELETE FROM entries WHERE key = ?", [row[:1] for row in mine])
@@ -169,7 +169,7 @@ async def test_a_chain_that_two_processes_make_holds_over_trims(
 def edit_values(store: Store, table: str, column: str, keys: list[str]) -> None:
     """Flip a bit at the end of the values at some keys, behind the store's back."""
     if isinstance(store, SQLiteStore):
-        connection = store.engine.tables._connection
+        connection = store.engine.tables.connection
         for rowid, value in connection.execute(f"SELECT rowid, {column} FROM {table}").fetchall():
             connection.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", (flip(value), rowid))
         return
@@ -231,7 +231,7 @@ async def test_a_damaged_prediction_is_named_and_not_answered(store: Store) -> N
     await store.predictions.put(record, {"a": b"one"}, 60, 10)
     prediction = Keys.of(record).prediction("a")
     if isinstance(store, SQLiteStore):
-        store.engine.tables._connection.execute("UPDATE predictions SET payload = x'00112233445566778899'")
+        store.engine.tables.connection.execute("UPDATE predictions SET payload = x'00112233445566778899'")
     else:
         edit_values(store, "", "", [prediction])
     await store.predictions.put(record, {"b": b"two"}, 60, 10)

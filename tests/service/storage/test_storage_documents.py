@@ -24,7 +24,7 @@ from manylabel_service.storage import document_pages as paging
 from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import documents as redis_documents
 from manylabel_service.storage.sqlite import blobs as sqlite_blobs
-from manylabel_service.storage.sqlite.database import document_rows as sqlite_documents
+from manylabel_service.storage.sqlite import documents as sqlite_documents
 
 NewStore = Callable[[], Store]
 

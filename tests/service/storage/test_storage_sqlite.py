@@ -33,7 +33,8 @@ from manylabel_service.errors import (
     StoreUnusable,
 )
 from manylabel_service.storage import START, Document, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
-from manylabel_service.storage.sqlite.database import file_watch, tables
+from manylabel_service.storage.sqlite import logs as sqlite_logs
+from manylabel_service.storage.sqlite.database import file_watch
 from manylabel_service.storage.sqlite.database import wal_checkpointer as checkpoints
 from manylabel_service.storage.sqlite.files import blob_files
 
@@ -187,10 +188,10 @@ async def test_an_opening_whose_caller_gave_up_holds_nothing(directory: Path) ->
     store = SQLiteStore(directory)
     open_files = store.engine._open
 
-    def slow() -> None:
+    def slow(load: Callable[[], None]) -> None:
         began.set()
         assert may_go_on.wait(DEADLINE_SECONDS)
-        open_files()
+        open_files(load)
 
     store.engine._open = slow  # type: ignore[method-assign]
     opening = asyncio.create_task(store.open())
@@ -236,7 +237,7 @@ async def test_a_database_at_its_limit_takes_nothing_and_heals(directory: Path) 
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         written = await store.logs.append(record, [b"first"], START, "fsync")
-        connection = store.engine.tables._connection
+        connection = store.engine.tables.connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages + 20}")
         for count in (1, 7, 300):
@@ -316,7 +317,7 @@ async def test_a_blob_whose_caller_gave_up_at_the_last_step_stays(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(directory) as store:
-        write, put = store.engine.threads.write, store.engine.blob_rows.put
+        write, put = store.engine.threads.write, store.blobs._publish
 
         async def write_for_nobody(function: Callable[..., Any], *words: Any) -> Any:
             answer = await write(function, *words)
@@ -333,7 +334,7 @@ async def test_a_blob_whose_caller_gave_up_at_the_last_step_stays(
 async def test_documents_that_do_not_fit_change_nothing(directory: Path) -> None:
     async with opened(directory) as store:
         revision = await store.documents.put("jobs", "a", b"older", revision=None)
-        connection = store.engine.tables._connection
+        connection = store.engine.tables.connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages + 20}")
         for name, known in (("a", revision), ("b", None)):
@@ -365,7 +366,7 @@ async def test_a_database_that_may_not_be_written_does_not_heal(directory: Path)
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         written = await store.logs.append(record, [b"1"], START, "log")
-        store.engine.tables._connection.execute("PRAGMA query_only = ON")
+        store.engine.tables.connection.execute("PRAGMA query_only = ON")
         with pytest.raises(StorageUnavailable, match="restart") as caught:
             await store.logs.append(record, [b"2"], "1", "log")
         assert not caught.value.heals
@@ -380,7 +381,7 @@ async def test_fsync_is_on_exactly_where_it_was_asked_for(directory: Path) -> No
         record = await store.models.create("m", b"")
         for durability, level in (("log", 1), ("fsync", 2), ("log", 1), ("fsync", 2)):
             await store.logs.append(record, [b"x"], START, durability)  # type: ignore[arg-type]
-            assert store.engine.tables._connection.execute("PRAGMA synchronous").fetchone() == (level,)
+            assert store.engine.tables.connection.execute("PRAGMA synchronous").fetchone() == (level,)
 
 
 @pytest.mark.parametrize("step", ["copy", "finish"])
@@ -428,13 +429,13 @@ async def test_an_append_by_who_knows_the_log_is_one_statement(directory: Path) 
         record = await store.models.create("m", b"")
         (entry,) = await store.logs.append(record, [b"w"], START, "log")
         statements: list[str] = []
-        store.engine.tables._connection.set_trace_callback(statements.append)
+        store.engine.tables.connection.set_trace_callback(statements.append)
         await store.logs.append(record, [b"x", b"y"], entry.position, "log")
         assert [statement.split()[0] for statement in statements if "synchronous" not in statement] == ["INSERT"]
 
 
 async def test_read_stops_at_many_bytes(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "READ_BYTES", 5000)
+    monkeypatch.setattr(sqlite_logs, "READ_BYTES", 5000)
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         written = await store.logs.append(record, [bytes(1000)] * 12 + [bytes(9000)] * 2, START, "log")
@@ -584,7 +585,7 @@ async def test_a_step_of_a_trim_removes_no_more_than_it_may(directory: Path, dat
         record = await store.models.create("m", b"")
         await store.logs.append(record, [b"x"] * 10, START, "log")
         for through, left in ((9, 7), (9, 4), (7, 3)):
-            await store.engine.threads.write(store.engine.tables.drop_entries, record.incarnation, through, 3)
+            await store.engine.threads.write(store.logs._drop_entries, record.incarnation, through, 3)
             assert rows(database, "SELECT count(*) FROM entries WHERE payload NOT NULL") == [(left,)]
 
 
@@ -633,7 +634,7 @@ async def test_the_incarnation_of_a_model_that_has_left_the_disk_is_not_used_aga
 
 async def test_a_creation_with_a_state_that_was_interrupted_is_undone(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
-        record = await store.engine.threads.write(store.engine.tables.prepare_model, "m", b"spec", "1")
+        record = await store.models._prepare("m", b"spec", "1")
         await store.snapshots.put(record, "1", b"state")
         assert await store.models.all() == []
         assert await store.models.find("m") is None

@@ -13,7 +13,7 @@ from manylabel_service.storage.redis.keys import Keys
 from manylabel_service.storage.redis.predictions import SWEPT_AT_ONCE
 from manylabel_service.storage.redis.scripts import DROP_PREDICTIONS
 from manylabel_service.storage.redis.store import UPKEEP_SECONDS
-from manylabel_service.storage.sqlite.database.prediction_rows import MIN_EXPIRED
+from manylabel_service.storage.sqlite.predictions import MIN_EXPIRED
 
 MANY = 2_000
 
@@ -25,7 +25,7 @@ async def n_rows(store: Any, record: ModelMeta) -> int:
     engine = store.engine
     query = "SELECT count(*) FROM predictions WHERE incarnation = ?"
     (count,) = await engine.threads.write(
-        lambda: engine.tables._connection.execute(query, (record.incarnation,)).fetchone()
+        lambda: engine.tables.connection.execute(query, (record.incarnation,)).fetchone()
     )
     return int(count)
 
@@ -137,9 +137,9 @@ async def test_a_put_does_no_work_for_what_is_stored(sqlite_store: SQLiteStore, 
             steps += 1
             return 0
 
-        await engine.threads.write(engine.tables._connection.set_progress_handler, count, 100)
+        await engine.threads.write(engine.tables.connection.set_progress_handler, count, 100)
         await put()
-        await engine.threads.write(engine.tables._connection.set_progress_handler, None, 100)
+        await engine.threads.write(engine.tables.connection.set_progress_handler, None, 100)
         return 100 * steps
 
     async def put_one() -> None:
@@ -159,7 +159,7 @@ async def test_a_put_does_no_work_for_what_is_stored(sqlite_store: SQLiteStore, 
 async def test_the_predictions_of_a_deleted_model_are_removed_in_pieces(
     sqlite_store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = sqlite_store.engine.prediction_rows
+    rows = sqlite_store.predictions
     forget, pieces = rows.forget, []
 
     def counted(incarnation: int, *most: int) -> Any:

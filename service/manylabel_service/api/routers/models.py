@@ -164,7 +164,7 @@ async def _followed(
     if replica.serving:
         return created(replica)
     location = f"/v1/models/{replica.name}".encode()
-    return json_answer(context.registry.described(replica), 201, [(b"location", location)])
+    return json_answer(context.registry.listing.described(replica.record), 201, [(b"location", location)])
 
 
 class WhichModels(Parameters):

@@ -144,11 +144,11 @@ async def exposition(context: Context) -> bytes:
     """Return all series of this process."""
     registry, telemetry = context.registry, context.telemetry
     # Keep counters of evicted models: a counter that resets distorts rate().
-    telemetry.keep(await registry.existing(telemetry.models))
+    telemetry.keep(await registry.listing.existing(telemetry.models))
     replicas = [replica for replica in registry.resident() if replica.serving]
     gauges, is_ready = await _Gauges.of(replicas), False
     gauges.add_jobs(context.jobs.counts())
-    for name, n_entries in (await registry.log_lags()).items():
+    for name, n_entries in (await registry.listing.log_lags()).items():
         gauges.add_lag(name, n_entries)
     gauges.add_keys(context.keyring.known)
     with suppress(NotReady):

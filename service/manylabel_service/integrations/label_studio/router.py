@@ -73,7 +73,7 @@ Sent = TypeVar("Sent", bound=BaseModel)
 async def label_studio_health(context: ContextOf, name: str) -> Response:
     """Returns without loading the model, because Label Studio waits only a second."""
     context.registry.require_ready()
-    if not await context.registry.existing({name}):
+    if not await context.registry.listing.existing({name}):
         raise ModelNotFound(name)
     return json_answer({"status": "UP", "model_class": name})
 

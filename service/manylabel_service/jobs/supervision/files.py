@@ -1,12 +1,12 @@
 """Files between the store and the directory of a task: data and checkpoint in, checkpoints and result out."""
 
 import asyncio
-import time
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
+from manylabel_service.clock import now_ms
 from manylabel_service.datasets.from_stream import rows_of_stream
 from manylabel_service.errors import BlobDamaged, BlobNotFound, StorageFull, StorageUnavailable
 from manylabel_service.jobs.context import JobContext
@@ -208,7 +208,7 @@ async def publish_result(context: JobContext, record: JobDocument, directory: Pa
         rows=made["rows"],
         measures=None if held_out is None else held_out.measures,
         baseline=None if held_out is None else held_out.baseline,
-        created_unix_ms=time.time_ns() // 1_000_000,
+        created_unix_ms=now_ms(),
         converged=made["converged"],
         gap=made["gap"],
         sampled=None if (sampled := record.sampled()) is None else sampled.model_dump(),

@@ -79,25 +79,19 @@ class TaskLease:
         """Renew the lease, before the process must be paused; raises as `change`."""
         await self.change(_unchanged, most_seconds=self._store_seconds())
 
-    async def retry_until_stored(self, do: Callable[[], Awaitable[Done]]) -> Done:
+    async def retry_until_stored(self, do: Callable[[], Awaitable[Done]], *, even_if_full: bool = False) -> Done:
         """Retry an operation until the store is available; `StorageFull` and other errors are raised."""
         while True:
             try:
                 return await do()
             except StorageUnavailable as error:
-                if not error.heals or isinstance(error, StorageFull):
+                if not error.heals or (isinstance(error, StorageFull) and not even_if_full):
                     raise
             await asyncio.sleep(RETRY_SECONDS)
 
     async def commit(self, change: TaskChange) -> JobDocument:
         """Make a change, retrying while the store is unavailable or full; raises LeaseLost."""
-        while True:
-            try:
-                return await self.change(change)
-            except StorageUnavailable as error:
-                if not error.heals:
-                    raise
-            await asyncio.sleep(RETRY_SECONDS)
+        return await self.retry_until_stored(lambda: self.change(change), even_if_full=True)
 
     async def renew_forever(self) -> None:
         """Send heartbeats, and extend the deadline of the training process while they succeed; raises LeaseLost."""

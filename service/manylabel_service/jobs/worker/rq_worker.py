@@ -25,8 +25,8 @@ from rq.job import Job
 from rq.queue import Queue
 from rq.serializers import JSONSerializer
 
+from manylabel_service.backoff import pauses
 from manylabel_service.datasets.dataset_store import DatasetStore
-from manylabel_service.errors import StorageUnavailable
 from manylabel_service.jobs.context import JobContext
 from manylabel_service.jobs.job_store import JobStore
 from manylabel_service.jobs.runners.rq import QUEUE, connect
@@ -36,14 +36,14 @@ from manylabel_service.jobs.training import warmup
 from manylabel_service.models.membership import Membership
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.settings import Settings
-from manylabel_service.storage import open_store, store_address
+from manylabel_service.storage import open_store, open_when_available, store_address
 
 RQ_HEARTBEAT_SECONDS = 60.0
 """Seconds between two heartbeats to RQ, which considers a worker dead after seven minutes."""
 SIGNAL_SECONDS = 0.5
 """Maximum seconds for which a signal may stay unhandled: the system may deliver it to another thread, which does not
 wake the main one."""
-PAUSES_SECONDS = (0.5, 10.0)
+BACKOFF_SECONDS = (0.5, 10.0)
 """Minimum and maximum seconds between two attempts while Redis is unavailable."""
 
 log = structlog.get_logger()
@@ -68,28 +68,15 @@ class RQWorkerProcess:
     def open(self) -> None:
         """Wait until the store is reachable; raises StoreUnusable, ReleaseTooOld."""
         self._thread.start()
-        pause, is_open = PAUSES_SECONDS[0], False
-        while True:
-            try:
-                if not is_open:
-                    self._run(self._store.open()).result()
-                is_open = True
-                self._run(self._membership.join()).result()
-                self._taking_part = self._run(self._take_part())
-                return
-            except StorageUnavailable as error:
-                if not error.heals:
-                    raise
-                log.warning("store_unavailable", error=str(error), action=f"trying again in {pause:g} s")
-            time.sleep(pause)
-            pause = min(2 * pause, PAUSES_SECONDS[1])
+        self._run(open_when_available(self._store, self._membership.join, BACKOFF_SECONDS)).result()
+        self._taking_part = self._run(self._take_part())
 
     def work(self) -> None:
         """Run tasks, in turn, until stopped; compile the functions of trainers in the background."""
         self._warming = subprocess.Popen([sys.executable, "-P", "-m", warmup.__name__], stdin=subprocess.DEVNULL)
-        pause = PAUSES_SECONDS[0]
+        backoff = pauses(*BACKOFF_SECONDS)
         while not self.stopping:
-            begun = time.monotonic()
+            begun, failure = time.monotonic(), None
             try:
                 worker = TaskWorker(self, connect(self._settings))
                 log.info("worker_started", queue=QUEUE, store=store_address(self._settings))
@@ -97,11 +84,14 @@ class RQWorkerProcess:
                 # twice because Redis was unavailable.
                 worker.work(logging_level="CRITICAL")
             except redis.exceptions.RedisError as error:
-                log.warning("queue_unavailable", error=str(error), action=f"trying again in {pause:g} s")
+                failure = str(error)
+            if time.monotonic() - begun > BACKOFF_SECONDS[1]:
+                backoff = pauses(*BACKOFF_SECONDS)
+            pause = next(backoff)
+            if failure is not None:
+                log.warning("queue_unavailable", error=failure, action=f"trying again in {pause:g} s")
             if not self.stopping:  # RQ exits when Redis is unavailable; this worker keeps running
-                pause = PAUSES_SECONDS[0] if time.monotonic() - begun > PAUSES_SECONDS[1] else pause
                 time.sleep(pause)
-                pause = min(2 * pause, PAUSES_SECONDS[1])
 
     def do(self, id: str, number: int, worker: TaskWorker, job: Job) -> None:
         """Run a task in the other thread, with heartbeats to RQ."""

@@ -3,14 +3,19 @@
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing, suppress
 
-from manylabel_service.errors import BlobGone, BlobNotFound, StorageUnavailable
+import structlog
+
+from manylabel_service.errors import BlobDamaged, BlobGone, BlobNotFound, StorageUnavailable
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
+from manylabel_service.storage.checksums import seal, unseal
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.sqlite.engine import Part
+from manylabel_service.storage.sqlite.engine import Part, in_writer
 
 PIECES_PER_SYNC = 8
 """Number of pieces between two syncs to disk, because a single sync at the end would delay snapshots."""
+
+log = structlog.get_logger()
 
 
 class SQLiteBlobs(Part):
@@ -25,7 +30,7 @@ class SQLiteBlobs(Part):
         try:
             await self._write(head, pieces)
             with self.gate:
-                old = await self._engine.threads.write(self._engine.blob_rows.put, key, head.text())
+                old = await self._engine.threads.write(self._publish, key, head.text())
         except BaseException:
             await self._engine.background.finish(self._discard(key, head.token))
             raise
@@ -42,13 +47,20 @@ class SQLiteBlobs(Part):
         with self.gate:
             await self._engine.threads.file(self._engine.blob_files.complete, head.token)
 
+    def _publish(self, key: str, head: str) -> str | None:
+        """Map a key to a file; return the token of the previous file, which can be deleted."""
+        with self._tables.transaction("fsync"):
+            old = self._token(key)
+            self._connection.execute("INSERT OR REPLACE INTO blobs VALUES (?, ?)", (key, seal(head.encode(), key)))
+        return old
+
     def read(self, key: str) -> AsyncGenerator[bytes, None]:
         check_key(key)
         return self._read(key)
 
     async def _read(self, key: str) -> AsyncGenerator[bytes, None]:
         with self.gate:
-            found = await self._engine.threads.write(self._engine.blob_rows.find, key)
+            found = await self._engine.threads.write(self._find, key)
         if found is None:
             raise BlobNotFound(key)
         async with aclosing(found.checked(key, self._pieces(key, found))) as pieces:
@@ -67,21 +79,54 @@ class SQLiteBlobs(Part):
     @gated
     async def delete(self, key: str) -> None:
         check_key(key)
-        old = await self._engine.threads.write_urgent(self._engine.blob_rows.delete, key)
+        old = await self._engine.threads.write_urgent(self._delete, key)
         if old is not None:
             await self._engine.background.finish(self._remove(old))
 
-    @gated
-    async def keys(self, prefix: str = "") -> list[str]:
-        return await self._engine.threads.write(self._engine.blob_rows.keys, prefix)
+    def _delete(self, key: str) -> str | None:
+        """Remove the row of a key; return the token of its file, which can be deleted."""
+        with self._tables.transaction("fsync"):
+            old = self._token(key)
+            self._connection.execute("DELETE FROM blobs WHERE key = ?", (key,))
+        return old
+
+    @in_writer
+    def keys(self, prefix: str = "") -> list[str]:
+        return sorted(key for key in self._keys() if key.startswith(prefix))
 
     async def _discard(self, key: str, token: str) -> None:
         """Remove a file, unless its row was written after all. The next opening removes a file that stays here."""
         with suppress(StorageUnavailable), self.gate:
-            found = await self._engine.threads.write(self._engine.blob_rows.find, key)
+            found = await self._engine.threads.write(self._find, key)
             if found is None or found.token != token:
                 await self._engine.threads.file(self._engine.blob_files.remove, token)
 
     async def _remove(self, token: str) -> None:
         with suppress(StorageUnavailable):
             await self._engine.threads.file(self._engine.blob_files.remove, token)
+
+    def sweep(self) -> None:
+        """Remove the files that no row names, in the writer, unless a row is damaged."""
+        try:
+            tokens = {head.token for key in self._keys() if (head := self._find(key)) is not None}
+        except BlobDamaged as error:
+            log.error("blob_damaged", error=str(error))
+            self._engine.blob_files.sweep((), keep_others=True)
+        else:
+            self._engine.blob_files.sweep(tokens)
+
+    def _find(self, key: str) -> StoredManifest | None:
+        """Return the manifest of the file that a key leads to; raise `BlobDamaged`."""
+        row = self._connection.execute("SELECT head FROM blobs WHERE key = ?", (key,)).fetchone()
+        return row and StoredManifest.parse(key, (unseal(row[0], key) or b"").decode())
+
+    def _token(self, key: str) -> str | None:
+        """Return the token of the file of a key, None if there is no file or the row is damaged."""
+        try:
+            found = self._find(key)
+        except BlobDamaged:
+            return None
+        return None if found is None else found.token
+
+    def _keys(self) -> list[str]:
+        return [str(key) for (key,) in self._connection.execute("SELECT key FROM blobs")]

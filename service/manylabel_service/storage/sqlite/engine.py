@@ -5,25 +5,26 @@
     <data_dir>/blobs/<token>                                  snapshots and other large data
     <data_dir>/reserve                                        room for urgent writes while the store is open
 
-Two threads serve it. The writer has the database to itself, and its work comes in small pieces, so
-an append waits for one piece at most. The filer does what waits for the disk: pieces of blobs, and the bulk of
-checkpoints. Each does its work in the order it was requested.
+Two threads serve it. The writer has the database to itself, and its work comes in small pieces, so an append waits for
+at most one piece. The filer does what waits for the disk: pieces of blobs, and most of each checkpoint. Each thread
+works in the order of the calls.
 """
 
 import os
+import sqlite3
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack, closing
+from functools import partial, wraps
 from pathlib import Path
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from manylabel_service.errors import StoreDamaged
 from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.gate import Gate
 from manylabel_service.storage.private import make_private, private_directory
-from manylabel_service.storage.sqlite.database.blob_rows import BlobRows
-from manylabel_service.storage.sqlite.database.document_rows import DocumentRows
 from manylabel_service.storage.sqlite.database.errors import while_opening
 from manylabel_service.storage.sqlite.database.file_watch import FileWatch
 from manylabel_service.storage.sqlite.database.maintenance import Maintenance
-from manylabel_service.storage.sqlite.database.prediction_rows import PredictionRows
 from manylabel_service.storage.sqlite.database.schema import connect, create_tables, is_new, mend_indexes
 from manylabel_service.storage.sqlite.database.tables import Tables
 from manylabel_service.storage.sqlite.database.threads import Threads
@@ -40,16 +41,12 @@ class Engine:
 
     Attributes
     ----------
-    gate : passed by every call.
-    threads, tables, prediction_rows, document_rows, blob_rows, blob_files, maintenance
-        There once it is open.
+    gate : gate that every call passes.
+    threads, tables, blob_files, maintenance : available once the store is open.
     """
 
     threads: Threads
     tables: Tables
-    prediction_rows: PredictionRows
-    document_rows: DocumentRows
-    blob_rows: BlobRows
     blob_files: BlobFiles
     maintenance: Maintenance
 
@@ -62,21 +59,20 @@ class Engine:
         self.gate = Gate()
         self.background = BackgroundTasks()
 
-    async def open(self) -> None:
-        """Open the directory; raises as `Store.open`."""
+    async def open(self, load: Callable[[], None]) -> None:
+        """Open the directory, and call `load` in the writer at the end; raises as `Store.open`."""
         self.threads = Threads(self._path, self.reserve)
         try:
-            await self.threads.write(self._open)
+            await self.threads.write(self._open, load)
         except BaseException:
             # If the await was cancelled, the thread continues: `_held` is set only when it has ended.
             await self.threads.end(lambda: self._held.close())
             raise
         self.threads.watch = self._watch
-        self.maintenance = Maintenance(self.threads, self.tables, self.prediction_rows, self._checkpoints)
-        self.maintenance.begin(*self._leftovers)
+        self.maintenance = Maintenance(self.threads, self._checkpoints)
         self.gate.open()
 
-    def _open(self) -> None:
+    def _open(self, load: Callable[[], None]) -> None:
         with while_opening(self._path), ExitStack() as held:
             private_directory(self.directory)
             held.enter_context(DirectoryLock(self.directory))
@@ -94,13 +90,8 @@ class Engine:
             mend_indexes(writer, self._path)
             other = held.enter_context(closing(connect(self._path, self._busy_timeout_seconds)))
             self.tables = Tables(writer)
-            self.prediction_rows = PredictionRows(writer, self.tables)
-            self.document_rows = DocumentRows(writer, self.tables)
-            self.blob_rows = BlobRows(writer, self.tables)
             self._checkpoints = WalCheckpointer(writer, other, descriptor)
-            self._leftovers = self.tables.hidden_models(), self.tables.trimmed_logs()
-            tokens = self.blob_rows.tokens()
-            self.blob_files.sweep(tokens or (), keep_others=tokens is None)
+            load()
             self._watch = FileWatch(self._path, descriptor)
             self._held = held.pop_all()
 
@@ -110,7 +101,7 @@ class Engine:
             raise StoreDamaged(self._path, "it is empty or missing, but the directory has blobs")
 
     async def close(self) -> None:
-        """Close the directory; does nothing where it is closed."""
+        """Close the directory; does nothing if it is closed."""
         if not self.gate.is_open:
             return
         self.maintenance.stop()
@@ -130,3 +121,38 @@ class Part:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.gate = engine.gate
+
+    @property
+    def _tables(self) -> Tables:
+        return self._engine.tables
+
+    @property
+    def _connection(self) -> sqlite3.Connection:
+        return self._engine.tables.connection
+
+
+S = TypeVar("S", bound=Part)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_writer(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Make a method with SQL awaitable: a call passes the gate, and runs the method in the writer thread."""
+
+    @wraps(method)
+    async def call(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self.gate:
+            return await self._engine.threads.write(partial(method, self, *args, **kwargs))
+
+    return call  # type: ignore[return-value]  # it binds as a method, which `wraps` hides
+
+
+def urgent_in_writer(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """Make a method awaitable like `in_writer`; on a full disk it uses the reserve."""
+
+    @wraps(method)
+    async def call(self: S, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self.gate:
+            return await self._engine.threads.write_urgent(partial(method, self, *args, **kwargs))
+
+    return call  # type: ignore[return-value]

@@ -1,44 +1,123 @@
-"""Models of a SQLite store: rows of a table, created and removed in steps that a kill can interrupt."""
+"""Models of a SQLite store: rows of a table, created and removed in steps that a kill can interrupt.
+
+A model without a name does not exist for callers: it is prepared, or was deleted.
+"""
 
 from collections.abc import Sequence
 
-from manylabel_service.storage.gate import gated
+from manylabel_service.errors import ModelExists
+from manylabel_service.storage.checksums import first_link
 from manylabel_service.storage.models import Models, Succession
-from manylabel_service.storage.protocol import Logs, ModelMeta, position_key
+from manylabel_service.storage.protocol import ModelMeta, position_key
 from manylabel_service.storage.snapshots import Snapshots
-from manylabel_service.storage.sqlite.engine import Engine
+from manylabel_service.storage.sqlite.database.tables import LAST_NUMBER
+from manylabel_service.storage.sqlite.engine import Engine, Part, in_writer, urgent_in_writer
+from manylabel_service.storage.sqlite.logs import SQLiteLogs, number_of
+from manylabel_service.storage.sqlite.predictions import SQLitePredictions
 
 
-class SQLiteModels(Models):
+class SQLiteModels(Part, Models):
     """Implements `Models` on the engine of a store."""
 
-    def __init__(self, engine: Engine, logs: Logs, snapshots: Snapshots) -> None:
-        super().__init__(engine.gate, engine.background, logs, snapshots)
-        self._engine = engine
+    def __init__(self, engine: Engine, logs: SQLiteLogs, predictions: SQLitePredictions, snapshots: Snapshots) -> None:
+        Part.__init__(self, engine)
+        Models.__init__(self, engine.gate, engine.background, logs, snapshots)
+        self._entries = logs
+        self._predictions = predictions
 
     def position_at(self, position: str) -> str:
         number, *rest = position_key(position)
         return str(number + any(rest))
 
-    @gated
-    async def find(self, name: str) -> ModelMeta | None:
-        return await self._engine.threads.write(self._engine.tables.find_model, name)
+    @in_writer
+    def find(self, name: str) -> ModelMeta | None:
+        return self._find(name)
 
-    @gated
-    async def all(self) -> list[ModelMeta]:
-        return await self._engine.threads.write(self._engine.tables.models)
+    def _find(self, name: str) -> ModelMeta | None:
+        found = self._tables.models("name = ?", name)
+        return found[0].record if found else None
 
-    async def _prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
-        return await self._engine.threads.write(self._engine.tables.prepare_model, name, spec, at)
+    @in_writer
+    def all(self) -> list[ModelMeta]:
+        return [model.record for model in self._tables.models("name IS NOT NULL ORDER BY incarnation")]
 
-    async def _name(self, successions: Sequence[Succession]) -> None:
-        await self._engine.threads.write_urgent(self._engine.tables.name_models, successions)
+    @in_writer
+    def _prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
+        trimmed = number_of(at)
+        with self._tables.transaction("log"):
+            incarnation = self._connection.execute("INSERT INTO models (spec) VALUES (?)", (b"",)).lastrowid
+            assert incarnation is not None
+            self._tables.write_model(incarnation, None, spec, trimmed)
+            self._entries.insert(incarnation, trimmed + 1, (), first_link(incarnation), now_ms=0)
+        self._tables.staged.add(incarnation)
+        return ModelMeta(name, incarnation, spec)
 
-    async def _unname(self, record: ModelMeta) -> None:
-        await self._engine.threads.write_urgent(self._engine.tables.hide_model, record)
+    @urgent_in_writer
+    def _name(self, successions: Sequence[Succession]) -> None:
+        with self._tables.transaction("fsync"):
+            trimmed = []
+            for record, successor in successions:
+                trimmed.append(self._tables.intact(successor).trimmed)
+                if record is not None:
+                    self._hide(record)
+                elif self._find(successor.name) is not None:
+                    raise ModelExists(successor.name)
+            for (_, successor), through in zip(successions, trimmed, strict=True):
+                self._tables.write_model(successor.incarnation, successor.name, successor.spec, through)
+        for record, successor in successions:
+            self._tables.staged.discard(successor.incarnation)
+            if record is not None and successor.incarnation != record.incarnation:
+                self._tables.logs.pop(record.incarnation, None)
+                self._tables.sealed.discard(record.incarnation)
 
-    async def _discard(self, successor: ModelMeta) -> bool:
-        return await self._engine.threads.write_urgent(self._engine.tables.discard_model, successor)
+    @urgent_in_writer
+    def _discard(self, successor: ModelMeta) -> bool:
+        if successor.incarnation not in self._tables.staged:
+            return False
+        self._delete(successor)
+        self._tables.staged.discard(successor.incarnation)
+        return True
+
+    @urgent_in_writer
+    def _unname(self, record: ModelMeta) -> None:
+        self._delete(record)
+
+    def _delete(self, record: ModelMeta) -> None:
+        with self._tables.transaction("fsync"):
+            self._hide(record)
+        self._tables.logs.pop(record.incarnation, None)
+
+    def _hide(self, record: ModelMeta) -> None:
+        """Release the name and make every later call with the record fail (a tombstone)."""
+        self._tables.find(record)
+        self._tables.write_model(record.incarnation, None, b"", LAST_NUMBER)
 
     async def _purge(self, record: ModelMeta) -> None:
-        await self._engine.maintenance.forget(record.incarnation)
+        await self._purge_rows(record.incarnation)
+
+    async def _purge_rows(self, incarnation: int) -> None:
+        forgotten = await self._engine.maintenance.by_pieces(self._predictions.forget, incarnation)
+        if forgotten and await self._entries.drop_entries(incarnation):
+            await self._engine.threads.write_urgent(self._forget_row, incarnation)
+
+    def _forget_row(self, incarnation: int) -> None:
+        with self._tables.transaction("log"):
+            self._connection.execute("DELETE FROM models WHERE incarnation = ?", (incarnation,))
+
+    def load(self) -> None:
+        """Find the models that a killed process left partly deleted, and its trimmed logs, in the writer at opening.
+
+        Later a missing name does not identify a deleted model, because new models have none yet.
+        """
+        hidden = self._tables.models("name IS NULL")
+        self._hidden = {model.record.incarnation for model in hidden if not model.record.damaged}
+        trimmed = self._tables.models("trimmed > 0")
+        self._trimmed = [(each.record.incarnation, each.trimmed) for each in trimmed if not each.record.damaged]
+
+    async def clean(self) -> None:
+        """Free the space of what `load` found."""
+        for incarnation, trimmed in self._trimmed:
+            if incarnation in self._hidden:
+                await self._purge_rows(incarnation)
+            else:
+                await self._entries.drop_entries(incarnation, trimmed)

@@ -15,13 +15,13 @@ from manylabel_service.storage.sqlite.predictions import SQLitePredictions
 
 
 class SQLiteStore:
-    """Implements `manylabel_service.storage.Store`, whose comments are the contract.
+    """Implements `manylabel_service.storage.Store`, whose docstrings are the contract.
 
     Parameters
     ----------
     directory : data directory, created if necessary. One store at a time can open it.
     busy_timeout_seconds : seconds to wait for a program that locks the database (a backup, a shell) before an operation
-    fails with `StorageUnavailable`.
+        fails with `StorageUnavailable`.
     """
 
     shared = False
@@ -34,12 +34,17 @@ class SQLiteStore:
         self.documents = SQLiteDocuments(self.engine)
         self.blobs = SQLiteBlobs(self.engine)
         self.snapshots = Snapshots(self.gate, self.logs, self.documents, self.blobs)
-        self.models = SQLiteModels(self.engine, self.logs, self.snapshots)
+        self.models = SQLiteModels(self.engine, self.logs, self.predictions, self.snapshots)
 
     async def open(self) -> None:
         opened_ms = now_ms()
-        await self.engine.open()
+        await self.engine.open(self._load)
+        self.engine.maintenance.begin(self.models.clean())
         await self._begin_collecting(opened_ms)
+
+    def _load(self) -> None:
+        self.models.load()
+        self.blobs.sweep()
 
     @gated
     async def _begin_collecting(self, before_ms: int) -> None:

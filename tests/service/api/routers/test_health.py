@@ -21,7 +21,7 @@ class ModelsOnDemand(SQLiteModels):
     """Lists its models as a function says."""
 
     def __init__(self, store: SQLiteStore, before: Callable[[], Awaitable[None]]) -> None:
-        super().__init__(store.engine, store.logs, store.snapshots)
+        super().__init__(store.engine, store.logs, store.predictions, store.snapshots)
         self._before = before
 
     async def all(self) -> list[ModelMeta]:

@@ -494,7 +494,7 @@ async def test_a_damaged_entry_does_not_keep_the_log_from_being_trimmed(lone_fle
     for i in range(30):
         await replica.update([lone_fleet.example(i)])
     store = lone_fleet.store(registry)
-    connection = store.engine.tables._connection
+    connection = store.engine.tables.connection
     ((key, payload),) = connection.execute("SELECT key, payload FROM entries WHERE payload NOT NULL LIMIT 1")
     connection.execute("UPDATE entries SET payload = ? WHERE key = ?", (payload[:-1] + b"?", key))
     states = {}

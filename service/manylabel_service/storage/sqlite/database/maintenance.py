@@ -3,11 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from manylabel_service.storage.background import BackgroundTasks, attempt
-from manylabel_service.storage.sqlite.database.prediction_rows import PredictionRows
-from manylabel_service.storage.sqlite.database.tables import LAST_NUMBER, Tables
 from manylabel_service.storage.sqlite.database.threads import Threads
 from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
 
@@ -26,31 +25,18 @@ class Maintenance:
     Unfinished work continues when the store is opened next.
     """
 
-    def __init__(
-        self,
-        threads: Threads,
-        tables: Tables,
-        predictions: PredictionRows,
-        checkpoints: WalCheckpointer,
-    ) -> None:
+    def __init__(self, threads: Threads, checkpoints: WalCheckpointer) -> None:
         self._threads = threads
-        self._tables = tables
-        self._predictions = predictions
         self._checkpoints = checkpoints
+        self._loop = asyncio.get_running_loop()
         self._tasks = BackgroundTasks()
         self._stopping = False
         # One piece at a time waits in the writer's queue, however many logs are being cleaned.
         self._turn = asyncio.Lock()
 
-    def begin(self, hidden: list[int], trimmed: list[tuple[int, int]]) -> None:
-        """Start to purge models that a killed process left partly deleted.
-
-        Parameters
-        ----------
-        hidden : partly deleted models; having no name does not identify them, as new models have none yet.
-        trimmed : (incarnation, last number cut) of logs.
-        """
-        self._start(self._clean(set(hidden), trimmed))
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start work in the background."""
+        self._tasks.begin(attempt(work))
 
     def stop(self) -> None:
         """Stop every task after its current step."""
@@ -61,45 +47,35 @@ class Maintenance:
         await self._tasks.done()
 
     def wrote(self, payload_bytes: int) -> None:
-        """Count a transaction, and start a checkpoint when one is due."""
+        """Count a transaction, in the writer, and start a checkpoint when one is due."""
         self._checkpoints.count(payload_bytes)
         if self._checkpoints.begin_if_due():
-            self._start(self._checkpoint())
+            self._loop.call_soon_threadsafe(lambda: self.begin(self._checkpoint()))
 
-    async def drop_entries(self, incarnation: int, through: int) -> bool:
-        """Remove entries in batches; return False if `stop` was called first."""
-        return await self._by_pieces(lambda rows: self._tables.drop_entries(incarnation, through, rows))
-
-    async def _by_pieces(self, remove: Callable[[int], int | None]) -> bool:
+    async def by_pieces(self, remove: Callable[..., int | None], *args: object) -> bool:
         """Remove rows in batches between which appends run; return False if `stop` was called first.
 
         Parameters
         ----------
-        remove : removes up to this number of rows, in the writer; returns their bytes, or None.
+        remove : function of `args` and a number of rows that removes up to this number, in the writer; returns their
+            bytes, or None if there are no rows.
         """
         rows = 256
         while not self._stopping:
             async with self._turn:
-                size_bytes, seconds = await self._threads.write_urgent(_timed, remove, rows)
-            if size_bytes is None:
+                all_gone, seconds = await self._threads.write_urgent(self._remove, partial(remove, *args, rows))
+            if all_gone:
                 return True
-            self.wrote(size_bytes)
             await asyncio.sleep(seconds)
             rows = max(1, rows // 2) if seconds > PIECE_SECONDS else min(2 * rows, MAX_PIECE_ROWS)
         return False
 
-    async def _clean(self, hidden: set[int], logs: list[tuple[int, int]]) -> None:
-        for incarnation, trimmed in logs:
-            if incarnation in hidden:
-                await self.forget(incarnation)
-            else:
-                await self.drop_entries(incarnation, trimmed)
-
-    async def forget(self, incarnation: int) -> None:
-        """Purge a deleted model."""
-        forgotten = await self._by_pieces(lambda rows: self._predictions.forget(incarnation, rows))
-        if forgotten and await self.drop_entries(incarnation, LAST_NUMBER):
-            await self._threads.write_urgent(self._tables.forget_model, incarnation)
+    def _remove(self, remove: Callable[[], int | None]) -> tuple[bool, float]:
+        started = time.perf_counter()
+        size_bytes = remove()
+        if size_bytes is not None:
+            self.wrote(size_bytes)
+        return size_bytes is None, time.perf_counter() - started
 
     async def empty_wal(self) -> None:
         """Checkpoint and truncate the write-ahead log, which contains recently deleted data."""
@@ -115,11 +91,3 @@ class Maintenance:
             await self._threads.write(self._checkpoints.finish)
         finally:
             self._checkpoints.end()
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.begin(attempt(work))
-
-
-def _timed(remove: Callable[[int], int | None], rows: int) -> tuple[int | None, float]:
-    started = time.perf_counter()
-    return remove(rows), time.perf_counter() - started
