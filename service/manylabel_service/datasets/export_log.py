@@ -20,7 +20,8 @@ from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, Frame, 
 from manylabel_service.datasets.sandbox_child import serve_request
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.log_entries import Rollback, decode
+from manylabel_service.online.state.controls import Rollback
+from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.served_metrics import NothingLearnt
 from manylabel_service.storage import position_key

@@ -20,13 +20,8 @@ from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import LogSealed, PredictionExpired, PredictionNotFound
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
-from manylabel_service.online.state.log_entries import (
-    ServedBy,
-    pack_decision,
-    pack_vectors,
-    read_decision,
-    unpack_vectors,
-)
+from manylabel_service.online.state.log_entries import pack_decision, pack_vectors, read_decision, unpack_vectors
+from manylabel_service.online.state.served_metrics import ServedBy
 from manylabel_service.settings import Settings
 from manylabel_service.slices import in_slices
 from manylabel_service.storage import ModelMeta, Store

@@ -15,8 +15,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.label_structure import Group
-from manylabel_core.promise import Decision, Target
+from manylabel_core.promise import Decision
 from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
     BeforeHistory,
@@ -51,26 +50,15 @@ from manylabel_service.online.spec.follow import Follow, follow_of
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import read_spec
-from manylabel_service.online.state import groups as label_groups
 from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.beginning import beginning, spec_of_follower
-from manylabel_service.online.state.label_details import Edit
+from manylabel_service.online.state.controls import Control, Rollback
 from manylabel_service.online.state.label_table import measured
-from manylabel_service.online.state.log_entries import (
-    Control,
-    Describe,
-    Regroup,
-    Relabel,
-    Rollback,
-    ServedBy,
-    SetPromise,
-    StreamPart,
-    Update,
-    encode,
-)
+from manylabel_service.online.state.log_entries import Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome, UpdateResult
-from manylabel_service.online.state.served_metrics import VersionMeasures
+from manylabel_service.online.state.served_metrics import ServedBy, VersionMeasures
+from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.updates.admission import Admission, Admitted
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
@@ -626,59 +614,21 @@ class Replica(HostedModel):
         await self.snapshotter.archiver.put_state(model.position, model.updates, data)
         return model.position
 
-    async def relabel(
-        self,
-        label: str,
-        to: str | None,
-        key: IdempotencyKey | None = None,
-        *,
-        merges: bool = False,
-        paused: bool | None = None,
-    ) -> UpdateResult:
-        """Rename a label to `to`, merge it into that (`merges`), or retire it (`to` is None), as an entry of the log.
+    async def change(self, entry: Control) -> UpdateResult:
+        """Change the model by a control entry other than a rollback, here and on every other replica.
 
-        With `paused`, pause the label (True) or resume it (False). Raises LabelNotFound, LabelExists, LabelsDeclared,
-        LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone.
+        Raises
+        ------
+        LabelNotFound, LabelExists, LabelsDeclared, InvalidField
+            The entry does not fit the model, which has not changed.
+        NotReady, KeyInFlight, KeyReused, QueueFull, LimitExceeded, StorageUnavailable, ModelGone
         """
-        return await self._change(key, lambda: Relabel(label, to, self.durability, key, merges, paused))
-
-    async def describe(self, edits: Mapping[str, Edit], key: IdempotencyKey | None = None) -> UpdateResult:
-        """Change titles, descriptions and URIs of labels, and declare new labels, as an entry of the log. Raises
-        LabelNotFound, LabelExists, InvalidField, LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull,
-        StorageUnavailable or ModelGone."""
-
-        def checked() -> Describe:
-            self._admission.check_described(self.model, edits)
-            return Describe(edits, self.durability, key)
-
-        return await self._change(key, checked)
-
-    async def regroup(
-        self, groups: Sequence[Group], parents: Mapping[str, str], key: IdempotencyKey | None = None
-    ) -> UpdateResult:
-        """Replace the groups and parents of labels, and declare new labels, as an entry of the log. Raises
-        InvalidField, LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone."""
-
-        def checked() -> Regroup:
-            label_groups.check_written(groups, parents)
-            names = dict.fromkeys(label for label, _ in label_groups.places(groups, parents))
-            self._admission.check_declared(self.model, names, label_groups.nbytes_of(len(names)))
-            return Regroup(tuple(groups), parents, self.durability, key)
-
-        return await self._change(key, checked)
-
-    async def set_promise(self, target: Target | None, key: IdempotencyKey | None = None) -> UpdateResult:
-        """Promise a precision from this entry of the log on; None ends the promise. Raises InvalidField, NotReady,
-        KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone."""
-        return await self._change(key, lambda: SetPromise(target, self.durability, key))
-
-    async def _change(self, key: IdempotencyKey | None, checked: Callable[[], Control]) -> UpdateResult:
-        """Append a control entry, unless an earlier request had the key; `checked` makes it, or raises an error."""
         self.check_changeable()
-        if (earlier := await self.replayed(key)) is not None:
+        if (earlier := await self.replayed(entry.key)) is not None:
             return earlier
-        with self._keys.hold(key):
-            return self._answer(await self._appended(checked()))
+        with self._keys.hold(entry.key):
+            self._admission.check_control(self.model, entry)
+            return self._answer(await self._appended(entry))
 
     async def _appended(self, change: Control) -> ApplyResult:
         return await self.queue.put(change, encode(change, self._in_use.versions.format), None)

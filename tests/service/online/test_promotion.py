@@ -30,7 +30,7 @@ from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.params import PARAMS
-from manylabel_service.online.state.log_entries import StreamPart
+from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.successor.promotion import PromotionWriter
 from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.storage import START, ManualSnapshot

@@ -50,9 +50,10 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots import retention
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.log_entries import StreamPart, Update
+from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.storage import SEED, START, Address, SnapshotMeta, SQLiteStore, Store, position_key
 from manylabel_service.storage.redis import RedisStore
 

@@ -5,7 +5,7 @@ Its columns are its labels in the order of its scores, then labels that occurred
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgpack
 import numpy as np
@@ -20,12 +20,18 @@ from manylabel_core.state import DamagedState, State
 from manylabel_service.hosting.examples import Example
 from manylabel_service.online.spec.trained import WINDOW
 from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, measured
-from manylabel_service.online.state.log_entries import ServedBy
 from manylabel_service.online.state.partial_truths import PartialLabels
 
 MAX_MEASURED = 100
 """Maximum number of versions with metrics, including deleted ones; above it the least recently labelled one is dropped.
 """
+
+
+class ServedBy(NamedTuple):
+    """Version of a trained model that served a prediction, with its labels in the order of the scores."""
+
+    version: int
+    labels: tuple[str, ...]
 
 
 class NothingLearnt:
