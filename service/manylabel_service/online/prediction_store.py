@@ -60,6 +60,7 @@ class PredictionStore:
 
     Attributes
     ----------
+    max_ranked : maximum number of predictions that are compared to find those to label next.
     kept_bytes : bytes of all predictions in the store, at the latest `put` of this process.
     """
 
@@ -68,6 +69,7 @@ class PredictionStore:
         self._store = store
         self._ttl_seconds = settings.prediction_ttl_seconds
         self._most = settings.max_stored_predictions
+        self.max_ranked = settings.limits.max_ranked_predictions
         self._most_bytes = settings.limits.max_stored_prediction_bytes
         self.kept_bytes = 0
 

@@ -28,6 +28,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.models.registry import Registry
+from manylabel_service.online.following import begin_follower
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import MAX_FOLLOWERS
@@ -49,7 +50,7 @@ async def follow(
     **fields: Any,
 ) -> Replica:
     wanted = Fleet.spec(name, window=20, **fields).model_copy(update={"text": None})
-    beginning = await leader.begin_follower(wanted, from_start=from_start, until=until)
+    beginning = await begin_follower(leader, wanted, from_start=from_start, until=until)
     return await registry.create(*beginning)  # type: ignore[return-value]
 
 

@@ -244,7 +244,7 @@ async def test_a_follower_from_now_begins_the_history(any_fleet: Any) -> None:
     with pytest.raises(BeforeHistory):
         await new.state_at(START)
     assert (await new.verify()).equal
-    assert [each.kept.name for each in await old.list_snapshots() if each.kept] == ["early"]
+    assert [each.kept.name for each in await old.snapshot_reader.list() if each.kept] == ["early"]
     # Promoted again, the first leader has what it had learnt before this history as well.
     back, _ = await promoted(registry)
     assert state(back.model) == expected[1]

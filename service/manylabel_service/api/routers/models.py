@@ -29,6 +29,7 @@ from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability,
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.models.init_from import warm_start
+from manylabel_service.online.following import begin_follower
 from manylabel_service.online.size_limits import check_arrays
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
@@ -158,7 +159,7 @@ async def _followed(
     leader = online(await context.registry.get(source.model))
     async with context.examining:
         beginning = await context.registry.ask(
-            leader, lambda leader: leader.begin_follower(spec, from_start=source.from_ == "start", until=until)
+            leader, lambda leader: begin_follower(leader, spec, from_start=source.from_ == "start", until=until)
         )
     replica = await context.registry.create(*beginning)
     if replica.serving:

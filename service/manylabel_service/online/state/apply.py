@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.online.pipeline import Learnt
 from manylabel_core.promise import Decision, Promise
-from manylabel_core.rows import NO_WEIGHTS, Targets
+from manylabel_core.rows import NO_WEIGHTS, Rows, Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.idempotency import FORGOTTEN, IdempotencyKey
@@ -184,7 +184,7 @@ class ApplyBatch:
     """Log entries that are applied to a model by repeated `step`s.
 
     A step has three parts, `take`, `learn` and `finish`. `learn` releases the GIL, so it can run in a thread; no thread
-    may predict with the model until it has ended.
+    may predict with the model until it has ended. Without `learn`, the learner and its metrics stay as they are.
 
     Attributes
     ----------
@@ -264,22 +264,28 @@ class ApplyBatch:
         n_bytes = learner.pipeline.nbytes_after(n_columns + n_new, n_labels, 0, 0)
         return n_bytes + learner.pipeline.nbytes_of_vectors(n_new, n_columns, n_labels) > COPIED_BYTES
 
+    @property
+    def collected(self) -> tuple[Rows, Targets] | None:
+        """Collected examples; None if there are none to learn."""
+        block = self._block
+        return (as_rows(block.columns), block.targets) if len(block) and block.learns else None
+
     def learn(self) -> None:
         """Learn the collected examples."""
-        model, block = self._model, self._block
+        model, block, pipeline = self._model, self._block, self._model.learner.pipeline
         n_known = model.learner.n_features_
-        if not len(block) or not block.learns:
-            if len(model.labels) > model.learner.n_labels_:  # a description, or groups, may have declared some
-                model.learner.pipeline.grow(n_known, len(model.labels))
-                model.give_titles(n_known)
-            if len(block):
-                xs = [example.x for example in block.examples]
-                self._learnt = Learnt(*model.score_unlearnt(xs, model.learner.calibrate), [])
-        else:
-            model.learner.pipeline.grow(model.features.n_columns, len(model.labels))
-            model.learner.pipeline.grow_vectors(model.features.layout.vector_lengths)
+        if (collected := self.collected) is not None:
+            pipeline.grow(model.features.n_columns, len(model.labels))
+            pipeline.grow_vectors(model.features.layout.vector_lengths)
             model.give_titles(n_known)
-            self._learnt = model.learner.pipeline.learn(as_rows(block.columns), block.targets, model.learner.calibrate)
+            self._learnt = pipeline.learn(*collected, model.learner.calibrate)
+            return
+        if len(model.labels) > model.learner.n_labels_:  # a description, or groups, may have declared some
+            pipeline.grow(n_known, len(model.labels))
+            model.give_titles(n_known)
+        if len(block):
+            xs = [example.x for example in block.examples]
+            self._learnt = Learnt(*model.score_unlearnt(xs, model.learner.calibrate), [])
 
     def finish(self) -> bool:
         """Complete the learnt entries; return whether entries remain, or a snapshot is needed."""

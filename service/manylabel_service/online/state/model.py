@@ -23,7 +23,6 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.hosting.selection import Learning
-from manylabel_service.online.label_next import counting, uncertainty
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
 from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
@@ -42,6 +41,7 @@ from manylabel_service.online.state.served_metrics import NothingLearnt, ServedM
 from manylabel_service.online.state.source_metrics import SourceMetrics
 from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.online.state.title_words import TitleWords
+from manylabel_service.online.state.uncertainty import counting, uncertainty
 from manylabel_service.online.state.unseen_words import UnseenWords
 from manylabel_service.storage import SEED, START, position_key
 
@@ -207,10 +207,7 @@ class OnlineModel:
         return explainer.explain(x, labels, lambda k: learner.pipeline.explain(row, columns, k, words), name_of)
 
     def _score(self, xs: Sequence[Features]) -> NDArray[np.float64]:
-        rows, words = self._rows(xs)
-        if words is None or not isinstance(self.learner, OnlineLearner):
-            return self.learner.pipeline.score(rows)
-        return self.learner.pipeline.score(rows, words)
+        return self.learner.pipeline.score(*self._rows(xs))
 
     def _rows(self, xs: Sequence[Features]) -> tuple[Rows, NDArray[np.int64] | None]:
         """Return examples to predict; if titles count, with the words of features that were never learnt.
@@ -641,8 +638,7 @@ class OnlineModel:
             raise ValueError(f"the header names none of the versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}")
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
-        if isinstance(model.learner, OnlineLearner):
-            model.learner.pipeline.grow_vectors(_lengths(arrays))
+        model.learner.pipeline.grow_vectors(_lengths(arrays))
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))
@@ -760,10 +756,7 @@ def _check_columns(model: OnlineModel) -> None:
     untouched = model.updates == learner.n_features_ == 0  # memory for features is allocated when they are learnt
     if learner.n_labels_ != due[1] or not (untouched or learner.n_features_ == due[0]):
         raise ValueError(f"the learner has {learner.n_features_} features and {learner.n_labels_} labels, not {due}")
-    if (
-        not (untouched or isinstance(learner, NothingLearnt))
-        and learner.pipeline.vectors != model.features.layout.vector_lengths
-    ):
+    if not untouched and learner.pipeline.vectors != model.features.layout.vector_lengths:
         raise ValueError(
             f"the learner has vectors of {learner.pipeline.vectors}, not {model.features.layout.vector_lengths}"
         )

@@ -76,7 +76,7 @@ class NothingLearnt:
         scores = np.zeros((len(rows.indptr) - 1, 1 + int(targets.n_labels.max(initial=0))))
         return Learnt(scores, scores[:, 1:] if probabilities else None, [])
 
-    def score(self, rows: Rows) -> NDArray[np.float64]:
+    def score(self, rows: Rows, new_words: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Return scores of 0."""
         return np.zeros((len(rows.indptr) - 1, 1 + self.n_labels_))
 
