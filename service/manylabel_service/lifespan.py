@@ -1,8 +1,10 @@
 """Startup of an application, from the store to restored models, and shutdown."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import NoReturn
 
 import structlog
 
@@ -11,13 +13,16 @@ from manylabel_service.api.routers.server import exposition
 from manylabel_service.archive.mark import check_complete
 from manylabel_service.errors import ServiceError, StorageUnavailable
 from manylabel_service.storage import Store
-from manylabel_service.telemetry.loop_delay import measure
+from manylabel_service.telemetry.metrics import Telemetry
 
 BACKOFF_SECONDS = (0.1, 5.0)
 """Minimum and maximum seconds between two attempts to reach a store that is not available yet.
 
 tenacity would replace few lines here and in `models.follower`, and takes 34 ms to import.
 """
+
+SLEEP_SECONDS = 0.02
+"""Seconds of the sleep that measures the delay of the event loop; shorter stalls may pass unnoticed."""
 
 log = structlog.get_logger()
 
@@ -39,7 +44,7 @@ async def lifespan(
     workers = context.telemetry.workers
     if workers is not None:
         await workers.listen(lambda: exposition(context))
-    measuring = asyncio.create_task(measure(context.telemetry))
+    measuring = asyncio.create_task(_measure_loop_delay(context.telemetry))
     starting = asyncio.create_task(_start(context, store, on_ready, on_failure))
     try:
         yield
@@ -98,3 +103,11 @@ async def _open(context: Context, store: Store) -> None:
             log.warning("store_unavailable", error=str(error), action=f"trying again in {pause:g} s")
         await asyncio.sleep(pause)
         pause = min(2 * pause, BACKOFF_SECONDS[1])
+
+
+async def _measure_loop_delay(telemetry: Telemetry) -> NoReturn:
+    """Sleep repeatedly, and count the delay of each wake-up."""
+    while True:
+        due = time.perf_counter() + SLEEP_SECONDS
+        await asyncio.sleep(SLEEP_SECONDS)
+        telemetry.woke(max(0.0, time.perf_counter() - due))

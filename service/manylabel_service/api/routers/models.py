@@ -25,9 +25,8 @@ from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, body, json_answer, listed
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
 from manylabel_service.audit.call import note
-from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated
+from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated, check_limit
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.models.init_from import warm_start
 from manylabel_service.online.following import begin_follower
 from manylabel_service.online.size_limits import check_arrays

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError
-from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError, check_limit
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.state.controls import Control
 from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown, grown_columns
