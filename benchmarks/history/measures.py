@@ -134,7 +134,7 @@ async def replayed(replica: Replica, store: Any) -> float:
     """Return the examples per second of processor time of a replay from the beginning of the log."""
     model, through = OnlineModel(replica.spec), replica.position
     reader = HistoryReader(replica.record, store)
-    replayer = LogReplayer(replica.record, replica.spec, store, replica._snapshot_reader, reader.read)
+    replayer = LogReplayer(replica.record, replica.spec, store, replica.snapshot_reader, reader.read)
     started = time.process_time()
     while position_key(model.position) < position_key(through):
         await replayer.read_on(model, through)

@@ -139,8 +139,8 @@ PLACES = (
     # Online models
     Place(
         f"{SERVICE}/online/state/apply.py",
-        "self._model.position = entry.position\n        self._end_rollback",
-        "self._end_rollback",
+        "        model.position = entry.position\n        self._waiting.popleft()",
+        "        self._waiting.popleft()",
         f"{STATE} tests/service/online",
     ),
     Place(
@@ -151,8 +151,8 @@ PLACES = (
     ),
     Place(
         f"{SERVICE}/online/state/apply.py",
-        "return ApplyResult(answer, replayed=True, kind=kind)",
-        "return ApplyResult(answer, replayed=False, kind=kind)",
+        "return ApplyResult(answer, replayed=True)",
+        "return ApplyResult(answer, replayed=False)",
         STATE,
     ),
     Place(

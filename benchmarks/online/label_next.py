@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from benchmarks.data_sets import load_stream
 from manylabel_core import FALT
 from manylabel_service.hosting.examples import Features
-from manylabel_service.online.label_next import counting, spread, uncertainty, unit_row
-from manylabel_service.online.replica import ALIKE_AMONG
+from manylabel_service.online.label_next import ALIKE_AMONG, spread, unit_row
+from manylabel_service.online.state.uncertainty import counting, uncertainty
 
 BATCH, EVERY = 20, 100
 POOL, TEST = 5_000, 2_000

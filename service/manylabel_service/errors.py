@@ -324,6 +324,12 @@ class LimitExceeded(ServiceError, kind="full"):
     """Maximum, in the same unit."""
 
 
+def check_limit(what: str, size: int, limit: int) -> None:
+    """Raise LimitExceeded for a size above its limit."""
+    if size > limit:
+        raise LimitExceeded(what, size, limit)
+
+
 class SnapshotNotFound(ServiceError, kind="missing"):
     """A position or name at which the model has no snapshot."""
 

@@ -1,8 +1,10 @@
 """Startup of an application, from the store to restored models, and shutdown."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import NoReturn
 
 import structlog
 
@@ -11,10 +13,13 @@ from manylabel_service.api.routers.server import exposition
 from manylabel_service.archive.store_documents import check_complete
 from manylabel_service.errors import ServiceError
 from manylabel_service.storage import Store, open_when_available
-from manylabel_service.telemetry.loop_delay import measure
+from manylabel_service.telemetry.metrics import Telemetry
 
 BACKOFF_SECONDS = (0.1, 5.0)
 """Minimum and maximum seconds between two attempts to reach a store that is not available yet."""
+
+SLEEP_SECONDS = 0.02
+"""Seconds of the sleep that measures the delay of the event loop; shorter stalls may pass unnoticed."""
 
 log = structlog.get_logger()
 
@@ -36,7 +41,7 @@ async def lifespan(
     workers = context.telemetry.workers
     if workers is not None:
         await workers.listen(lambda: exposition(context))
-    measuring = asyncio.create_task(measure(context.telemetry))
+    measuring = asyncio.create_task(_measure_loop_delay(context.telemetry))
     starting = asyncio.create_task(_start(context, store, on_ready, on_failure))
     try:
         yield
@@ -81,3 +86,11 @@ async def _start_components(context: Context, store: Store) -> None:
     await context.webhooks.start()
     if context.archive is not None:
         context.archive.start()
+
+
+async def _measure_loop_delay(telemetry: Telemetry) -> NoReturn:
+    """Sleep repeatedly, and count the delay of each wake-up."""
+    while True:
+        due = time.perf_counter() + SLEEP_SECONDS
+        await asyncio.sleep(SLEEP_SECONDS)
+        telemetry.woke(max(0.0, time.perf_counter() - due))

@@ -57,7 +57,7 @@ READERS = {
     "core/manylabel_core/scaling/fitted.py": "fits a batch trainer's scaling",
     "core/manylabel_core/online/models/expansion/project.py: C @ inverse": "refuses a state that is no inverse",
     "core/manylabel_core/online/models/stack/model.py: np.linalg": "refuses a state that is not positive definite",
-    "service/manylabel_service/online/label_next.py": "ranks predictions for labelling, and changes no state",
+    "service/manylabel_service/online/state/uncertainty.py": "ranks predictions for labelling, and changes no state",
     "service/manylabel_service/online/state/feature_space.py: np.argsort(columns)": "no two columns are equal",
 }
 """Files and expressions that the rules are not for, and the reasons."""

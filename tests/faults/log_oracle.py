@@ -10,7 +10,8 @@ from itertools import pairwise
 from manylabel_service.errors import StorageUnavailable
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.log_entries import Rollback, Update, decode
+from manylabel_service.online.state.controls import Rollback
+from manylabel_service.online.state.log_entries import Update, decode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
 from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key

@@ -29,7 +29,8 @@ from manylabel_service.integrations.label_studio.config import ConfigRefused, re
 from manylabel_service.integrations.open_inference.schemas import InferRequest
 from manylabel_service.integrations.open_inference.tensors import split
 from manylabel_service.integrations.open_inference.translation import to_examples
-from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
+from manylabel_service.online.state.controls import Rollback
+from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.storage.places.place import ObjectDamaged
 
 LIMITS = ReaderLimits(rows=1_000, features=1_000, labels=100, nonzeros=10_000, bytes=2**20)

@@ -21,7 +21,7 @@ from manylabel_service.storage import Store
 async def snapshot_bytes(replica: Replica, position: str) -> bytes:
     """A snapshot as it is stored."""
     file = io.BytesIO()
-    await replica.copy_snapshot(position, file)
+    await replica.snapshot_reader.copy(position, file)
     return file.getvalue()
 
 

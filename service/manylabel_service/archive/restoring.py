@@ -36,9 +36,9 @@ from manylabel_service.errors import (
     PositionNotFound,
     ServiceError,
     StorageUnavailable,
+    check_limit,
 )
 from manylabel_service.hosting.examples import MAX_REF_BYTES
-from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.jobs.supervision.workdirs import remove_stale, task_directory
 from manylabel_service.models.forgetting import ended_receipt
 from manylabel_service.models.membership import EXPIRY_SECONDS

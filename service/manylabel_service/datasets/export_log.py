@@ -6,13 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import IO, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from manylabel_core import Prequential
 from manylabel_core.datasets import BadDataset
-from manylabel_core.metrics.prequential import PartialTruth
-from manylabel_core.online.pipeline import Learnt
 from manylabel_core.rows import Rows, Targets
 from manylabel_core.state import DamagedState
 from manylabel_service.datasets.last_rows import EVERY, LastRows
@@ -20,7 +14,8 @@ from manylabel_service.datasets.log_frames import BASE, ENTRY, SNAPSHOT, Frame, 
 from manylabel_service.datasets.sandbox_child import serve_request
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.log_entries import Rollback, decode
+from manylabel_service.online.state.controls import Rollback
+from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.served_metrics import NothingLearnt
 from manylabel_service.storage import position_key
@@ -104,14 +99,19 @@ class _Log:
         ]
 
     def played(self, recorder: _Recorder) -> OnlineModel:
-        """Return the model after the last entry; the recorder receives the learnt examples."""
-        model = recorder.put_into(self._model)
+        """Return the model after the last entry; the recorder receives the examples instead of the learner."""
+        model = _without_learner(self._model)
         for frame in self._entries:
             recorder.at(frame.position)
             folding = ApplyBatch(model, [LogEntry(frame.position, decode(payload_of(self._file, frame)))])
-            while folding.step(SLICE_EXAMPLES):
+            more = True
+            while more:
+                folding.take(SLICE_EXAMPLES)
+                if (collected := folding.collected) is not None:
+                    recorder.add(*collected)
+                more = folding.finish()
                 if folding.needed_snapshot is not None:
-                    folding.roll_back(recorder.put_into(self._snapshot(folding.needed_snapshot)))
+                    folding.roll_back(_without_learner(self._snapshot(folding.needed_snapshot)))
         return model
 
     def _snapshot(self, position: str) -> OnlineModel:
@@ -120,26 +120,14 @@ class _Log:
         return OnlineModel.from_bytes(payload_of(self._file, frame))
 
 
-class _Unmeasured(Prequential):
-    """Metrics of a model that measure nothing: the export needs none."""
-
-    def update(self, *_: object) -> None:
-        """Do nothing."""
-
-    def update_part(
-        self,
-        scores: NDArray[Any],
-        targets: Targets,
-        n_known: NDArray[np.int64],
-        before: PartialTruth | None = None,
-        probabilities: NDArray[np.float64] | None = None,
-    ) -> PartialTruth | None:
-        """Disable the metrics; earlier values stay."""
-        return before
+def _without_learner(model: OnlineModel) -> OnlineModel:
+    """Release the memory of the learner of a model; return the model."""
+    model.learner = NothingLearnt()
+    return model
 
 
-class _Recorder(NothingLearnt):
-    """Learner of a model that learns nothing, and records the rows that it receives.
+class _Recorder:
+    """Last examples of a log.
 
     Attributes
     ----------
@@ -148,33 +136,26 @@ class _Recorder(NothingLearnt):
     """
 
     def __init__(self, last_rows: LastRows, forgotten: list[tuple[tuple[int, ...], tuple[int, ...]]]) -> None:
-        super().__init__()
         self.last_rows = last_rows
         self.n_forgotten = 0
         self._intervals = forgotten
         self._is_forgotten = False
-
-    def put_into(self, model: OnlineModel) -> OnlineModel:
-        """Replace the learner and the metrics of the model by this recorder; return the model."""
-        model.learner, model.prequential = self, _Unmeasured()
-        return model
 
     def at(self, position: str) -> None:
         """Note the position of the entry that follows."""
         key = position_key(position)
         self._is_forgotten = any(after < key <= through for after, through in self._intervals)
 
-    def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
-        """Record the rows instead of learning them; all scores and probabilities are 0."""
+    def add(self, rows: Rows, targets: Targets) -> None:
+        """Record the next examples."""
         n_rows = len(rows.indptr) - 1
         if self._is_forgotten:
             self.n_forgotten += n_rows
-        else:
-            for i in range(n_rows):
-                listed = slice(targets.indptr[i], targets.indptr[i + 1])
-                relevant = targets.indices[listed][targets.signs[listed] > 0]
-                # An example that states for every existing label whether it is relevant counts as complete.
-                n_known = EVERY if targets.complete[i] else int(listed.stop - listed.start)
-                weight = float(targets.weights[i]) if len(targets.weights) else 1.0
-                self.last_rows.add(*rows.row(i), relevant if n_known >= targets.n_labels[i] else None, n_known, weight)
-        return super().learn(rows, targets, probabilities)
+            return
+        for i in range(n_rows):
+            listed = slice(targets.indptr[i], targets.indptr[i + 1])
+            relevant = targets.indices[listed][targets.signs[listed] > 0]
+            # An example that states for every existing label whether it is relevant counts as complete.
+            n_known = EVERY if targets.complete[i] else int(listed.stop - listed.start)
+            weight = float(targets.weights[i]) if len(targets.weights) else 1.0
+            self.last_rows.add(*rows.row(i), relevant if n_known >= targets.n_labels[i] else None, n_known, weight)

@@ -27,7 +27,8 @@ from manylabel_service.online.history.catalogue import LOST, CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.trained import is_trained, read_spec
-from manylabel_service.online.state.log_entries import Rollback, decode
+from manylabel_service.online.state.controls import Rollback
+from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import TargetLost
 from manylabel_service.settings import Settings

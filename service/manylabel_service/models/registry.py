@@ -24,9 +24,9 @@ from manylabel_service.errors import (
     ReleaseTooOld,
     ReplayMismatch,
     StorageUnavailable,
+    check_limit,
 )
 from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted
-from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.eviction import Eviction

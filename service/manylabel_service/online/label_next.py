@@ -1,30 +1,29 @@
-"""Selection of the stored predictions whose labels would teach the model most.
+"""Stored predictions to label next: those whose labels would teach the model most, or that need review."""
 
-Uncertainty sampling: an example is uncertain if the log-odds of a label are close to its decision threshold.
-`uncertainty` is 1 at the threshold, and decreases to 0. Rare labels do not count, because they are close to their
-thresholds in every example. The rule was chosen by `python -m benchmarks label-next`: sums over all labels prefer
-unusual examples, and teach less than random ones.
-"""
-
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from manylabel_core.promise import Decision
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
+from manylabel_service.online.prediction_store import StoredPrediction
+from manylabel_service.online.replica import Replica
+from manylabel_service.slices import in_slices
 
 ALIKE = 0.9
 """Cosine similarity from which two examples count as near-duplicates."""
 
+ALIKE_AMONG = 20
+"""Number of candidates checked for near-duplicates, as a multiple of the limit."""
 
 UnitRow = tuple[NDArray[np.int64], NDArray[np.float64]]
 """Columns and values of an example with unit norm."""
-
-SEEN_ENOUGH = 3
-"""Minimum number of positive examples of a label that counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +52,101 @@ class RankedPredictions:
     updates: int
 
 
-def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the uncertainty of examples, 0 to 1; 1 if the model has no label.
+async def label_next(replica: Replica, limit: int, order: str) -> RankedPredictions:
+    """Return stored predictions without labels. Raises NotReady, StorageUnavailable or ModelGone.
 
     Parameters
     ----------
-    margins : ndarray of shape (n_samples, n_labels), float64 Half of the difference between log-odds and those of the
-    threshold.
+    replica : the model.
+    limit : maximum number returned.
+    order : "newest" first; "uncertainty": most uncertain first, near-duplicates last; "review": those that need
+    review by the served decision, most uncertain first. At most the newest `max_ranked_predictions` are compared.
     """
-    if not margins.shape[1]:
-        return np.ones(len(margins))
-    closest: NDArray[np.float64] = 1.0 - np.tanh(np.abs(margins).min(axis=1))
-    return closest
+    replica.check_serving()
+    store, by_uncertainty = replica.prediction_store, order != "newest"
+    most = store.max_ranked if by_uncertainty else limit
+    ranked: list[tuple[float, str]] = []
+    async for page in store.newest(partial(_waits_for_labels, replica), most):
+        if order == "review":
+            page = [(id, one) for id, one in page if _needs_review(one)]
+        uncertain = await replica.uncertainties([kept.x for _, kept in page])
+        ranked += [(-one, id) for one, (id, _) in zip(uncertain, page, strict=True) if not math.isnan(one)]
+    if by_uncertainty:
+        ranked.sort()
+    chosen = await store.find([id for _, id in ranked[: ALIKE_AMONG * limit]])
+    if order == "uncertainty":
+        chosen = await _without_repeats(chosen, limit)
+    return await _described(replica, chosen[:limit], {id: -one for one, id in ranked})
 
 
-def counting(examples: NDArray[np.int64], retired: Sequence[int]) -> NDArray[np.int64]:
-    """Return the columns of the labels that count: those with enough examples, or all if no label has enough, without
-    retired ones.
+async def needing_review(replica: Replica, since_ms: int, until_ms: int, least: float) -> list[tuple[float, str]]:
+    """Return unlabelled stored predictions that need review, most uncertain first, with ids.
+
+    If the model promises a precision, the served decision counts, as in the order "review" of `label_next`. At most
+    the newest `max_ranked_predictions` of a time are compared. Raises NotReady, StorageUnavailable or ModelGone.
 
     Parameters
     ----------
-    examples : ndarray of shape (n_labels,), int64 Number of positive examples per label.
+    replica : the model.
+    since_ms, until_ms : bounds of their time in milliseconds of Unix time; the first is excluded.
+    least : uncertainty, 0 to 1, from which a prediction needs review if the model promises no precision.
     """
-    enough = np.setdiff1d(np.flatnonzero(examples >= SEEN_ENOUGH), retired)
-    return enough if len(enough) else np.setdiff1d(np.arange(len(examples)), retired)
+    replica.check_serving()
+    store, found = replica.prediction_store, list[tuple[float, str]]()
+    most, promised = store.max_ranked, replica.model.promises.promise is not None
+    async for page in store.newest(partial(_waits_for_labels, replica), most, since_ms, until_ms):
+        if promised:
+            page = [(id, one) for id, one in page if _needs_review(one)]
+        ranked = await replica.uncertainties([kept.x for _, kept in page])
+        found += [(one, id) for one, (id, _) in zip(ranked, page, strict=True) if one >= (0 if promised else least)]
+    return sorted(found, reverse=True)
+
+
+def _waits_for_labels(replica: Replica, id: str) -> bool:
+    labelled = replica.model.labelled
+    return id > labelled.floor and id not in labelled
+
+
+async def _described(
+    replica: Replica, chosen: Sequence[tuple[str, StoredPrediction]], uncertain: Mapping[str, float]
+) -> RankedPredictions:
+    predicted = await replica.predict([kept.x for _, kept in chosen], probabilities=replica.has_probabilities)
+    names, hidden = replica.model.labels.names, replica.model.hidden
+    described = [
+        Unlabelled(id, uncertain[id], one, kept.record, *_served(kept.decision, names, hidden))
+        for (id, kept), one in zip(chosen, predicted.predictions, strict=True)
+    ]
+    return RankedPredictions(described, len(uncertain), predicted.position, replica.model.updates)
+
+
+def _needs_review(kept: StoredPrediction) -> bool:
+    return kept.decision is None or kept.decision.review
+
+
+def _served(
+    decision: Decision | None, names: Sequence[str], hidden: Collection[str]
+) -> tuple[list[str] | None, bool | None]:
+    """Return the labels of a decision that may be applied unseen, and whether it needs review."""
+    if decision is None:
+        return None, None
+    applied = (names[column] for column in decision.applied if column < len(names))
+    return [name for name in applied if name not in hidden], decision.review
+
+
+async def _without_repeats(
+    ranked: Sequence[tuple[str, StoredPrediction]], limit: int
+) -> list[tuple[str, StoredPrediction]]:
+    """Return the first examples, near-duplicates of earlier ones last."""
+    columns_of: dict[Any, int] = {}
+    rows: list[UnitRow] = []
+    chosen: list[tuple[str, StoredPrediction]] = []
+    async for _, kept in in_slices(ranked):
+        rows.append(unit_row(kept.x, columns_of))
+    async for place in in_slices(spread(rows)):
+        chosen.append(ranked[place])
+        if len(chosen) == limit:
+            break
+    return chosen
 
 
 def unit_row(x: Features, columns_of: dict[Any, int]) -> UnitRow:

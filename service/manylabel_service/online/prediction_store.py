@@ -20,13 +20,8 @@ from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import LogSealed, PredictionExpired, PredictionNotFound
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
-from manylabel_service.online.state.log_entries import (
-    ServedBy,
-    pack_decision,
-    pack_vectors,
-    read_decision,
-    unpack_vectors,
-)
+from manylabel_service.online.state.log_entries import pack_decision, pack_vectors, read_decision, unpack_vectors
+from manylabel_service.online.state.served_metrics import ServedBy
 from manylabel_service.settings import Settings
 from manylabel_service.slices import in_slices
 from manylabel_service.storage import ModelMeta, Store
@@ -65,6 +60,7 @@ class PredictionStore:
 
     Attributes
     ----------
+    max_ranked : maximum number of predictions that are compared to find those to label next.
     kept_bytes : bytes of all predictions in the store, at the latest `put` of this process.
     """
 
@@ -73,6 +69,7 @@ class PredictionStore:
         self._store = store
         self._ttl_seconds = settings.prediction_ttl_seconds
         self._most = settings.max_stored_predictions
+        self.max_ranked = settings.limits.max_ranked_predictions
         self._most_bytes = settings.limits.max_stored_prediction_bytes
         self.kept_bytes = 0
 

@@ -8,21 +8,18 @@ import asyncio
 import math
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.label_structure import Group
-from manylabel_core.promise import Decision, Target
+from manylabel_core.promise import Decision
 from manylabel_core.records import RecordEncoder
 from manylabel_service.errors import (
-    BeforeHistory,
     DurabilityUnavailable,
     InvalidExample,
-    InvalidField,
     KeyReused,
     LimitExceeded,
     LogLost,
@@ -42,46 +39,30 @@ from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.history.reader import HistoryReader
-from manylabel_service.online.label_next import RankedPredictions, UnitRow, Unlabelled, spread, unit_row
 from manylabel_service.online.prediction_store import PredictionStore, StoredPrediction
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
-from manylabel_service.online.spec.follow import Follow, follow_of
+from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.release import ClusterVersion
-from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import read_spec
-from manylabel_service.online.state import groups as label_groups
 from manylabel_service.online.state.apply import ApplyResult
-from manylabel_service.online.state.beginning import beginning, spec_of_follower
-from manylabel_service.online.state.label_details import Edit
+from manylabel_service.online.state.controls import Control, Rollback
 from manylabel_service.online.state.label_table import measured
-from manylabel_service.online.state.log_entries import (
-    Control,
-    Describe,
-    Regroup,
-    Relabel,
-    Rollback,
-    ServedBy,
-    SetPromise,
-    StreamPart,
-    Update,
-    encode,
-)
+from manylabel_service.online.state.log_entries import Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome, UpdateResult
-from manylabel_service.online.state.served_metrics import VersionMeasures
+from manylabel_service.online.state.served_metrics import ServedBy, VersionMeasures
+from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.updates.admission import Admission, Admitted
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.past_states import PastStates, Verified
 from manylabel_service.online.updates.update_queue import UpdateQueue
 from manylabel_service.settings import Settings
-from manylabel_service.slices import HalfPace, SliceSize, in_slices
+from manylabel_service.slices import HalfPace, SliceSize
 from manylabel_service.storage import (
     POSITION,
-    SEED,
-    START,
     Entry,
     ManualSnapshot,
     ModelMeta,
@@ -91,9 +72,6 @@ from manylabel_service.storage import (
 )
 
 T = TypeVar("T")
-
-ALIKE_AMONG = 20
-"""Number of candidates checked for near-duplicates, as a multiple of the limit."""
 
 
 class Replica(HostedModel):
@@ -110,6 +88,9 @@ class Replica(HostedModel):
     Attributes
     ----------
     follow : followed log of another model; None: it has a separate log.
+    queue : updates from admission to response.
+    snapshot_reader : reader of the stored snapshots.
+    prediction_store : stored predictions that wait for their labels.
     """
 
     _answered = (DurabilityUnavailable, LogTrimmed, LogLost)
@@ -136,14 +117,14 @@ class Replica(HostedModel):
         self._in_use = in_use or ClusterVersion()
         self._store = store
         self.snapshotter = Snapshotter(record, store, settings, snapshot_room, self.queue.wake, self._in_use)
-        self._snapshot_reader = SnapshotReader(record, store)
+        self.snapshot_reader = SnapshotReader(record, store)
         self._applier = Applier(
             record,
             OnlineModel(self.spec),
             self.durability,
             store,
             self.queue,
-            self._snapshot_reader,
+            self.snapshot_reader,
             self.snapshotter,
             self.handle_error,
             self._on_caught_up,
@@ -152,7 +133,7 @@ class Replica(HostedModel):
         )
         self._admission = Admission(record.name, settings, self._in_use)
         self._keys = InFlightKeys()
-        self._prediction_store = PredictionStore(record, store, settings)
+        self.prediction_store = PredictionStore(record, store, settings)
         self._predict_slice, self._explain_slice = SliceSize(), SliceSize()
 
     @property
@@ -244,7 +225,7 @@ class Replica(HostedModel):
             "snapshot_age_seconds": time.monotonic() - self.snapshotter.taken_at,
             "snapshot_bytes": self.snapshotter.size_bytes,
             "history_bytes": self.snapshotter.archiver.size_bytes,
-            "kept_prediction_bytes": self._prediction_store.kept_bytes,
+            "kept_prediction_bytes": self.prediction_store.kept_bytes,
         }
 
     # -- lifecycle --------------------------------------------------------------------------------
@@ -430,11 +411,11 @@ class Replica(HostedModel):
         self.check_serving()
         self.check_leads()
         if version is not None:
-            await self._prediction_store.put_answers(ids, predictions, version)
+            await self.prediction_store.put_answers(ids, predictions, version)
             return
         # Predictions without hidden labels are stored with the columns of the other labels.
         columns_of = self.model.labels.lookup if self.model.hidden else None
-        await self._prediction_store.put(ids, xs, predictions, columns_of, records)
+        await self.prediction_store.put(ids, xs, predictions, columns_of, records)
 
     async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[StoredPrediction]:
         """Return the stored predictions of these ids, whose true labels, or some of them, are now known.
@@ -445,72 +426,11 @@ class Replica(HostedModel):
         self.check_leads()
         current = [self.model.resolve(y) for y in truths]
         self.model.labelled.check(ids, current, self.model.labels.lookup)
-        return await self._prediction_store.get(ids)
+        return await self.prediction_store.get(ids)
 
-    async def label_next(self, limit: int, order: str) -> RankedPredictions:
-        """Return stored predictions without labels. Raises NotReady, StorageUnavailable or ModelGone.
-
-        Parameters
-        ----------
-        limit : maximum number returned.
-        order : "newest" first; "uncertainty": most uncertain first, near-duplicates last; "review": those that need
-        review by the served decision, most uncertain first. At most the newest `max_ranked_predictions` are compared.
-        """
-        self.check_serving()
-        by_uncertainty = order != "newest"
-        most = self._settings.limits.max_ranked_predictions if by_uncertainty else limit
-        ranked: list[tuple[float, str]] = []
-        async for page in self._prediction_store.newest(self._waits_for_labels, most):
-            if order == "review":
-                page = [(id, one) for id, one in page if _needs_review(one)]
-            uncertain = await self._in_slices([kept.x for _, kept in page], self._uncertainties)
-            ranked += [(-one, id) for one, (id, _) in zip(uncertain, page, strict=True) if not math.isnan(one)]
-        if by_uncertainty:
-            ranked.sort()
-        chosen = await self._prediction_store.find([id for _, id in ranked[: ALIKE_AMONG * limit]])
-        if order == "uncertainty":
-            chosen = await _without_repeats(chosen, limit)
-        return await self._described(chosen[:limit], {id: -one for one, id in ranked})
-
-    async def needing_review(self, since_ms: int, until_ms: int, least: float) -> list[tuple[float, str]]:
-        """Return unlabelled stored predictions that need review, most uncertain first, with ids.
-
-        If the model promises a precision, the served decision counts, as in the order "review" of `label_next`. At most
-        the newest `max_ranked_predictions` of a time are compared. Raises NotReady, StorageUnavailable or ModelGone.
-
-        Parameters
-        ----------
-        since_ms, until_ms : bounds of their time in milliseconds of Unix time; the first is excluded.
-        least : uncertainty, 0 to 1, from which a prediction needs review if the model promises no precision.
-        """
-        self.check_serving()
-        found: list[tuple[float, str]] = []
-        most, promised = self._settings.limits.max_ranked_predictions, self.model.promises.promise is not None
-        async for page in self._prediction_store.newest(self._waits_for_labels, most, since_ms, until_ms):
-            if promised:
-                page = [(id, one) for id, one in page if _needs_review(one)]
-            ranked = await self._in_slices([kept.x for _, kept in page], self._uncertainties)
-            found += [(one, id) for one, (id, _) in zip(ranked, page, strict=True) if one >= (0 if promised else least)]
-        return sorted(found, reverse=True)
-
-    def _waits_for_labels(self, id: str) -> bool:
-        labelled = self.model.labelled
-        return id > labelled.floor and id not in labelled
-
-    def _uncertainties(self, begin: int, part: Sequence[Features]) -> Sequence[float]:
-        """Return the uncertainty of each example; NaN for examples that no longer fit the model."""
-        return self._applier.model.uncertainties(part)
-
-    async def _described(
-        self, chosen: Sequence[tuple[str, StoredPrediction]], uncertain: Mapping[str, float]
-    ) -> RankedPredictions:
-        predicted = await self.predict([kept.x for _, kept in chosen], probabilities=self.has_probabilities)
-        names, hidden = self.model.labels.names, self.model.hidden
-        described = [
-            Unlabelled(id, uncertain[id], one, kept.record, *_served(kept.decision, names, hidden))
-            for (id, kept), one in zip(chosen, predicted.predictions, strict=True)
-        ]
-        return RankedPredictions(described, len(uncertain), predicted.position, self.model.updates)
+    async def uncertainties(self, xs: Sequence[Features]) -> list[float]:
+        """Return the uncertainty of each example, 0 to 1; NaN for examples that do not fit the model."""
+        return await self._in_slices(xs, lambda _, part: self._applier.model.uncertainties(part))
 
     # -- updates ----------------------------------------------------------------------------------
 
@@ -617,7 +537,7 @@ class Replica(HostedModel):
         """Protect a state for as long as the log needs it; return its position. Raises like `rollback`."""
         if isinstance(at, str):
             try:
-                return await self._snapshot_reader.pin(at)
+                return await self.snapshot_reader.pin(at)
             except SnapshotNotFound:
                 if not re.fullmatch(POSITION, at):
                     raise
@@ -626,59 +546,21 @@ class Replica(HostedModel):
         await self.snapshotter.archiver.put_state(model.position, model.updates, data)
         return model.position
 
-    async def relabel(
-        self,
-        label: str,
-        to: str | None,
-        key: IdempotencyKey | None = None,
-        *,
-        merges: bool = False,
-        paused: bool | None = None,
-    ) -> UpdateResult:
-        """Rename a label to `to`, merge it into that (`merges`), or retire it (`to` is None), as an entry of the log.
+    async def change(self, entry: Control) -> UpdateResult:
+        """Change the model by a control entry other than a rollback, here and on every other replica.
 
-        With `paused`, pause the label (True) or resume it (False). Raises LabelNotFound, LabelExists, LabelsDeclared,
-        LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone.
+        Raises
+        ------
+        LabelNotFound, LabelExists, LabelsDeclared, InvalidField
+            The entry does not fit the model, which has not changed.
+        NotReady, KeyInFlight, KeyReused, QueueFull, LimitExceeded, StorageUnavailable, ModelGone
         """
-        return await self._change(key, lambda: Relabel(label, to, self.durability, key, merges, paused))
-
-    async def describe(self, edits: Mapping[str, Edit], key: IdempotencyKey | None = None) -> UpdateResult:
-        """Change titles, descriptions and URIs of labels, and declare new labels, as an entry of the log. Raises
-        LabelNotFound, LabelExists, InvalidField, LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull,
-        StorageUnavailable or ModelGone."""
-
-        def checked() -> Describe:
-            self._admission.check_described(self.model, edits)
-            return Describe(edits, self.durability, key)
-
-        return await self._change(key, checked)
-
-    async def regroup(
-        self, groups: Sequence[Group], parents: Mapping[str, str], key: IdempotencyKey | None = None
-    ) -> UpdateResult:
-        """Replace the groups and parents of labels, and declare new labels, as an entry of the log. Raises
-        InvalidField, LimitExceeded, NotReady, KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone."""
-
-        def checked() -> Regroup:
-            label_groups.check_written(groups, parents)
-            names = dict.fromkeys(label for label, _ in label_groups.places(groups, parents))
-            self._admission.check_declared(self.model, names, label_groups.nbytes_of(len(names)))
-            return Regroup(tuple(groups), parents, self.durability, key)
-
-        return await self._change(key, checked)
-
-    async def set_promise(self, target: Target | None, key: IdempotencyKey | None = None) -> UpdateResult:
-        """Promise a precision from this entry of the log on; None ends the promise. Raises InvalidField, NotReady,
-        KeyInFlight, KeyReused, QueueFull, StorageUnavailable or ModelGone."""
-        return await self._change(key, lambda: SetPromise(target, self.durability, key))
-
-    async def _change(self, key: IdempotencyKey | None, checked: Callable[[], Control]) -> UpdateResult:
-        """Append a control entry, unless an earlier request had the key; `checked` makes it, or raises an error."""
         self.check_changeable()
-        if (earlier := await self.replayed(key)) is not None:
+        if (earlier := await self.replayed(entry.key)) is not None:
             return earlier
-        with self._keys.hold(key):
-            return self._answer(await self._appended(checked()))
+        with self._keys.hold(entry.key):
+            self._admission.check_control(self.model, entry)
+            return self._answer(await self._appended(entry))
 
     async def _appended(self, change: Control) -> ApplyResult:
         return await self.queue.put(change, encode(change, self._in_use.versions.format), None)
@@ -688,10 +570,6 @@ class Replica(HostedModel):
         self.check_serving()
         assert self.model.answers is not None
         return self.model.answers[version]
-
-    def check_wait(self) -> None:
-        """Raise QueueFull if a new update would exceed the maximum wait."""
-        self.queue.check_wait()
 
     def answer_sizes(self, examples: Iterable[Example]) -> list[int]:
         """Return the number of scores, one per known label, of the prediction just before each example is learnt."""
@@ -787,6 +665,10 @@ class Replica(HostedModel):
 
     # -- history ----------------------------------------------------------------------------------
 
+    def history(self) -> HistoryReader:
+        """Return a reader of the log, including its trimmed part."""
+        return HistoryReader(self.record, self._store)
+
     async def state_at(self, at: str | int) -> OnlineModel:
         """Return the state after the entry at a position, or after the last entry up to a time. Raises
         PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError or ModelGone.
@@ -797,7 +679,7 @@ class Replica(HostedModel):
         """
         self.check_serving()
         try:
-            position = await HistoryReader(self.record, self._store).find(at)
+            position = await self.history().find(at)
             if self.follow is not None:
                 position = min(position, self.position, key=position_key)
             return await PastStates(self.record, self._store).at(position)
@@ -810,7 +692,7 @@ class Replica(HostedModel):
         Raises PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError or ModelGone.
         """
         self.check_serving()
-        return await HistoryReader(self.record, self._store).find(position)
+        return await self.history().find(position)
 
     async def verify(self) -> Verified:
         """Compare the stored states and the current state with the replayed history.
@@ -823,87 +705,10 @@ class Replica(HostedModel):
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int
     ) -> list[Entry]:
-        """Return entries of the log, earliest first: at most `limit` entries and about the given bytes.
-
-        Parameters
-        ----------
-        after : position or time of the first entry: entries after the position, or from the time on; None: the
-        beginning.
-        to : position or time of the last entry; None: the end.
-
-        Raises
-        ------
-        ModelFollows
-            The model follows another one.
-        PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
-        """
+        """Return entries of the log, see `HistoryReader.between`; raises like it, ModelFollows or NotReady."""
         self.check_serving()
         self.check_leads()
-        reader = HistoryReader(self.record, self._store)
-        begin = await reader.begin()
-        try:
-            position = begin if after is None else await reader.find(after - 1 if isinstance(after, int) else after)
-        except BeforeHistory:
-            if not isinstance(after, int) or begin not in (START, SEED):
-                raise
-            position = begin  # nothing is missing before the first entry
-        last = None if to is None else position_key(await reader.find(to))
-        found: list[Entry] = []
-        size_bytes = 0
-        while entries := await reader.read(position, limit - len(found)):
-            for entry in entries:
-                if last is not None and position_key(entry.position) > last:
-                    return found
-                found.append(entry)
-                size_bytes += len(entry.payload)
-                if len(found) == limit or size_bytes >= limit_bytes:
-                    return found
-            position = found[-1].position
-        return found
-
-    async def begin_follower(
-        self, spec: ModelSpec, *, from_start: bool, until: str | int | None
-    ) -> tuple[ModelSpec, OnlineModel | None, Follow]:
-        """Return the spec of a follower, its initial state (None: empty), and the log that it learns.
-
-        Parameters
-        ----------
-        spec : spec of the follower; unset texts, features and labels are those of this model.
-        from_start : whether it begins at the start of the history, otherwise now.
-        until : last position or time (milliseconds of Unix time) to learn; None: no end.
-
-        Raises
-        ------
-        InvalidField
-            The spec does not fit, `until` is before the beginning, or this model is a follower itself.
-        PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError, ModelGone
-        """
-        if self.follow is not None:
-            raise InvalidField(("follow", "model"), f"must have a separate log: it follows {self.follow.model!r}")
-        await self.sync()
-        self.check_serving()
-        spec = spec_of_follower(spec, self.model.online_spec)
-        reader = HistoryReader(self.record, self._store)
-        begin = await reader.begin() if from_start else self.position
-        end = until
-        if isinstance(until, int):
-            try:
-                end = await reader.find(until)
-            except BeforeHistory:  # or the log has no entry yet
-                end = None if self.position == START else START
-        elif until is not None:
-            end = until = await reader.find(until)
-        if isinstance(end, str) and position_key(end) < position_key(begin):
-            raise InvalidField(("follow", "until"), f"must not be before the start, position {begin}")
-        follow = Follow(
-            model=self.name,
-            incarnation=self.record.incarnation,
-            begin=begin,
-            until=until if isinstance(until, str) else None,
-            until_ms=until if isinstance(until, int) else None,
-        )
-        state = beginning(spec, await self.state_at(begin)) if follow.has_seed else None
-        return spec, state, follow
+        return await self.history().between(after, to, limit, limit_bytes)
 
     # -- snapshots --------------------------------------------------------------------------------
 
@@ -924,7 +729,7 @@ class Replica(HostedModel):
         """
         record = await self.take_snapshot()
         await self.snapshotter.keep(record.position, kept)
-        return await self._snapshot_reader.find(record.position)
+        return await self.snapshot_reader.find(record.position)
 
     async def delete_snapshot(self, snapshot: str) -> None:
         """Delete a manual snapshot, at a position or with a name.
@@ -938,29 +743,7 @@ class Replica(HostedModel):
             The snapshot is automatic.
         StorageUnavailable, ModelGone
         """
-        await self.snapshotter.let_go((await self._snapshot_reader.find(snapshot)).position)
-
-    async def list_snapshots(self) -> list[SnapshotMeta]:
-        """Return the snapshots, the newest first; raise StorageUnavailable, ModelGone."""
-        return await self._snapshot_reader.list()
-
-    async def copy_snapshot(self, snapshot: str, file: IO[bytes]) -> None:
-        """Write a snapshot to a file; raise SnapshotNotFound, StorageUnavailable, ModelGone, OSError."""
-        await self._snapshot_reader.copy(snapshot, file)
-
-
-def _needs_review(kept: StoredPrediction) -> bool:
-    return kept.decision is None or kept.decision.review
-
-
-def _served(
-    decision: Decision | None, names: Sequence[str], hidden: Collection[str]
-) -> tuple[list[str] | None, bool | None]:
-    """Return the labels of a decision that may be applied unseen, and whether it needs review."""
-    if decision is None:
-        return None, None
-    applied = (names[column] for column in decision.applied if column < len(names))
-    return [name for name in applied if name not in hidden], decision.review
+        await self.snapshotter.let_go((await self.snapshot_reader.find(snapshot)).position)
 
 
 def _timed(
@@ -970,19 +753,3 @@ def _timed(
     made = work(begin, part)
     slices.observe(len(part), time.perf_counter() - started)
     return made
-
-
-async def _without_repeats(
-    ranked: Sequence[tuple[str, StoredPrediction]], limit: int
-) -> list[tuple[str, StoredPrediction]]:
-    """Return the first examples, near-duplicates of earlier ones last."""
-    columns_of: dict[Any, int] = {}
-    rows: list[UnitRow] = []
-    chosen: list[tuple[str, StoredPrediction]] = []
-    async for _, kept in in_slices(ranked):
-        rows.append(unit_row(kept.x, columns_of))
-    async for place in in_slices(spread(rows)):
-        chosen.append(ranked[place])
-        if len(chosen) == limit:
-            break
-    return chosen

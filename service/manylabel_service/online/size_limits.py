@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.errors import check_limit
 from manylabel_service.online.spec.limits import UNLIMITED, FeatureLimit, LabelLimit
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.model import OnlineModel

@@ -13,8 +13,9 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
+from manylabel_service.online.state.controls import Describe, Regroup
 from manylabel_service.online.state.label_table import label_page
-from manylabel_service.online.state.log_entries import Change, Describe, Regroup, Update
+from manylabel_service.online.state.log_entries import Change, Update
 from manylabel_service.online.state.model import OnlineModel
 
 _ID = prediction_ids.make(0, bytes(prediction_ids.N_RANDOM_BYTES))

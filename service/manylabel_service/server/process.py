@@ -2,11 +2,14 @@
 
 import asyncio
 import gc
+import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import Any
 
@@ -19,7 +22,6 @@ from manylabel_service.app import create_app
 from manylabel_service.server.connections import ConnectionLimits
 from manylabel_service.server.protocol import protocol_for
 from manylabel_service.server.sockets import BACKLOG, listen, url_of, warn_if_open
-from manylabel_service.server.threads import background_threads
 from manylabel_service.server.tls import HSTS, SHUTDOWN_SECONDS, Certificate, certificate_of
 from manylabel_service.server.worker_place import WorkerSlot
 from manylabel_service.settings import Settings
@@ -41,6 +43,10 @@ garbage.
 
 POLL_SECONDS = 0.02
 """Poll interval in seconds of a worker that waits for permission to accept connections."""
+
+MAX_BACKGROUND_THREADS = 6
+NICENESS = 10
+"""Niceness of background threads relative to the event loop, which needs the processor briefly but at once."""
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -155,7 +161,7 @@ class _Server(uvicorn.Server):
     ----------
     config : configuration with the application.
     app : application, whose state has the functions `drain` and `is_ready`.
-    place : as of `run`.
+    place : see `run`.
     limits : limits of the connections.
     certificate : certificate for TLS; None without TLS.
     """
@@ -235,3 +241,13 @@ class _HeldLifespan(LifespanOn):
         await super().startup()
         while not (self._until() or self.should_exit):  # noqa: ASYNC110  uvicorn sets a flag, no event, when it has to end
             await asyncio.sleep(POLL_SECONDS)
+
+
+def background_threads() -> ThreadPoolExecutor:
+    """Return the executor of `asyncio.to_thread`; its threads have a lower priority if the system supports it."""
+    return ThreadPoolExecutor(MAX_BACKGROUND_THREADS, "manylabel-background", initializer=_give_way)
+
+
+def _give_way() -> None:
+    if sys.platform == "linux":  # only Linux has priorities per thread
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)

@@ -11,8 +11,7 @@ from functools import partial
 
 import structlog
 
-from manylabel_service.errors import ModelExists, ModelGone, ModelIsOnline, NotReady, VersionNotFound
-from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.errors import ModelExists, ModelGone, ModelIsOnline, NotReady, VersionNotFound, check_limit
 from manylabel_service.online.spec.trained import TrainedSpec, is_trained
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, ModelMeta, Store

@@ -23,8 +23,8 @@ from manylabel_service.errors import (
     VersionDiffers,
     VersionNotFound,
     VersionServed,
+    check_limit,
 )
-from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.storage import (
     MAX_DOCUMENT_BYTES,
     START,

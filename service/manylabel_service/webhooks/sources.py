@@ -17,6 +17,7 @@ from manylabel_service.hosting.events import Event, Events
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.history.lineage import LineageStore
+from manylabel_service.online.label_next import needing_review
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.updates.past_states import PastStates
@@ -249,7 +250,7 @@ class Sources:
             if not await self._store.predictions.ids(record, 1):
                 return []
             replica = await self._loaded(record)
-            return [] if replica is None else await replica.needing_review(since, until, REVIEW_UNCERTAINTY)
+            return [] if replica is None else await needing_review(replica, since, until, REVIEW_UNCERTAINTY)
         except (ModelGone, NotReady):
             return []
 

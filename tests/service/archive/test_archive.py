@@ -35,6 +35,7 @@ from manylabel_service.clock import now_ms
 from manylabel_service.errors import ModelExists, PositionNotFound, StoreUnusable
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.following import begin_follower
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.successor.rewriter import Selection
@@ -247,7 +248,7 @@ async def test_what_is_damaged_or_missing_is_named_and_all_else_is_restored(
     await origin.registry.create(Fleet.spec())
     await origin.registry.create(Fleet.spec("other"))
     leader = await origin.replica()
-    await origin.registry.create(*await leader.begin_follower(Fleet.spec("f"), from_start=True, until=None))
+    await origin.registry.create(*await begin_follower(leader, Fleet.spec("f"), from_start=True, until=None))
     await origin.learn(5, "other")
     for _ in range(3):
         await origin.learn(4)
@@ -402,9 +403,8 @@ async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: 
     origin = await begun(new_store("redis"), place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(6)
-    given = await (await origin.replica()).begin_follower(
-        Fleet.spec("f", algorithm="salt"), from_start=begin == "start", until=None
-    )
+    spec = Fleet.spec("f", algorithm="salt")
+    given = await begin_follower(await origin.replica(), spec, from_start=begin == "start", until=None)
     await origin.registry.create(*given)
     await origin.learn(5)
     early = (await origin.replica()).position
@@ -448,7 +448,7 @@ async def test_a_follower_follows_the_restored_leader(begin: str, place: FilePla
     await origin.learn(6)
     leader = await origin.replica()
     spec = Fleet.spec("f", algorithm="salt")
-    given = await leader.begin_follower(spec, from_start=begin == "start", until=None)
+    given = await begin_follower(leader, spec, from_start=begin == "start", until=None)
     follower = await origin.registry.create(*given)
     await origin.learn(5)
     assert await follower.reach(leader.position, 60)

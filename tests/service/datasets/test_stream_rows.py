@@ -22,7 +22,8 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.log_entries import Change, Relabel, Rollback, Update, encode
+from manylabel_service.online.state.controls import Relabel, Rollback
+from manylabel_service.online.state.log_entries import Change, Update, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SEED, START, LogExtent, Store

@@ -52,7 +52,7 @@ class TestOfAReplica:
         assert [event.position for event in events] == sorted(event.position for event in events)
 
     async def test_what_was_refused_or_learnt_before_is_no_event(self, replica: Any, lone_fleet: Any) -> None:
-        from manylabel_service.online.state.log_entries import StreamPart
+        from manylabel_service.online.state.stream_offsets import StreamPart
 
         watched = replica.events.subscribe()
         part = StreamPart("s", (1, 2))

@@ -83,7 +83,7 @@ class TestStoreGone:
         await replica.update([fleet.example(0)])
         target = await replica.take_snapshot()
         await replica.update([fleet.example(1)])
-        load, failures = replica._snapshot_reader.load, list[str]()
+        load, failures = replica.snapshot_reader.load, list[str]()
 
         async def failing(position: str) -> Any:
             if replica._applier.busy and not failures:
@@ -91,7 +91,7 @@ class TestStoreGone:
                 raise StorageUnavailable("the network is down", heals=True)
             return await load(position)
 
-        monkeypatch.setattr(replica._snapshot_reader, "load", failing)
+        monkeypatch.setattr(replica.snapshot_reader, "load", failing)
         with pytest.raises(StorageUnavailable):
             await replica.rollback(target.position)
         assert failures

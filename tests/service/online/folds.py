@@ -13,20 +13,11 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
-from manylabel_service.online.state.log_entries import (
-    Change,
-    Describe,
-    Regroup,
-    Relabel,
-    Rollback,
-    SetPromise,
-    StreamPart,
-    Update,
-    decode,
-    encode,
-)
+from manylabel_service.online.state.controls import Describe, Regroup, Relabel, Rollback, SetPromise
+from manylabel_service.online.state.log_entries import Change, Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
+from manylabel_service.online.state.stream_offsets import StreamPart
 
 Log = Sequence[LogEntry]
 States = dict[str, bytes]
@@ -203,7 +194,7 @@ def logs(draw: st.DrawFn) -> Log:
 
 def facts(outcomes: Sequence[ApplyResult]) -> list[object]:
     """What requests are told of outcomes."""
-    return [(o.kind, o.replayed, o.learnt, *_told(o.answer)) for o in outcomes]
+    return [(o.replayed, o.learnt, o.label_changes, *_told(o.answer)) for o in outcomes]
 
 
 def _told(answer: UpdateOutcome | Exception) -> tuple[object, ...]:

@@ -28,10 +28,12 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.models.registry import Registry
+from manylabel_service.online.following import begin_follower
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import MAX_FOLLOWERS
 from manylabel_service.online.spec.params import PARAMS
+from manylabel_service.online.state.controls import Describe, Regroup, Relabel, SetPromise
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import SEED, START, position_key
 
@@ -48,7 +50,7 @@ async def follow(
     **fields: Any,
 ) -> Replica:
     wanted = Fleet.spec(name, window=20, **fields).model_copy(update={"text": None})
-    beginning = await leader.begin_follower(wanted, from_start=from_start, until=until)
+    beginning = await begin_follower(leader, wanted, from_start=from_start, until=until)
     return await registry.create(*beginning)  # type: ignore[return-value]
 
 
@@ -145,7 +147,8 @@ async def test_now_is_a_position_within_segments_from_which_a_follower_learns(an
         await leader.update([example(rng)._replace(y=Labels.all_of([rng.choice("pq")]))])  # others may be retired
         if rng.random() < 0.2:
             await leader.take_snapshot()
-    await leader.relabel(next(name for name in leader.model.labels.names if name not in leader.model.hidden), "renamed")
+    shown = next(name for name in leader.model.labels.names if name not in leader.model.hidden)
+    await leader.change(Relabel(shown, "renamed", "log"))
     await caught_up(follower, leader.position)
     assert follower.model.updates == leader.model.updates - updates == 50
     assert follower.model.labels.names == leader.model.labels.names
@@ -231,10 +234,10 @@ async def test_a_follower_takes_no_changes(any_fleet: Any) -> None:
     for request in (
         lambda: follower.update([any_fleet.example(2)]),
         lambda: follower.rollback(START),
-        lambda: follower.relabel("l1", "l2"),
-        lambda: follower.describe({"l1": {"title": "one"}}),
-        lambda: follower.regroup([], {}),
-        lambda: follower.set_promise(None),
+        lambda: follower.change(Relabel("l1", "l2", "log")),
+        lambda: follower.change(Describe({"l1": {"title": "one"}}, "log")),
+        lambda: follower.change(Regroup((), {}, "log")),
+        lambda: follower.change(SetPromise(None, "log")),
         lambda: follower.keep(["1"], [x], predicted.predictions),
         lambda: follower.read_log(None, None, 10, 1 << 20),
     ):

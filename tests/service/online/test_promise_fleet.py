@@ -10,6 +10,7 @@ from manylabel_core.promise import Target
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.controls import SetPromise
 from manylabel_service.online.state.model import OnlineModel
 
 
@@ -30,7 +31,7 @@ async def test_the_same_bits_on_every_replica_whatever_happens(any_fleet: Any) -
     await registries[0].create(any_fleet.spec())
     replicas = [await registry.get("m") for registry in registries]
     one, other = replicas[0], replicas[-1]
-    await one.set_promise(EASY)
+    await one.change(SetPromise(EASY, "log"))
     examples = rows(420)
     for start in range(0, 300, 10):
         part = examples[start : start + 10]
@@ -50,7 +51,7 @@ async def test_the_same_bits_on_every_replica_whatever_happens(any_fleet: Any) -
     applied = sum(len(prediction.auto) for prediction in predicted.predictions)
     assert one.model.promises.promise.memory.gates[0, 6] == before + applied
     taken = await one.take_snapshot()
-    await other.set_promise(Target(0.9, None))
+    await other.change(SetPromise(Target(0.9, None), "log"))
     await other.update(examples[400:])
     await one.rollback(taken.position)
     receipt = await one.update(examples[400:])
@@ -72,7 +73,7 @@ async def test_the_same_bits_on_every_replica_whatever_happens(any_fleet: Any) -
 async def test_a_follower_keeps_account_of_late_labels_by_its_own_decisions(any_fleet: Any) -> None:
     registry = await any_fleet.start()
     leader = await registry.create(any_fleet.spec())
-    await leader.set_promise(EASY)
+    await leader.change(SetPromise(EASY, "log"))
     follower = await follow(registry, leader)
     examples = rows(80)
     await leader.update(examples[:20])

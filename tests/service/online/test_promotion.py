@@ -30,7 +30,7 @@ from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.spec.params import PARAMS
-from manylabel_service.online.state.log_entries import StreamPart
+from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.successor.promotion import PromotionWriter
 from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.storage import START, ManualSnapshot
@@ -244,7 +244,7 @@ async def test_a_follower_from_now_begins_the_history(any_fleet: Any) -> None:
     with pytest.raises(BeforeHistory):
         await new.state_at(START)
     assert (await new.verify()).equal
-    assert [each.kept.name for each in await old.list_snapshots() if each.kept] == ["early"]
+    assert [each.kept.name for each in await old.snapshot_reader.list() if each.kept] == ["early"]
     # Promoted again, the first leader has what it had learnt before this history as well.
     back, _ = await promoted(registry)
     assert state(back.model) == expected[1]

@@ -25,6 +25,7 @@ from manylabel_service.hosting.events import Event
 from manylabel_service.hosting.examples import Example
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import follower
+from manylabel_service.online.state.controls import Describe, Relabel
 
 
 async def hosted(fleet: Any, number: int, **settings: Any) -> tuple[list[Any], list[Any]]:
@@ -221,18 +222,18 @@ async def test_labels_are_changed_everywhere(fleet: Any) -> None:
     for i in range(6):
         await one.update([fleet.example(i)])
     first, second, third = one.model.labels.names[:3]
-    await one.relabel(first, "renamed")
+    await one.change(Relabel(first, "renamed", "log"))
     with pytest.raises(LabelNotFound):
-        await other.relabel(first, "again")
-    await other.relabel(second, None)
-    await one.describe({"renamed": {"title": "First"}})
-    await other.describe({"unseen": {"title": "Unseen"}, "renamed": {"uri": "x"}})
-    paused = await other.relabel(third, None, paused=True)
+        await other.change(Relabel(first, "again", "log"))
+    await other.change(Relabel(second, None, "log"))
+    await one.change(Describe({"renamed": {"title": "First"}}, "log"))
+    await other.change(Describe({"unseen": {"title": "Unseen"}, "renamed": {"uri": "x"}}, "log"))
+    paused = await other.change(Relabel(third, None, "log", paused=True))
     late = await one.predict([fleet.example(1).x], at_least=paused.position)
     assert late.predictions[0].scores.keys() == {"renamed", "unseen"}
     (restored,) = await fleet.start_several(1)
     assert (await restored.get("m")).model.paused == {third}
-    resumed = await one.relabel(third, None, paused=False)
+    resumed = await one.change(Relabel(third, None, "log", paused=False))
     late = await other.predict([fleet.example(1).x], at_least=resumed.position)
     assert third in late.predictions[0].scores
     await other.update([fleet.example(0)])

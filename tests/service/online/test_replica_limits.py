@@ -8,8 +8,8 @@ import pytest
 
 from manylabel_service.errors import InvalidExample, LimitExceeded
 from manylabel_service.hosting.examples import Example, Features, Labels
-from manylabel_service.online.state.log_entries import StreamPart
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.online.state.stream_offsets import StreamPart
 
 
 def example(features: list[str], labels: list[str]) -> Example:

@@ -50,9 +50,10 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.snapshots import retention
 from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.log_entries import StreamPart, Update
+from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.storage import SEED, START, Address, SnapshotMeta, SQLiteStore, Store, position_key
 from manylabel_service.storage.redis import RedisStore
 
@@ -276,6 +277,10 @@ def streaming(learnt: Learnt, part: StreamPart) -> Request:
     return lambda replica: replica.update(examples_of(learnt), want_predictions=True, stream=part)
 
 
+async def listed_snapshots(replica: Replica) -> list[SnapshotMeta]:
+    return await replica.snapshot_reader.list()
+
+
 def rolling_back(position: str, key: IdempotencyKey | None) -> Request:
     return lambda replica: replica.rollback(position, key)
 
@@ -287,7 +292,7 @@ def labelling(labels: dict[str, int], key: IdempotencyKey | None = None, look: b
         ids = list(labels)
         try:
             truths = [y_of(j) for j in labels.values()]
-            kept = await (replica.kept(ids, truths) if look else replica._prediction_store.get(ids))
+            kept = await (replica.kept(ids, truths) if look else replica.prediction_store.get(ids))
         except PredictionError:
             if (earlier := await replica.replayed(key)) is None:
                 raise
@@ -545,7 +550,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         if (known := self.known.get(name)) is None:
             return
         self.run(self.settled())
-        listed = [s.position for s in self.run(self.ask(place, name, Replica.list_snapshots))]
+        listed = [s.position for s in self.run(self.ask(place, name, listed_snapshots))]
         # Any position where the log has been, as far as it still reaches.
         position = chosen(listed, which, START) if which % 2 else chosen(list(known.states), which // 2, START)
         if position in listed and position not in known.states:
@@ -600,7 +605,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     def look_at_kept(self, known: Known, place: int) -> tuple[Replica, list[SnapshotMeta]]:
         replica = self.run(self.caught_up(known, place))
-        listed = self.run(replica.list_snapshots())
+        listed = self.run(replica.snapshot_reader.list())
         for n, snapshot in enumerate(listed):
             data = self.run(snapshot_bytes(replica, snapshot.position))
             model = OnlineModel.from_bytes(data)
@@ -743,7 +748,9 @@ class ReplicaMachine(RuleBasedStateMachine):
             known.lines["s"] = begin + len(new) - 1
             request = streaming(new, StreamPart("s", tuple(range(begin, begin + len(new)))))
         elif what == "roll_back":
-            listed = [s.position for s in self.run(self.ask(place, name, Replica.list_snapshots))]
+            listed = [
+                s.position for s in self.run(self.ask(place, name, lambda replica: replica.snapshot_reader.list()))
+            ]
             to = chosen(listed, which, "")
             if to not in known.states:
                 return

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from manylabel_service.server.threads import NICENESS, background_threads
+from manylabel_service.server.process import NICENESS, background_threads
 
 
 def niceness() -> int:

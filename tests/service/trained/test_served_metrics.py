@@ -15,9 +15,9 @@ from manylabel_service.online.prediction_store import NO_FEATURES
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state import served_metrics as answers_module
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.log_entries import ServedBy, Update, decode, encode
+from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.state.served_metrics import ServedMetrics
+from manylabel_service.online.state.served_metrics import ServedBy, ServedMetrics
 
 LABELS = ("rock", "jazz", "pop")
 

@@ -26,6 +26,7 @@ from manylabel_service.hosting.examples import Example, Labels, Source
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.label_next import label_next
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.slices import in_slices
@@ -64,7 +65,7 @@ async def list_predictions(request: Request, name: str) -> Response:
     wanted = read_parameters(request, Waiting)
     replica = online(await context.registry.get(name))
     check_numbers(wanted.limit, numbers(wanted.limit * replica.n_labels, replica.has_probabilities), context)
-    ranked = await context.registry.ask(replica, lambda replica: replica.label_next(wanted.limit, wanted.order))
+    ranked = await context.registry.ask(replica, lambda replica: label_next(replica, wanted.limit, wanted.order))
     return JSONAnswer(await unlabelled(ranked))
 
 
@@ -96,7 +97,7 @@ async def label_predictions(request: Request, name: str) -> Response:
     hosted = await context.registry.get(name)
     with counting_refusals(context, name):
         deadline = time.monotonic() + context.settings.max_queue_wait_seconds
-        labelled(hosted).check_wait()
+        labelled(hosted).queue.check_wait()
         raw = await read_body(request, JSON, context.settings.max_body_bytes)
         started = time.perf_counter()
         async with context.turns.turn(raw, deadline):

@@ -205,7 +205,7 @@ async def _learn(request: Request, name: str, operation: str) -> Response:
 async def _learn_with(replica: Replica, request: Request, operation: str, context: Context) -> Response:
     settings = context.settings
     deadline = time.monotonic() + settings.max_queue_wait_seconds
-    replica.check_wait()  # before the body is read, when rejecting is cheap
+    replica.queue.check_wait()  # before the body is read, when rejecting is cheap
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
     want_predictions = operation == "predict-update"

@@ -1,7 +1,6 @@
 """GET and PATCH /v1/models/{name}/labels; changes of one label: rename, merge, retire, pause, resume; groups."""
 
 import re
-from collections.abc import Awaitable
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -11,18 +10,16 @@ from starlette.responses import Response
 from manylabel_core import Vocabulary
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
-from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, online
-from manylabel_service.api.translation.to_json import receipt_answer
+from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, changed, measured, online
 from manylabel_service.api.web.bodies import idempotency_key
 from manylabel_service.api.web.large_json import read_large_json, read_model
 from manylabel_service.api.web.parameters import Flag, from_query, one_of, up_to
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, json_answer
 from manylabel_service.api.web.validation import Path, check_known, validated
-from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.controls import Describe, Regroup, Relabel
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, DetailsOfLabels
 from manylabel_service.online.state.label_table import SORTS, label_page
-from manylabel_service.online.state.outcome import UpdateResult
 
 router = Router("models", errors=["model_not_found", "model_is_trained"])
 
@@ -128,7 +125,7 @@ async def retire_label(request: Request, context: ContextOf, name: str) -> Respo
 async def pause_label(request: Request, context: ContextOf, name: str) -> Response:
     """Pauses a label: from this point of the log on, on every server, it is not predicted until it is resumed. Updates
     can name it; the model treats its truth as unknown."""
-    return await _relabel(request, context, name, schemas.PauseRequest)
+    return await _relabel(request, context, name, schemas.PauseRequest, paused=True)
 
 
 @router.endpoint(
@@ -144,7 +141,7 @@ async def pause_label(request: Request, context: ContextOf, name: str) -> Respon
 async def resume_label(request: Request, context: ContextOf, name: str) -> Response:
     """Resumes a label: from this point of the log on, on every server, it is learnt and predicted again, with what was
     learnt before the pause."""
-    return await _relabel(request, context, name, schemas.ResumeRequest)
+    return await _relabel(request, context, name, schemas.ResumeRequest, paused=False)
 
 
 @router.endpoint(
@@ -167,8 +164,7 @@ async def describe_labels(request: Request, context: ContextOf, name: str) -> Re
     _check_count(document)
     wanted = validated(schemas.DescribeRequest, document, (), _path_of_edit)
     edits = {label: edit.model_dump(exclude_unset=True) for label, edit in wanted.labels.items()}
-    updated = await context.registry.ask(replica, lambda replica: replica.describe(edits, key))
-    return receipt_answer(updated, request)
+    return await changed(request, context, replica, lambda durability: Describe(edits, durability, key))
 
 
 @router.endpoint(
@@ -192,9 +188,8 @@ async def set_groups(request: Request, context: ContextOf, name: str) -> Respons
     document, raw = await read_large_json(request, context.settings.max_body_bytes)
     key = idempotency_key(request, "groups", raw)
     wanted = validated(schemas.GroupsRequest, document, (), _path_of_edit)
-    groups = [each.group for each in wanted.groups]
-    updated = await context.registry.ask(replica, lambda replica: replica.regroup(groups, wanted.parents, key))
-    return receipt_answer(updated, request)
+    groups, parents = tuple(each.group for each in wanted.groups), wanted.parents
+    return await changed(request, context, replica, lambda durability: Regroup(groups, parents, durability, key))
 
 
 def _check_count(document: Any) -> None:
@@ -217,17 +212,18 @@ async def _relabel(
     context: Context,
     name: str,
     kind: type[_Change],
+    paused: bool | None = None,
 ) -> Response:
     replica = online(await context.registry.get(name))
     wanted, raw = await read_model(request, context.settings.max_body_bytes, kind)
     key = idempotency_key(request, request.url.path.rpartition("/")[2], raw)
+    label, to, merges = wanted.label, None, isinstance(wanted, schemas.MergeRequest)
+    if isinstance(wanted, schemas.MergeRequest):
+        to = wanted.into
+    elif isinstance(wanted, schemas.RenameRequest):
+        to = wanted.to
 
-    def ask(replica: Replica) -> Awaitable[UpdateResult]:
-        if isinstance(wanted, schemas.MergeRequest):
-            return replica.relabel(wanted.label, wanted.into, key, merges=True)
-        if isinstance(wanted, schemas.PauseRequest | schemas.ResumeRequest):
-            return replica.relabel(wanted.label, None, key, paused=isinstance(wanted, schemas.PauseRequest))
-        return replica.relabel(wanted.label, wanted.to if isinstance(wanted, schemas.RenameRequest) else None, key)
+    def entry(durability: str) -> Relabel:
+        return Relabel(label, to, durability, key, merges, paused)
 
-    updated = await context.registry.ask(replica, ask)
-    return receipt_answer(updated, request)
+    return await changed(request, context, replica, entry)

@@ -25,10 +25,10 @@ from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, body, json_answer, listed
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
 from manylabel_service.audit.call import note
-from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated
+from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated, check_limit
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.models.init_from import warm_start
+from manylabel_service.online.following import begin_follower
 from manylabel_service.online.size_limits import check_arrays
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
@@ -158,7 +158,7 @@ async def _followed(
     leader = online(await context.registry.get(source.model))
     async with context.examining:
         beginning = await context.registry.ask(
-            leader, lambda leader: leader.begin_follower(spec, from_start=source.from_ == "start", until=until)
+            leader, lambda leader: begin_follower(leader, spec, from_start=source.from_ == "start", until=until)
         )
     replica = await context.registry.create(*beginning)
     if replica.serving:

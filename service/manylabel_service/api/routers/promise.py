@@ -5,12 +5,12 @@ from starlette.responses import Response
 
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
-from manylabel_service.api.translation.model_access import online
-from manylabel_service.api.translation.to_json import receipt_answer
+from manylabel_service.api.translation.model_access import changed, online
 from manylabel_service.api.web.bodies import idempotency_key
 from manylabel_service.api.web.large_json import read_json
 from manylabel_service.api.web.routes import Router
 from manylabel_service.api.web.validation import validated
+from manylabel_service.online.state.controls import SetPromise
 
 router = Router("models")
 
@@ -35,5 +35,4 @@ async def set_promise(request: Request, context: ContextOf, name: str) -> Respon
     document, raw = await read_json(request, context.settings.max_body_bytes)
     key = idempotency_key(request, "promise", raw)
     target = None if document is None else validated(schemas.PromiseRequest, document).target
-    updated = await context.registry.ask(replica, lambda replica: replica.set_promise(target, key))
-    return receipt_answer(updated, request)
+    return await changed(request, context, replica, lambda durability: SetPromise(target, durability, key))

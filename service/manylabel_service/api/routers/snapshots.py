@@ -28,7 +28,7 @@ router = Router("snapshots", errors=["model_not_found", "model_is_trained"])
 async def list_snapshots(context: ContextOf, name: str) -> Response:
     """Lists the snapshots of the model, newest first. Automatic snapshots are replaced by newer ones."""
     replica = online(await context.registry.get(name))
-    records = await context.registry.ask(replica, lambda replica: replica.list_snapshots())
+    records = await context.registry.ask(replica, lambda replica: replica.snapshot_reader.list())
     return json_answer({"snapshots": [_to_dict(record) for record in records]})
 
 
@@ -72,7 +72,7 @@ async def download_snapshot(context: ContextOf, name: str, position: str) -> Res
         stack.enter_context(context.downloads.take())
         file = await scratch_file(context.datasets, stack)
         with full_disk():
-            await context.registry.ask(replica, lambda replica: replica.copy_snapshot(position, file))
+            await context.registry.ask(replica, lambda replica: replica.snapshot_reader.copy(position, file))
         return Download(file, context.settings.limits.idle_timeout_seconds, stack.pop_all())
 
 

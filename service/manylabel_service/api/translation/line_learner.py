@@ -22,8 +22,8 @@ from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.hosted_model import ModelEvicted
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.state.log_entries import StreamPart
 from manylabel_service.online.state.outcome import UpdateResult
+from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.slices import in_slices
 
 MAX_REFUSED = 1_000

@@ -7,15 +7,7 @@ import pydantic_core
 
 from manylabel_service.clock import rfc3339
 from manylabel_service.hosting.examples import Example
-from manylabel_service.online.state.log_entries import (
-    Describe,
-    Regroup,
-    Relabel,
-    Rollback,
-    SetPromise,
-    Update,
-    decode,
-)
+from manylabel_service.online.state.log_entries import Update, decode
 from manylabel_service.slices import Pace
 from manylabel_service.storage import Entry
 
@@ -33,24 +25,14 @@ async def lines_of(entries: Sequence[Entry]) -> bytes:
 def _line(entry: Entry) -> dict[str, Any]:
     change = decode(entry.payload)
     line: dict[str, Any] = {"position": entry.position, "time": rfc3339(entry.time_ms)}
-    match change:
-        case Update():
-            line |= {"kind": "update", "examples": [_example(each) for each in change.examples]}
-            if change.prediction_ids is not None:
-                line["prediction_ids"] = change.prediction_ids
-            if change.stream is not None:
-                line["stream"] = {"key": change.stream.key, "lines": change.stream.lines}
-        case Rollback():
-            line |= {"kind": "rollback", "to": change.to}
-        case Relabel():
-            line |= {"kind": "label", "label": change.label, "change": change.change, "to": change.to}
-        case Describe():
-            line |= {"kind": "describe", "labels": change.edits}
-        case Regroup():
-            groups = [{**group._asdict(), "labels": list(group.labels)} for group in change.groups]
-            line |= {"kind": "groups", "groups": groups, "parents": change.parents}
-        case SetPromise():
-            line |= {"kind": "promise", "promise": None if change.target is None else change.target._asdict()}
+    if isinstance(change, Update):
+        line |= {"kind": "update", "examples": [_example(each) for each in change.examples]}
+        if change.prediction_ids is not None:
+            line["prediction_ids"] = change.prediction_ids
+        if change.stream is not None:
+            line["stream"] = {"key": change.stream.key, "lines": change.stream.lines}
+    else:
+        line |= change.to_json()
     if change.key is not None:
         line["idempotency_key"] = change.key.key
     return line

@@ -1,17 +1,22 @@
 """Requests to a model that may be evicted and reloaded during the request."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from starlette.requests import Request
+
 from manylabel_core.datasets.label_details import LabelDetails
 from manylabel_service.api.context import Context
+from manylabel_service.api.translation.to_json import receipt_answer
 from manylabel_service.api.web.parameters import Number, Parameters
 from manylabel_service.api.web.problems import Problem, problem_of
+from manylabel_service.api.web.routes import JSONAnswer
 from manylabel_service.errors import ModelIsOnline, ModelIsTrained, ModelNotFound, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.controls import Control
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.served_metrics import VersionMeasures
 from manylabel_service.trained.model import TrainedModel
@@ -36,6 +41,12 @@ def trained(hosted: HostedModel) -> TrainedModel:
     if not isinstance(hosted, TrainedModel):
         raise ModelIsOnline(hosted.record.name)
     return hosted
+
+
+async def changed(request: Request, context: Context, replica: Replica, entry: Callable[[str], Control]) -> JSONAnswer:
+    """Return the response to a change by a control entry, which `entry` makes for the durability of the model."""
+    updated = await context.registry.ask(replica, lambda replica: replica.change(entry(replica.durability)))
+    return receipt_answer(updated, request)
 
 
 class WhichVersion(Parameters):

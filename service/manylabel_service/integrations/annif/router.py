@@ -201,7 +201,7 @@ async def _suggest(
 async def _learn(request: Request, context: Context, replica: Replica) -> UpdateResult:
     settings = context.settings
     deadline = time.monotonic() + settings.max_queue_wait_seconds
-    replica.check_wait()
+    replica.queue.check_wait()
     items, raw = await read_large_json(request, settings.max_body_bytes)
     key = idempotency_key(request, "annif-learn", raw)
     if not isinstance(items, list) or not items:

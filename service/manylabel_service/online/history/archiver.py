@@ -13,8 +13,7 @@ from typing import NamedTuple, Self
 import structlog
 
 from manylabel_service import ulid
-from manylabel_service.errors import DocumentDamaged, LogLost, LogTrimmed, ModelDamaged, StorageUnavailable
-from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.errors import DocumentDamaged, LogLost, LogTrimmed, ModelDamaged, StorageUnavailable, check_limit
 from manylabel_service.online.history import segment as segments
 from manylabel_service.online.history.catalogue import (
     MAX_SEGMENTS,

@@ -9,7 +9,7 @@ from manylabel_service.online.history.catalogue import LOST, Catalogue, Catalogu
 from manylabel_service.online.history.segment import DamagedSegment, decode
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.slices import Pace
-from manylabel_service.storage import START, Entry, ModelMeta, Store, position_key
+from manylabel_service.storage import SEED, START, Entry, ModelMeta, Store, position_key
 
 READ_ENTRIES = 1_000
 """Number of entries read at a time."""
@@ -60,6 +60,40 @@ class HistoryReader:
         part = self._follow.part_of(entries)
         self.ended = len(part) < len(entries)
         return part
+
+    async def between(self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int) -> list[Entry]:
+        """Return entries, earliest first: at most `limit` entries and about the given bytes.
+
+        Parameters
+        ----------
+        after : position or time of the first entry: entries after the position, or from the time on; None: the
+        beginning.
+        to : position or time of the last entry; None: the end.
+
+        Raises
+        ------
+        PositionNotFound, BeforeHistory, HistoryDamaged, StorageError, ModelGone
+        """
+        begin = await self.begin()
+        try:
+            position = begin if after is None else await self.find(after - 1 if isinstance(after, int) else after)
+        except BeforeHistory:
+            if not isinstance(after, int) or begin not in (START, SEED):
+                raise
+            position = begin  # nothing is missing before the first entry
+        last = None if to is None else position_key(await self.find(to))
+        found: list[Entry] = []
+        size_bytes = 0
+        while entries := await self.read(position, limit - len(found)):
+            for entry in entries:
+                if last is not None and position_key(entry.position) > last:
+                    return found
+                found.append(entry)
+                size_bytes += len(entry.payload)
+                if len(found) == limit or size_bytes >= limit_bytes:
+                    return found
+            position = found[-1].position
+        return found
 
     async def _read(self, after: str, limit: int) -> list[Entry]:
         self.position = after

@@ -8,45 +8,24 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core.online.pipeline import Learnt
 from manylabel_core.promise import Decision, Promise
-from manylabel_core.rows import NO_WEIGHTS, Targets
+from manylabel_core.rows import NO_WEIGHTS, Rows, Targets
 from manylabel_service.errors import InvalidExample, KeyReused, PredictionError, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.idempotency import FORGOTTEN, IdempotencyKey
+from manylabel_service.online.state.controls import Control, LabelChange
 from manylabel_service.online.state.dry_run import Checked, DryRun
 from manylabel_service.online.state.feature_space import Columns
-from manylabel_service.online.state.log_entries import (
-    Change,
-    Control,
-    Describe,
-    Regroup,
-    Relabel,
-    Rollback,
-    SetPromise,
-    Update,
-)
+from manylabel_service.online.state.log_entries import Change, Update
 from manylabel_service.online.state.model import OnlineModel, as_rows
 from manylabel_service.online.state.outcome import UpdateOutcome
 from manylabel_service.storage import START
-
-Kind = Literal["update", "rollback", "relabel", "describe", "regroup", "promise"]
-"""Kind of a log entry."""
-
-
-_KINDS: dict[type[Change], Kind] = {
-    Update: "update",
-    Rollback: "rollback",
-    Relabel: "relabel",
-    Describe: "describe",
-    Regroup: "regroup",
-    SetPromise: "promise",
-}
 
 
 class Alarm(NamedTuple):
@@ -64,19 +43,15 @@ class ApplyResult(NamedTuple):
 
     `replayed` means that nothing was done: an earlier entry had the same key, or all its lines had been learnt.
     `learnt` is the number of examples learnt, `alarms` are those of its examples, `previous_position` is that of the
-    entry before, and `new_labels` were unknown before. `relabelled` is the change of a label, `described` has the
-    existing labels with new details.
+    entry before, and `label_changes` are new labels and changed ones.
     """
 
     answer: UpdateOutcome | ServiceError
     replayed: bool = False
-    kind: Kind = "update"
     learnt: int = 0
     alarms: tuple[Alarm, ...] = ()
     previous_position: str = START
-    new_labels: tuple[str, ...] = ()
-    relabelled: Relabel | None = None
-    described: tuple[str, ...] = ()
+    label_changes: tuple[LabelChange, ...] = ()
 
 
 class LogEntry(NamedTuple):
@@ -110,20 +85,6 @@ class _Entry:
     alarms: list[tuple[int, str | None]] = field(default_factory=list)
     """Alarms of the entry: number of the example, from 1, and the label."""
     new_labels: list[str] = field(default_factory=list)
-
-
-class _Rollback(NamedTuple):
-    """Rollback that waits for its turn, or for its snapshot."""
-
-    position: str
-    rollback: Rollback
-
-
-class _Relabel(NamedTuple):
-    """Change of labels that waits for its turn."""
-
-    position: str
-    relabel: Relabel | Describe | Regroup | SetPromise
 
 
 class _Block:
@@ -223,7 +184,7 @@ class ApplyBatch:
     """Log entries that are applied to a model by repeated `step`s.
 
     A step has three parts, `take`, `learn` and `finish`. `learn` releases the GIL, so it can run in a thread; no thread
-    may predict with the model until it has ended.
+    may predict with the model until it has ended. Without `learn`, the learner and its metrics stay as they are.
 
     Attributes
     ----------
@@ -235,7 +196,9 @@ class ApplyBatch:
 
     def __init__(self, model: OnlineModel, entries: Iterable[LogEntry]) -> None:
         self._model = model
-        self._waiting = deque(map(_under_way, entries))
+        self._waiting: deque[_Entry | LogEntry] = deque(
+            _Entry(entry, entry.change) if isinstance(entry.change, Update) else entry for entry in entries
+        )
         self.outcomes: list[ApplyResult] = []
         self.learnt = 0
         self.needed_snapshot: str | None = None
@@ -255,14 +218,9 @@ class ApplyBatch:
         alone = False
         while self._waiting and len(block) < max_examples:
             entry = self._waiting[0]
-            if isinstance(entry, _Rollback):
-                if not done and self._refuse_rollback(entry):
-                    continue
-                break  # for its snapshot, or until earlier entries are completed
-            if isinstance(entry, _Relabel):
-                if done:
-                    break  # earlier updates have the labels' old names
-                self._relabel(entry)
+            if isinstance(entry, LogEntry):
+                if done or not self._apply(entry):
+                    break  # earlier updates are completed first, or an earlier state is needed
                 continue
             if not entry.begun:
                 if _repeats_key(entry, done):
@@ -306,22 +264,28 @@ class ApplyBatch:
         n_bytes = learner.pipeline.nbytes_after(n_columns + n_new, n_labels, 0, 0)
         return n_bytes + learner.pipeline.nbytes_of_vectors(n_new, n_columns, n_labels) > COPIED_BYTES
 
+    @property
+    def collected(self) -> tuple[Rows, Targets] | None:
+        """Collected examples; None if there are none to learn."""
+        block = self._block
+        return (as_rows(block.columns), block.targets) if len(block) and block.learns else None
+
     def learn(self) -> None:
         """Learn the collected examples."""
-        model, block = self._model, self._block
+        model, block, pipeline = self._model, self._block, self._model.learner.pipeline
         n_known = model.learner.n_features_
-        if not len(block) or not block.learns:
-            if len(model.labels) > model.learner.n_labels_:  # a description, or groups, may have declared some
-                model.learner.pipeline.grow(n_known, len(model.labels))
-                model.give_titles(n_known)
-            if len(block):
-                xs = [example.x for example in block.examples]
-                self._learnt = Learnt(*model.score_unlearnt(xs, model.learner.calibrate), [])
-        else:
-            model.learner.pipeline.grow(model.features.n_columns, len(model.labels))
-            model.learner.pipeline.grow_vectors(model.features.layout.vector_lengths)
+        if (collected := self.collected) is not None:
+            pipeline.grow(model.features.n_columns, len(model.labels))
+            pipeline.grow_vectors(model.features.layout.vector_lengths)
             model.give_titles(n_known)
-            self._learnt = model.learner.pipeline.learn(as_rows(block.columns), block.targets, model.learner.calibrate)
+            self._learnt = pipeline.learn(*collected, model.learner.calibrate)
+            return
+        if len(model.labels) > model.learner.n_labels_:  # a description, or groups, may have declared some
+            pipeline.grow(n_known, len(model.labels))
+            model.give_titles(n_known)
+        if len(block):
+            xs = [example.x for example in block.examples]
+            self._learnt = Learnt(*model.score_unlearnt(xs, model.learner.calibrate), [])
 
     def finish(self) -> bool:
         """Complete the learnt entries; return whether entries remain, or a snapshot is needed."""
@@ -340,64 +304,43 @@ class ApplyBatch:
         ValueError
             The state is not the target. The model has not changed then.
         """
-        if self.needed_snapshot is None or not isinstance(entry := self._waiting[0], _Rollback):
+        entry = self._waiting[0] if self.needed_snapshot is not None else None
+        if not isinstance(entry, LogEntry):
             raise ValueError("no snapshot is needed")
-        model, rollback = self._model, entry.rollback
-        model.roll_back(target, rollback.to, entry.position)
-        answer = UpdateOutcome(model.position, model.updates, rollback.durability, None, rolled_back_to=rollback.to)
-        self._end_rollback(rollback, ApplyResult(answer, kind="rollback"))
-
-    def _refuse_rollback(self, entry: _Rollback) -> bool:
-        """Return whether the request was applied before. If not, its snapshot is needed now."""
-        key = entry.rollback.key
-        outcome = None if key is None else self._answered(entry.rollback, key)
-        if outcome is None:
-            self.needed_snapshot = entry.rollback.to
-            return False
-        self._model.position = entry.position
-        self._end_rollback(entry.rollback, outcome)
-        return True
-
-    def _end_rollback(self, rollback: Rollback, outcome: ApplyResult) -> None:
-        self._waiting.popleft()
+        self._apply(entry, target)
         self.needed_snapshot = None
-        self.outcomes.append(outcome)
-        if rollback.key is not None and not outcome.replayed and isinstance(outcome.answer, UpdateOutcome):
-            self._model.keys.add(rollback.key, outcome.answer)
 
-    def _relabel(self, entry: _Relabel) -> None:
-        model, relabel = self._model, entry.relabel
-        self._waiting.popleft()
-        outcome = None if relabel.key is None else self._answered(relabel, relabel.key)
-        previous, model.position = model.position, entry.position
+    def _apply(self, entry: LogEntry, target: OnlineModel | None = None) -> bool:
+        """Apply a control entry, which is the next; return False if it needs a snapshot first."""
+        model, change = self._model, entry.change
+        assert isinstance(change, Control)
+        outcome = None if change.key is None else self._answered(change.key)
         if outcome is None:
-            kind, answer = _KINDS[type(relabel)], UpdateOutcome(model.position, model.updates, relabel.durability, None)
+            if change.needs is not None and target is None:
+                self.needed_snapshot = change.needs
+                return False
+            previous = model.position
             try:
-                if isinstance(relabel, Describe):
-                    new = tuple(model.describe(relabel.edits))
-                    described = tuple(label for label in relabel.edits if label not in new)
-                    outcome = ApplyResult(answer, False, kind, 0, (), previous, new, described=described)
-                elif isinstance(relabel, Regroup):
-                    new = tuple(model.regroup(relabel.groups, relabel.parents))
-                    outcome = ApplyResult(answer, False, kind, 0, (), previous, new)
-                elif isinstance(relabel, SetPromise):
-                    model.set_promise(relabel.target)
-                    outcome = ApplyResult(answer, kind=kind, previous_position=previous)
-                else:
-                    _relabel(model, relabel)
-                    outcome = ApplyResult(answer, kind=kind, previous_position=previous, relabelled=relabel)
+                changes = tuple(change.apply(model, entry.position, target))
             except ServiceError as error:
-                outcome = ApplyResult(error, kind=kind)
+                outcome = ApplyResult(error)
             else:
-                if relabel.key is not None:
-                    model.keys.add(relabel.key, answer)
+                answer = UpdateOutcome(
+                    entry.position, model.updates, change.durability, None, rolled_back_to=change.needs
+                )
+                if change.key is not None:
+                    model.keys.add(change.key, answer)
+                outcome = ApplyResult(answer, previous_position=previous, label_changes=changes)
+        model.position = entry.position
+        self._waiting.popleft()
         self.outcomes.append(outcome)
+        return True
 
     def _begin(self, entry: _Entry) -> None:
         """Decide what to learn of an update: everything, the new lines of its stream, or, if rejected, nothing."""
         model, update = self._model, entry.update
         entry.begun = True
-        entry.refusal = None if update.key is None else self._answered(update, update.key)
+        entry.refusal = None if update.key is None else self._answered(update.key)
         if entry.refusal is None:
             entry.refusal = self._refusal(entry)
         if entry.refusal is not None:
@@ -409,16 +352,15 @@ class ApplyBatch:
             entry.taken = entry.skipped
             model.streams.add(update.stream)
 
-    def _answered(self, change: Change, key: IdempotencyKey) -> ApplyResult | None:
+    def _answered(self, key: IdempotencyKey) -> ApplyResult | None:
         """Return the outcome of an earlier request with the key."""
         seen = self._model.keys.find(key.key)
         if seen is None:
             return None
-        kind = _KINDS[type(change)]
         digest, answer = seen
         if digest not in (FORGOTTEN, key.digest):
-            return ApplyResult(KeyReused(key.key), kind=kind)
-        return ApplyResult(answer, replayed=True, kind=kind)
+            return ApplyResult(KeyReused(key.key))
+        return ApplyResult(answer, replayed=True)
 
     def _refusal(self, entry: _Entry) -> ApplyResult | None:
         """Return the error of a rejected update, if any; find the new lines of a stream."""
@@ -503,7 +445,7 @@ class ApplyBatch:
             learnt=learnt,
             alarms=alarms,
             previous_position=previous,
-            new_labels=tuple(entry.new_labels),
+            label_changes=tuple([LabelChange(label, "new") for label in entry.new_labels]),
         )
 
 
@@ -601,25 +543,6 @@ def _decide(
         if served is not None and (decision := served[number - 1]) is not None:
             promise.learn_served(decision, target, block.told_all[row], hidden)
     return decisions
-
-
-def _relabel(model: OnlineModel, relabel: Relabel) -> None:
-    """Pause, resume, retire, merge or rename a label; raises like these methods of the model."""
-    if relabel.paused is not None:
-        model.pause(relabel.label, relabel.paused)
-    elif relabel.to is None:
-        model.retire(relabel.label)
-    elif relabel.merges:
-        model.merge(relabel.label, relabel.to)
-    else:
-        model.rename(relabel.label, relabel.to)
-
-
-def _under_way(entry: LogEntry) -> _Entry | _Rollback | _Relabel:
-    change = entry.change
-    if isinstance(change, Rollback):
-        return _Rollback(entry.position, change)
-    return _Relabel(entry.position, change) if isinstance(change, Control) else _Entry(entry, change)
 
 
 def _repeats_key(entry: _Entry, others: Iterable[_Entry]) -> bool:

@@ -1,4 +1,4 @@
-"""Log entries: an Update, a Rollback, a Relabel, a Describe, a Regroup or a SetPromise, as bytes and back.
+"""Log entries, an Update or a `Control`, as bytes and back.
 
 An entry is a msgpack array, [format, kind, durability, key, digest, ...]. A rollback continues with [to], a relabel
 with [label, to, merges], followed by `paused` if the label is paused or resumed, a describe with [{label: {field: text
@@ -15,7 +15,6 @@ same bits on every machine. Decoding runs no code and reads only what `encode` w
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, get_args
 
@@ -23,46 +22,21 @@ import msgpack
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_core.label_structure import Group
-from manylabel_core.promise import Decision, Target
+from manylabel_core.promise import Decision
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
-from manylabel_service.errors import InvalidField, ReleaseTooOld, UnreadableEntry
+from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import MAX_REF_BYTES, Example, Features, Labels, Source
 from manylabel_service.idempotency import FORGOTTEN, MAX_KEY_BYTES, IdempotencyKey
 from manylabel_service.online.spec.release import FORMAT_VERSIONS
-from manylabel_service.online.state.groups import check_written
-from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit
-from manylabel_service.online.state.promises import check_target
+from manylabel_service.online.state.controls import CONTROLS, Control
+from manylabel_service.online.state.served_metrics import ServedBy
+from manylabel_service.online.state.stream_offsets import StreamPart
 
 LARGEST = float(np.float32(MAX_MAGNITUDE))
 """Maximum absolute value of a number of a vector, which is a float32."""
 
-_UPDATE, _ROLLBACK, _RELABEL = 0, 1, 2
-_DESCRIBE, _REGROUP, _PROMISE = 3, 4, 5
-
-
-class StreamPart(NamedTuple):
-    """Position of an update in a stream: its key, and the line number of each example.
-
-    Numbers are ascending, from 1. They identify repeated lines. `through` is the last line, if its example was
-    forgotten.
-    """
-
-    key: str
-    lines: tuple[int, ...]
-    through: int | None = None
-
-    @property
-    def last(self) -> int:
-        """Number of the last line."""
-        return self.lines[-1] if self.through is None else self.through
-
-
-class ServedBy(NamedTuple):
-    """Version of a trained model that served a prediction, with its labels in the order of the scores."""
-
-    version: int
-    labels: tuple[str, ...]
+_UPDATE = 0
+"""Code of an update, next to those of control entries."""
 
 
 class Update(NamedTuple):
@@ -111,65 +85,6 @@ class Update(NamedTuple):
         return left._replace(stream=stream, key=key, want_predictions=False, want_probabilities=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Rollback:
-    """Log entry of a rollback to the snapshot at `to`."""
-
-    to: str
-    durability: str
-    key: IdempotencyKey | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Relabel:
-    """Log entry that renames a label to `to`, merges it into that label (`merges`), or retires it (`to` is None).
-
-    With `paused`, it pauses (True) or resumes (False) the label instead, and `to` is None.
-    """
-
-    label: str
-    to: str | None
-    durability: str
-    key: IdempotencyKey | None = None
-    merges: bool = False
-    paused: bool | None = None
-
-    @property
-    def change(self) -> str:
-        """The change of the label: renamed, merged, retired, paused or resumed."""
-        if self.paused is not None:
-            return "paused" if self.paused else "resumed"
-        return "retired" if self.to is None else "merged" if self.merges else "renamed"
-
-
-@dataclass(frozen=True, slots=True)
-class Describe:
-    """Log entry that sets titles, descriptions and URIs of labels, and declares unknown labels."""
-
-    edits: Mapping[str, Edit]
-    durability: str
-    key: IdempotencyKey | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Regroup:
-    """Log entry that replaces groups and parents of labels, and declares unknown labels."""
-
-    groups: tuple[Group, ...]
-    parents: Mapping[str, str]
-    durability: str
-    key: IdempotencyKey | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SetPromise:
-    """Log entry that starts a promise of precision, or ends it without a target."""
-
-    target: Target | None
-    durability: str
-    key: IdempotencyKey | None = None
-
-
 def as_followed(change: "Change") -> "Change":
     """Return a change for a follower, without the predictions that the leader served."""
     if not isinstance(change, Update):
@@ -177,8 +92,6 @@ def as_followed(change: "Change") -> "Change":
     return change._replace(served=None, answered=None, decisions=None)
 
 
-Control = Rollback | Relabel | Describe | Regroup | SetPromise
-"""Control entry: a change without examples."""
 Change = Update | Control
 """Change of a model in a log entry."""
 
@@ -187,20 +100,8 @@ def encode(change: Change, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
     """Return the entry of a change, in one of `FORMAT_VERSIONS`; raise as `encode_head`."""
     if isinstance(change, Update):
         return encode_head(change, format_version) + b"".join(map(encode_example, change.examples))
-    facts: tuple[Any, ...]
-    if isinstance(change, Rollback):
-        kind, facts = _ROLLBACK, (change.to,)
-    elif isinstance(change, Relabel):
-        kind, facts = _RELABEL, (change.label, change.to, change.merges)
-        if change.paused is not None:
-            facts = (*facts, change.paused)
-    elif isinstance(change, Describe):
-        kind, facts = _DESCRIBE, (change.edits,)
-    elif isinstance(change, Regroup):
-        kind, facts = _REGROUP, (change.groups, change.parents)
-    else:
-        kind, facts = _PROMISE, (change.target,)
-    packed: bytes = msgpack.packb((format_version, kind, change.durability, *_packed_key(change.key), *facts))
+    head = (format_version, change.code, change.durability, *_packed_key(change.key))
+    packed: bytes = msgpack.packb((*head, *change.facts))
     return packed
 
 
@@ -260,18 +161,17 @@ def decode(payload: bytes) -> Change:
                 f"entry has format version {format_version}; this release reads {FORMAT_VERSIONS[0]} to "
                 f"{FORMAT_VERSIONS[-1]}"
             )
-        kind, *fields = fields
+        kind, durability, key, digest, *facts = fields
         if kind not in _READERS:
             raise ValueError(f"there is no kind {kind!r}")
-        return _READERS[kind](*fields)
+        return _READERS[kind](durability, _key(key, digest), *facts)
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise UnreadableEntry(f"entry is damaged: {error}") from error
 
 
 def _update(
     durability: str,
-    key: str | None,
-    digest: bytes | None,
+    key: IdempotencyKey | None,
     want_predictions: bool,
     want_probabilities: bool,
     origin: list[Any] | None,
@@ -282,7 +182,7 @@ def _update(
     update = Update(
         tuple(_unpack(*example) for example in examples),
         durability,
-        _key(key, digest),
+        key,
         want_predictions,
         prediction_ids=None if ids is None else tuple(ids),
         stream=None if stream is None else StreamPart(stream, tuple(lines), through),
@@ -304,68 +204,7 @@ def _answered(versions: list[int], *labels: list[Any]) -> tuple[ServedBy, ...]:
         raise ValueError(f"the labels of version {error} are missing") from error
 
 
-def _rollback(durability: str, key: str | None, digest: bytes | None, to: str) -> Rollback:
-    return Rollback(to, durability, _key(key, digest))
-
-
-def _relabel(
-    durability: str,
-    key: str | None,
-    digest: bytes | None,
-    label: str,
-    to: str | None,
-    merges: bool,
-    paused: bool | None = None,
-) -> Relabel:
-    if not isinstance(label, str) or not (to is None or isinstance(to, str)) or type(merges) is not bool:
-        raise ValueError("expected two labels, and whether they are merged")
-    if paused is not None and (type(paused) is not bool or to is not None or merges):
-        raise ValueError("expected one label, and whether it is paused")
-    return Relabel(label, to, durability, _key(key, digest), merges, paused)
-
-
-def _describe(durability: str, key: str | None, digest: bytes | None, edits: dict[str, dict[str, Any]]) -> Describe:
-    if not isinstance(edits, dict) or len(edits) > MAX_DESCRIBED or not all(isinstance(label, str) for label in edits):
-        raise ValueError(f"expected at most {MAX_DESCRIBED} labels")
-    for edit in edits.values():
-        check_edit(edit)
-    return Describe(edits, durability, _key(key, digest))
-
-
-def _regroup(
-    durability: str, key: str | None, digest: bytes | None, groups: list[list[Any]], parents: dict[str, str]
-) -> Regroup:
-    try:
-        found = tuple(Group(name, tuple(labels), choose) for name, labels, choose in groups)
-        names = [*parents, *parents.values(), *(label for group in found for label in group.labels)]
-        if not all(isinstance(label, str) for label in names):
-            raise ValueError("expected names of labels")
-        check_written(found, parents)
-    except (InvalidField, AttributeError) as error:
-        raise ValueError(str(error)) from error
-    return Regroup(found, parents, durability, _key(key, digest))
-
-
-def _set_promise(
-    durability: str, key: str | None, digest: bytes | None, target: list[float | None] | None
-) -> SetPromise:
-    try:
-        found = None if target is None else Target(*target)  # type: ignore[arg-type]
-        if found is not None:
-            check_target(found)
-    except InvalidField as error:
-        raise ValueError(str(error)) from error
-    return SetPromise(found, durability, _key(key, digest))
-
-
-_READERS: dict[int, Callable[..., Change]] = {
-    _UPDATE: _update,
-    _ROLLBACK: _rollback,
-    _RELABEL: _relabel,
-    _DESCRIBE: _describe,
-    _REGROUP: _regroup,
-    _PROMISE: _set_promise,
-}
+_READERS: dict[int, Callable[..., Change]] = {_UPDATE: _update, **{kind.code: kind.read for kind in CONTROLS}}
 
 
 def _key(key: str | None, digest: bytes | None) -> IdempotencyKey | None:

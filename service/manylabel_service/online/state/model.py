@@ -23,7 +23,6 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.hosting.selection import Learning
-from manylabel_service.online.label_next import counting, uncertainty
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
 from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
@@ -42,6 +41,7 @@ from manylabel_service.online.state.served_metrics import NothingLearnt, ServedM
 from manylabel_service.online.state.source_metrics import SourceMetrics
 from manylabel_service.online.state.stream_offsets import StreamOffsets
 from manylabel_service.online.state.title_words import TitleWords
+from manylabel_service.online.state.uncertainty import counting, uncertainty
 from manylabel_service.online.state.unseen_words import UnseenWords
 from manylabel_service.storage import SEED, START, position_key
 
@@ -72,32 +72,32 @@ class OnlineModel:
 
     A rollback restores the learner, the metrics, `updates` and the count of ignored features. It retains names and
     columns, unless it returns to a state before the first feature. It also retains the state of requests (`keys`,
-    `labelled`, `streams`, `rollbacks`), because a request is applied once, even if its effect is undone later. (Only
-    the metrics of partial labels are rolled back.)
+    `labelled`, `streams`, `rollbacks`), because a request is applied once, even if its effect is undone later. Only the
+    metrics of partial labels are rolled back.
 
     Attributes
     ----------
-    position : of the last log entry folded in.
-    updates : examples learnt.
-    scaled_before : examples that the statistics of its scaling began with, where it continues from a trained model.
-    limits : of its features and labels.
-    words : how many words of its texts were new.
-    keys : the idempotency keys seen, with the responses.
-    labelled : the stored predictions that have been given their labels, or some.
-    answers : the measures of a trained model, by version; it learns nothing, and has none beside them. None of others.
-    streams : how far each stream of examples has been learnt.
-    retired : the labels that are learnt and predicted no more; they keep their columns.
-    paused : the labels that are not learnt and predicted until they are resumed.
-    renamed : the columns of labels that have had another name.
+    position : position of the last applied entry.
+    updates : number of examples learnt.
+    scaled_before : number of examples behind the initial scaling of a model that continues from a trained one.
+    limits : limits of features and labels.
+    words : share of unknown words in texts.
+    keys : idempotency keys seen, with the responses.
+    labelled : stored predictions whose labels, or some of them, have arrived.
+    answers : metrics of a trained model, by version; None for an online model. A trained model learns nothing here.
+    streams : last learnt line of each stream.
+    retired : labels that are no longer learnt or predicted; they keep their columns.
+    paused : labels that are not learnt or predicted until they are resumed.
+    renamed : columns of labels that have had another name.
     details : titles, descriptions and URIs of labels.
-    titles : the words of titles and descriptions, which the learner takes for evidence; None if they do not count.
-    groups : groups and parents of labels; like names, they do not go back with a rollback.
-    promises : the promise of precision, if there is one; what was learnt for it goes back with a rollback.
+    titles : words of titles and descriptions as evidence for the learner; None if they do not count.
+    groups : groups and parents of labels; like names, they are not rolled back.
+    promises : promise of precision, if any; what was learnt for it is rolled back.
     sources : metrics of labels that are not from people.
-    old_names : names that labels had before they were renamed or merged.
-    relabels : how often this process has applied that a label was renamed, merged or retired, or that groups changed.
-    rollbacks : the position of each rollback and of the snapshot it went back to, in log order. To replay the
-        log from before a rollback, that snapshot is needed.
+    old_names : names of labels before they were renamed or merged.
+    relabels : number of times that this process has renamed, merged or retired a label, or changed groups.
+    rollbacks : position of each rollback and of its target, in log order. To replay the log from before a rollback, the
+    target is needed.
     """
 
     def __init__(self, spec: ModelSpec | TrainedSpec) -> None:
@@ -207,10 +207,7 @@ class OnlineModel:
         return explainer.explain(x, labels, lambda k: learner.pipeline.explain(row, columns, k, words), name_of)
 
     def _score(self, xs: Sequence[Features]) -> NDArray[np.float64]:
-        rows, words = self._rows(xs)
-        if words is None or not isinstance(self.learner, OnlineLearner):
-            return self.learner.pipeline.score(rows)
-        return self.learner.pipeline.score(rows, words)
+        return self.learner.pipeline.score(*self._rows(xs))
 
     def _rows(self, xs: Sequence[Features]) -> tuple[Rows, NDArray[np.int64] | None]:
         """Return examples to predict; if titles count, with the words of features that were never learnt.
@@ -529,13 +526,9 @@ class OnlineModel:
         return Truth(known.tolist(), every[known], complete=False)
 
     def seed(self, name: str, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
-        """Return the bytes of a new model of that name with this state, without the requests, in one of
-        `FORMAT_VERSIONS`.
+        """Return the bytes of a new model with this state, without the requests, in one of `FORMAT_VERSIONS`.
 
-        Raises
-        ------
-        ValueError
-            The name is not allowed.
+        Raises ValueError for an invalid name.
         """
         seed = OnlineModel(type(self.spec).model_validate({**self.spec.model_dump(mode="json"), "name": name}))
         # Shared until they are written.
@@ -641,8 +634,7 @@ class OnlineModel:
             raise ValueError(f"the header names none of the versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}")
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
-        if isinstance(model.learner, OnlineLearner):
-            model.learner.pipeline.grow_vectors(_lengths(arrays))
+        model.learner.pipeline.grow_vectors(_lengths(arrays))
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due))
         model.learner.restore(_group("learner", arrays))
@@ -712,7 +704,7 @@ def _lengths(arrays: Mapping[str, NDArray[Any]]) -> list[int]:
 def _declared(arrays: Mapping[str, NDArray[Any]], kinds: Any) -> dict[str, list[str]]:
     """Return the names that a spec declares, of features, of labels, or of both."""
     if not isinstance(kinds, list) or any(kind not in ("features", "labels") for kind in kinds):
-        raise ValueError("declared: expected what has declared names: features, labels")
+        raise ValueError("declared: expected a list of features, labels")
     return {kind: list(Vocabulary.from_state(_group(kind, arrays)).names) for kind in kinds}
 
 
@@ -760,10 +752,7 @@ def _check_columns(model: OnlineModel) -> None:
     untouched = model.updates == learner.n_features_ == 0  # memory for features is allocated when they are learnt
     if learner.n_labels_ != due[1] or not (untouched or learner.n_features_ == due[0]):
         raise ValueError(f"the learner has {learner.n_features_} features and {learner.n_labels_} labels, not {due}")
-    if (
-        not (untouched or isinstance(learner, NothingLearnt))
-        and learner.pipeline.vectors != model.features.layout.vector_lengths
-    ):
+    if not untouched and learner.pipeline.vectors != model.features.layout.vector_lengths:
         raise ValueError(
             f"the learner has vectors of {learner.pipeline.vectors}, not {model.features.layout.vector_lengths}"
         )

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
-from manylabel_service.errors import LabelExists
+from manylabel_service.errors import LabelExists, check_limit
 from manylabel_service.hosting.examples import Labels
-from manylabel_service.hosting.size_limits import check_limit
 
 MAX_OLD_NAMES = 10_000
 """Maximum number of old names of one model."""

@@ -5,7 +5,7 @@ Its columns are its labels in the order of its scores, then labels that occurred
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import msgpack
 import numpy as np
@@ -20,12 +20,18 @@ from manylabel_core.state import DamagedState, State
 from manylabel_service.hosting.examples import Example
 from manylabel_service.online.spec.trained import WINDOW
 from manylabel_service.online.state.label_table import LabelFacts, drift_to_json, measured
-from manylabel_service.online.state.log_entries import ServedBy
 from manylabel_service.online.state.partial_truths import PartialLabels
 
 MAX_MEASURED = 100
 """Maximum number of versions with metrics, including deleted ones; above it the least recently labelled one is dropped.
 """
+
+
+class ServedBy(NamedTuple):
+    """Version of a trained model that served a prediction, with its labels in the order of the scores."""
+
+    version: int
+    labels: tuple[str, ...]
 
 
 class NothingLearnt:
@@ -70,7 +76,7 @@ class NothingLearnt:
         scores = np.zeros((len(rows.indptr) - 1, 1 + int(targets.n_labels.max(initial=0))))
         return Learnt(scores, scores[:, 1:] if probabilities else None, [])
 
-    def score(self, rows: Rows) -> NDArray[np.float64]:
+    def score(self, rows: Rows, new_words: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Return scores of 0."""
         return np.zeros((len(rows.indptr) - 1, 1 + self.n_labels_))
 

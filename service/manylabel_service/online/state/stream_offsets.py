@@ -2,13 +2,11 @@
 
 from bisect import bisect_right
 from collections import OrderedDict
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
 from numpy.typing import NDArray
-
-from manylabel_service.online.state.log_entries import StreamPart
 
 MAX_STREAMS = 1_000
 """Maximum number of streams per model; the least recently used one is forgotten, and its lines would be learnt again.
@@ -16,6 +14,23 @@ MAX_STREAMS = 1_000
 
 _STREAM_BYTES = 300
 """Estimated bytes of a stream without its key."""
+
+
+class StreamPart(NamedTuple):
+    """Position of an update in a stream: its key, and the line number of each example.
+
+    Numbers are ascending, from 1. They identify repeated lines. `through` is the last line, if its example was
+    forgotten.
+    """
+
+    key: str
+    lines: tuple[int, ...]
+    through: int | None = None
+
+    @property
+    def last(self) -> int:
+        """Number of the last line."""
+        return self.lines[-1] if self.through is None else self.through
 
 
 class StreamOffsets:

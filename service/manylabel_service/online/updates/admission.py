@@ -1,13 +1,12 @@
 """Admission of an update before it is queued: checks of its examples and of the limits of the model."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError
-from manylabel_service.hosting.size_limits import check_limit
+from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError, check_limit
 from manylabel_service.online.spec.release import ClusterVersion
+from manylabel_service.online.state.controls import Control
 from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown, grown_columns
-from manylabel_service.online.state.label_details import Edit, nbytes_of
 from manylabel_service.online.state.log_entries import Update, encode_example, encode_head
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.update_queue import RETRY_SECONDS, UpdateQueue
@@ -93,17 +92,14 @@ class Admission:
             if size > limit:
                 raise LimitExceeded(f"{what} of model {self._name!r}", size, limit)
 
-    def check_described(self, model: OnlineModel, edits: Mapping[str, Edit]) -> None:
-        """Raise LimitExceeded if descriptions of labels, new ones included, would make the model too large."""
-        words = 0 if model.titles is None else model.titles.nbytes_of(edits.values())
-        self.check_declared(model, edits, nbytes_of(edits.values()) + words)
-
-    def check_declared(self, model: OnlineModel, names: Iterable[str], added_bytes: int) -> None:
-        """Raise LimitExceeded if labels, new ones included, and these bytes would make the model too large."""
-        growth = SizeDelta(labels=len(model.labels.unknown(names)))
+    def check_control(self, model: OnlineModel, entry: Control) -> None:
+        """Raise LimitExceeded if a control entry would make the model too large, InvalidField if it is invalid."""
+        if (declared := entry.declared(model)) is None:
+            return
+        growth = SizeDelta(labels=len(model.labels.unknown(declared.labels)))
         self._check_size(model, growth)
         _, n_labels = grown_columns(model, growth)
-        nbytes = model.nbytes_after(model.features.n_columns, n_labels, 0, 0) + added_bytes
+        nbytes = model.nbytes_after(model.features.n_columns, n_labels, 0, 0) + declared.n_bytes
         check_limit(f"bytes of model {self._name!r}", nbytes, self._settings.max_model_bytes)
 
     def _check_room(self, model: OnlineModel, growth: SizeDelta, waiting: SizeDelta) -> None:

@@ -26,10 +26,10 @@ from manylabel_service.errors import (
     NotReady,
     ServiceError,
     UnreadableEntry,
+    check_limit,
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
-from manylabel_service.hosting.size_limits import check_limit
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.prediction_store import SEALED_POLL_SECONDS, SEALED_SECONDS
 from manylabel_service.online.snapshots.reader import SnapshotReader
@@ -58,9 +58,9 @@ log = structlog.get_logger()
 class ApplierStatus(Enum):
     """Status of an applier."""
 
-    FOLLOWING = "the model goes with the log"
-    DIVERGED = "the model has to be restored before anything else is folded in"
-    ENDED = "nothing is folded in any more"
+    FOLLOWING = "entries are applied"
+    DIVERGED = "the model must be restored before further entries are applied"
+    ENDED = "no more entries are applied"
 
 
 class Applier:
@@ -75,13 +75,14 @@ class Applier:
     on_error : handles an error, and returns the error for pending requests.
     on_caught_up : callback when a follower has reached the end of its part of the log.
     pace : pace of followers, shared within this process.
-    max_bytes : maximum bytes of a follower, which fails above it, because updates of its leader are not checked for it.
+    max_bytes : maximum bytes of a follower, which fails above this limit, because updates of its leader are not checked
+    for it.
 
     Attributes
     ----------
     model : the state; replaced by a restore.
     events : what happens to the model.
-    learning : as of `LogReplayer`.
+    learning : lock of the replayer, see `LogReplayer`.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class Applier:
 
     @property
     def busy(self) -> bool:
-        """True while entries are being appended, read or folded now."""
+        """True while entries are being appended, read or applied."""
         return self._busy
 
     @property

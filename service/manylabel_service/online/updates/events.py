@@ -1,6 +1,7 @@
 """Events of a model, by the results of applying log entries."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from manylabel_service.hosting.events import Event
 from manylabel_service.online.state.apply import ApplyResult
@@ -12,27 +13,17 @@ def events_of(result: ApplyResult) -> Iterator[Event]:
     answer = result.answer
     if not isinstance(answer, UpdateOutcome) or result.replayed:
         return
-    position = answer.position
+    position, events = answer.position, list[Event]()
     data: dict[str, object] = {"position": position, "updates": answer.updates}
-    if result.kind == "rollback":
-        yield Event("rollback", position, {**data, "to": answer.rolled_back_to})
-        return
-    if (relabel := result.relabelled) is not None:
-        name = relabel.to or relabel.label
-        yield Event("label", position, {**data, "label": name, "change": relabel.change, "before": relabel.label})
-        return
-    if result.kind in ("describe", "regroup"):
-        changes = [*((name, "new") for name in result.new_labels), *((name, "described") for name in result.described)]
-        for left, (name, change) in zip(reversed(range(len(changes))), changes, strict=True):
-            resume = result.previous_position if left else None
-            yield Event("label", position, {**data, "label": name, "change": change}, resume)
-        return
-    if result.kind == "promise" or not result.learnt:
-        return
-    for name in result.new_labels:
-        yield Event("label", position, {**data, "label": name, "change": "new"}, result.previous_position)
-    for updates, label in result.alarms:
-        yield Event(
-            "drift", position, {"position": position, "updates": updates, "label": label}, result.previous_position
-        )
-    yield Event("update", position, {**data, "examples": result.learnt})
+    if answer.rolled_back_to is not None:
+        events.append(Event("rollback", position, {**data, "to": answer.rolled_back_to}))
+    for label, change, before in result.label_changes:
+        more = {} if before is None else {"before": before}
+        events.append(Event("label", position, {**data, "label": label, "change": change, **more}))
+    for updates, alarmed in result.alarms:
+        events.append(Event("drift", position, {"position": position, "updates": updates, "label": alarmed}))
+    if result.learnt:
+        events.append(Event("update", position, {**data, "examples": result.learnt}))
+    for event in events[:-1]:
+        yield replace(event, resume=result.previous_position)
+    yield from events[-1:]

@@ -41,7 +41,7 @@ class PastStates:
     ----------
     record, store : the model and where it is.
     snapshots : reads its snapshots.
-    pace : as of `LogReplayer`.
+    pace : see `LogReplayer`.
     """
 
     def __init__(

@@ -84,7 +84,7 @@ class ReplayVerifier:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _entries_after(self, snapshots: Sequence[SnapshotMeta]) -> bool:
-        """Return whether anything has been folded in that no snapshot has."""
+        """Return whether the log has entries after the newest snapshot."""
         newest = snapshots[0].position if snapshots else START
         return bool(await self._store.logs.read(self._record, newest, 1))
 
@@ -108,7 +108,7 @@ class ReplayVerifier:
         await self._fold(model, newest)
         if await asyncio.to_thread(model.checksum, format_version) != header.get("checksum"):
             raise ReplayMismatch(
-                f"model {self._record.name!r}, replayed from {begin} to {newest}, has other bits there"
+                f"model {self._record.name!r}, replayed from {begin} to {newest}, has another state there"
             )
         log.info("fold_agrees", model=self._record.name, begin=begin, position=newest)
         return True

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from tests.support.cases import for_each
 
 from manylabel_service.api import schemas
-from manylabel_service.online.label_next import counting
+from manylabel_service.online.state.uncertainty import counting
 
 NUMBERS = itertools.count()
 RECORD = {"title": "A \U0001f44d title", "tags": ["a", "b"], "size": 3, "none": None, "in": {"deep": True}}

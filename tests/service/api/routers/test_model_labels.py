@@ -211,7 +211,7 @@ def fold_events() -> Callable[..., list[tuple[str, Any]]]:
     from manylabel_service.hosting.examples import Example, Labels
     from manylabel_service.online.state.apply import ApplyBatch, LogEntry
     from manylabel_service.online.state.log_entries import Update
-    from manylabel_service.online.updates.applier import events_of
+    from manylabel_service.online.updates.events import events_of
 
     def told(spec: dict[str, Any], *truths: list[list[str]]) -> list[tuple[str, Any]]:
         log = [

@@ -28,8 +28,10 @@ from manylabel_service.online.history.segment import decode as decode_segment
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.log_entries import Relabel, StreamPart, Update, decode, encode
+from manylabel_service.online.state.controls import Relabel
+from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.storage import START, Address, Entry, blob_bytes
 from manylabel_service.storage.redis import RedisStore

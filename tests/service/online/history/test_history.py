@@ -33,6 +33,7 @@ from manylabel_service.online.history.catalogue import BLOBS, KIND, CatalogueSto
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.params import PARAMS
+from manylabel_service.online.state.controls import Describe, Regroup, Relabel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, Entry, ModelMeta, Store, pieces_of, position_key
 
@@ -79,15 +80,15 @@ async def change(replica: Replica, rng: random.Random, positions: list[str]) -> 
             served = [np.zeros(len(replica.model.labels))]
             await replica.update([example(rng)._replace(y=y)], prediction_ids=[id], served=served)
     elif draw < 0.80:
-        await replica.relabel(rng.choice(names), f"new{len(positions)}")
+        await replica.change(Relabel(rng.choice(names), f"new{len(positions)}", "log"))
     elif draw < 0.82:
-        await replica.relabel(rng.choice(names), None)
+        await replica.change(Relabel(rng.choice(names), None, "log"))
     elif draw < 0.86:
-        await replica.relabel(rng.choice(names), None, paused=True)
+        await replica.change(Relabel(rng.choice(names), None, "log", paused=True))
     elif draw < 0.90:
-        await replica.describe({rng.choice(names): {"title": f"title {len(positions)}"}})
+        await replica.change(Describe({rng.choice(names): {"title": f"title {len(positions)}"}}, "log"))
     elif draw < 0.94:
-        await replica.regroup([Group("g", tuple(names[:2]), "at_most_one")], {names[2]: names[0]})
+        await replica.change(Regroup((Group("g", tuple(names[:2]), "at_most_one"),), {names[2]: names[0]}, "log"))
     else:
         await replica.rollback(rng.choice(positions))
 

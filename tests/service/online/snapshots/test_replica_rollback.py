@@ -65,7 +65,7 @@ class TestRollback:
         await learn(fleet, one, 3)
         state = one.model.to_bytes()
         # Without what was taken after the rollback it has to be replayed, from a snapshot that was before it.
-        for snapshot in await one.list_snapshots():
+        for snapshot in await one.snapshot_reader.list():
             if snapshot.position > one.model.rollbacks[-1][0]:
                 await fleet.store(registry).snapshots.delete(one.record, snapshot.position)
         late = await fleet.start()
@@ -128,12 +128,12 @@ class TestRollback:
         await eventually_async(lambda: one.snapshotter.covered == one.model.position and not one.snapshotter.busy)
         await learn(fleet, one, 1)
         await one.take_snapshot()
-        pinned = [snapshot.position for snapshot in await one.list_snapshots() if snapshot.pinned]
+        pinned = [snapshot.position for snapshot in await one.snapshot_reader.list() if snapshot.pinned]
         assert pinned == [target.position], "the log still begins before the rollback"
         for _ in range(4):
             await learn(fleet, one, 1)
             await one.take_snapshot()
-        snapshots = await one.list_snapshots()
+        snapshots = await one.snapshot_reader.list()
         assert [snapshot.pinned for snapshot in snapshots] == [False] * 3
         assert target.position not in [snapshot.position for snapshot in snapshots]
 
@@ -145,7 +145,7 @@ class TestRollback:
         for _ in range(3):
             await learn(fleet, one, 1)
             await one.take_snapshot()
-        assert target.position in [snapshot.position for snapshot in await one.list_snapshots()]
+        assert target.position in [snapshot.position for snapshot in await one.snapshot_reader.list()]
         assert (await one.rollback(target.position)).updates == 1
 
     async def test_to_a_damaged_snapshot_whose_state_the_history_has(self, fleet: Any) -> None:
@@ -159,7 +159,7 @@ class TestRollback:
         await fleet.store(registry).snapshots.put(one.record, target.position, bytes(data))
         assert (await one.state_at(target.position)).to_bytes() == before
         assert (await one.rollback(target.position)).updates == 2
-        assert [snapshot.pinned for snapshot in await one.list_snapshots()] == [False]
+        assert [snapshot.pinned for snapshot in await one.snapshot_reader.list()] == [False]
         assert (await one.update([fleet.example(0)])).updates == 3
         await fleet.agreed()
 

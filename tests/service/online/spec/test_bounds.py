@@ -14,8 +14,9 @@ from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.state import idempotency_window as key_window
 from manylabel_service.online.state import labelled_ids as labelled
 from manylabel_service.online.state import stream_offsets as stream_lines
-from manylabel_service.online.state.log_entries import Rollback, StreamPart
+from manylabel_service.online.state.controls import Rollback
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.stream_offsets import StreamPart
 
 LEARNERS: dict[str, dict[str, Any]] = {
     "falt": {"algorithm": "falt"},

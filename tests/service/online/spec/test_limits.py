@@ -27,8 +27,9 @@ from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.state.apply import LogEntry
+from manylabel_service.online.state.controls import Rollback
 from manylabel_service.online.state.dry_run import DryRun
-from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
+from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
 

@@ -13,10 +13,12 @@ from manylabel_core.rows import Rows
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state import idempotency_window as key_window
 from manylabel_service.online.state.apply import Alarm, LogEntry
+from manylabel_service.online.state.controls import Rollback
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
-from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update
+from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
+from manylabel_service.online.state.stream_offsets import StreamPart
 
 KEY = IdempotencyKey("k", b"d" * 16)
 BOTH = {"want_predictions": True, "want_probabilities": True}

@@ -6,16 +6,8 @@ from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Group
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.log_entries import (
-    Change,
-    Describe,
-    Regroup,
-    Relabel,
-    Rollback,
-    SetPromise,
-    decode,
-    encode,
-)
+from manylabel_service.online.state.controls import Describe, Regroup, Relabel, Rollback, SetPromise
+from manylabel_service.online.state.log_entries import Change, decode, encode
 
 KEY = IdempotencyKey("k", b"d" * 16)
 CONTROLS: dict[str, Change] = {

@@ -10,7 +10,8 @@ from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, UnreadableEntry
-from manylabel_service.online.state.log_entries import Describe, Relabel, Rollback, decode, encode
+from manylabel_service.online.state.controls import Describe, Relabel, Rollback
+from manylabel_service.online.state.log_entries import decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
 
@@ -29,7 +30,7 @@ def test_fields_are_set_kept_and_removed() -> None:
     model = taught()
     before = model.predict([X], probabilities=True)
     outcome = described(model, q={"title": "Quails", "uri": "http://x/q"})
-    assert (outcome.kind, outcome.learnt, outcome.described, outcome.new_labels) == ("describe", 0, ("q",), ())
+    assert (outcome.learnt, outcome.label_changes) == (0, (("q", "described", None),))
     described(model, q={"description": "Small birds", "uri": None})
     assert details(model) == {"p": (None, None, None), "q": ("Quails", "Small birds", None)}
     assert model.predict([X], probabilities=True) == before
@@ -40,7 +41,7 @@ def test_fields_are_set_kept_and_removed() -> None:
 def test_a_label_that_is_not_known_is_declared() -> None:
     model = taught()
     outcome = described(model, r={"title": "Ravens"}, p={})
-    assert (outcome.new_labels, outcome.described) == (("r",), ("p",))
+    assert outcome.label_changes == (("r", "new", None), ("p", "described", None))
     assert list(model.predict([X])[0].scores) == ["p", "q", "r"]
     assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
     learn(model, (X, ["r"]))

@@ -14,7 +14,8 @@ from manylabel_service.errors import InvalidExample, InvalidField, PredictionLab
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.online.state import groups as bounds
 from manylabel_service.online.state.apply import LogEntry
-from manylabel_service.online.state.log_entries import Regroup, Relabel, Rollback, Update, decode, encode
+from manylabel_service.online.state.controls import Regroup, Relabel, Rollback
+from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
 

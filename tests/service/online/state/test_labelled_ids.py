@@ -12,8 +12,9 @@ from manylabel_service.errors import PredictionExpired, PredictionLabelled, Pred
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.online.state import labelled_ids as labelled
 from manylabel_service.online.state import partial_truths
+from manylabel_service.online.state.controls import Rollback
 from manylabel_service.online.state.labelled_ids import LabelledIds
-from manylabel_service.online.state.log_entries import Rollback, Update
+from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
 from manylabel_service.online.state.partial_truths import PartialLabels

@@ -14,15 +14,9 @@ from manylabel_service.errors import ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.spec.release import FORMAT_VERSIONS
-from manylabel_service.online.state.log_entries import (
-    Change,
-    Relabel,
-    Rollback,
-    StreamPart,
-    Update,
-    decode,
-    encode,
-)
+from manylabel_service.online.state.controls import Relabel, Rollback
+from manylabel_service.online.state.log_entries import Change, Update, decode, encode
+from manylabel_service.online.state.stream_offsets import StreamPart
 
 FORM = FORMAT_VERSIONS[0]
 names = st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=5)

@@ -16,15 +16,8 @@ from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.prediction_store import StoredPrediction, decode_kept, encode_kept
 from manylabel_service.online.state.apply import LogEntry
-from manylabel_service.online.state.log_entries import (
-    Regroup,
-    Relabel,
-    Rollback,
-    SetPromise,
-    Update,
-    decode,
-    encode,
-)
+from manylabel_service.online.state.controls import Regroup, Relabel, Rollback, SetPromise
+from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.promises import Promises
 
@@ -85,7 +78,7 @@ def test_predictions_say_what_may_be_applied_and_what_needs_review() -> None:
     ]
     assert len(right) > 200
     assert np.mean(right) > 0.8
-    assert promise(model, None).kind == "promise"
+    assert promise(model, None).label_changes == ()
     (one,) = model.predict([rows(1)[0].x])
     assert (one.auto, one.review, one.decision) == (None, None, None)
 

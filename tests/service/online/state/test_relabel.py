@@ -8,7 +8,8 @@ from tests.support.cases import for_each
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample, LabelExists, LabelNotFound, LabelsDeclared, LimitExceeded
 from manylabel_service.hosting.examples import Example, Labels
-from manylabel_service.online.state.log_entries import Describe, Relabel, Rollback, Update
+from manylabel_service.online.state.controls import Describe, Relabel, Rollback
+from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
 
@@ -20,7 +21,7 @@ def test_a_renamed_label_keeps_what_was_learnt() -> None:
     before = model.predict([X])[0]
     measured = model.prequential.measures()
     outcome = append(model, Relabel("q", "r", "log"))
-    assert (outcome.kind, outcome.learnt, model.labels.names) == ("relabel", 0, ("p", "r"))
+    assert (outcome.label_changes, outcome.learnt, model.labels.names) == ((("r", "renamed", "q"),), 0, ("p", "r"))
     after = model.predict([X])[0]
     assert (after.labels, list(after.scores.values())) == (["p", "r"], list(before.scores.values()))
     assert model.prequential.measures() == measured
@@ -35,7 +36,11 @@ def test_a_merged_label_is_retired_and_its_names_stand_for_the_other() -> None:
     model = taught()
     append(model, Relabel("q", "r", "log"))
     outcome = append(model, Relabel("r", "p", "log", merges=True))
-    assert (outcome.kind, model.retired, model.predict([X])[0].labels) == ("relabel", {"r"}, ["p"])
+    assert (outcome.label_changes, model.retired, model.predict([X])[0].labels) == (
+        (("p", "merged", "r"),),
+        {"r"},
+        ["p"],
+    )
     for y in (["q"], ["r"], ["p", "q", "r"]):
         learn(model, (X, y))
     assert model.prequential.labels().relevant.tolist() == [8, 5]

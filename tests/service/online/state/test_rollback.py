@@ -12,9 +12,11 @@ from manylabel_service.errors import InvalidExample, KeyReused, PredictionLabell
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update
+from manylabel_service.online.state.controls import Rollback
+from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
+from manylabel_service.online.state.stream_offsets import StreamPart
 
 KEY = IdempotencyKey("k", b"d" * 16)
 BACK = Rollback("1", "fsync", IdempotencyKey("back", b"b" * 16))
@@ -54,7 +56,7 @@ def test_what_was_learnt_is_as_it_was_then() -> None:
     assert learnt(model) != then
     outcome = append(model, BACK, states)
     assert isinstance(outcome.answer, UpdateOutcome)
-    assert (outcome.kind, outcome.replayed, outcome.learnt) == ("rollback", False, 0)
+    assert (outcome.answer.rolled_back_to, outcome.replayed, outcome.learnt) == ("1", False, 0)
     assert (outcome.answer.position, outcome.answer.updates, outcome.answer.durability) == ("3", 1, "fsync")
     assert outcome.answer.rolled_back_to == "1"
     assert learnt(model) == then
@@ -106,7 +108,7 @@ def test_it_stops_in_front_and_goes_on_only_with_the_state_that_is_wanted() -> N
     folding.roll_back(OnlineModel.from_bytes(states["1"]))
     assert (folding.needed_snapshot, model.position, learnt(model)) == (None, "3", then)
     assert not folding.step(100)
-    assert [outcome.kind for outcome in folding.outcomes] == ["rollback", "update"]
+    assert [outcome.answer.rolled_back_to for outcome in folding.outcomes] == ["1", None]
 
 
 def test_the_same_request_rolls_back_once() -> None:
@@ -116,7 +118,7 @@ def test_the_same_request_rolls_back_once() -> None:
     state = learnt(model)
     again = append(model, BACK)
     assert isinstance(again.answer, UpdateOutcome)
-    assert (again.replayed, again.kind, again.answer.position) == (True, "rollback", "3")
+    assert (again.replayed, again.answer.rolled_back_to, again.answer.position) == (True, "1", "3")
     other = append(model, Rollback("2", "log", IdempotencyKey("back", b"c" * 16)))
     assert isinstance(other.answer, KeyReused)
     assert (learnt(model), model.rollbacks, model.position) == (state, [("3", "1")], "6")

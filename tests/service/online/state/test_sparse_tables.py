@@ -12,7 +12,7 @@ from tests.service.online.folds import SPECS, Log, append, fold_one_by_one, lear
 from manylabel_core.online.models.linear import sparse_table
 from manylabel_service.errors import LimitExceeded
 from manylabel_service.online.size_limits import check_arrays
-from manylabel_service.online.state.log_entries import Relabel
+from manylabel_service.online.state.controls import Relabel
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
 

@@ -17,8 +17,10 @@ from tests.support.cases import for_each
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.online.state.log_entries import Rollback, StreamPart, Update
+from manylabel_service.online.state.controls import Rollback
+from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import MAX_HEADER_BYTES, OnlineModel
+from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.storage import SEED
 
 Arrays = dict[str, NDArray[Any]]

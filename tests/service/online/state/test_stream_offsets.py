@@ -9,9 +9,9 @@ from tests.support.cases import for_each
 from manylabel_service.errors import InvalidExample
 from manylabel_service.online.state import stream_offsets as stream_lines
 from manylabel_service.online.state.apply import ApplyResult
-from manylabel_service.online.state.log_entries import StreamPart
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
+from manylabel_service.online.state.stream_offsets import StreamPart
 
 
 def send(model: OnlineModel, key: str, *lines: int, **kwargs: bool) -> ApplyResult:

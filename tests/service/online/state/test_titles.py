@@ -8,7 +8,7 @@ from tests.support.cases import for_each
 
 from manylabel_core.records import RecordEncoder, TextSettings
 from manylabel_service.hosting.examples import Features
-from manylabel_service.online.state.log_entries import Describe, Rollback
+from manylabel_service.online.state.controls import Describe, Rollback
 from manylabel_service.online.state.model import OnlineModel
 
 FIELDS = {"text": {"fields": ["title", "text"]}}

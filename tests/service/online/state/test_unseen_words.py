@@ -7,7 +7,7 @@ from tests.service.online.folds import append, dense, learn, named, new_model
 from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
-from manylabel_service.online.state.log_entries import Rollback
+from manylabel_service.online.state.controls import Rollback
 from manylabel_service.online.state.model import OnlineModel
 
 TEXT = {"fields": ["title", "about.it"]}

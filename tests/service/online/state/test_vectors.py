@@ -10,9 +10,10 @@ from tests.support.cases import for_each
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.online.state.controls import Rollback
 from manylabel_service.online.state.dry_run import DryRun
 from manylabel_service.online.state.feature_space import FeatureSpace
-from manylabel_service.online.state.log_entries import Rollback, Update, decode, encode
+from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 
 

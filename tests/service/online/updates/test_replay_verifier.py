@@ -12,6 +12,7 @@ from manylabel_service.errors import NotReady, ReplayMismatch
 from manylabel_service.models import membership
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.state.controls import Relabel
 from manylabel_service.online.updates import replay_verifier
 
 Build = Callable[[str], None]
@@ -164,7 +165,7 @@ async def test_what_was_rolled_back_is_folded_alike(fleet: Any, old: Registry, b
     first = await replica.take_snapshot()
     await learn(fleet, old, 30, 40)
     await replica.rollback(first.position)
-    await replica.relabel("l1", "other")
+    await replica.change(Relabel("l1", "other", "log"))
     await replica.take_snapshot()
     build("new")
     with structlog.testing.capture_logs() as logs:

@@ -1,0 +1,286 @@
+"""Control entries of a log: changes of a model without examples.
+
+A control entry is a barrier: earlier entries are completed, then `apply` changes the model. `ApplyBatch` handles
+idempotency, responses and events of all kinds alike.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+from manylabel_core.label_structure import Group
+from manylabel_core.promise import Target
+from manylabel_service.errors import InvalidField
+from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state import groups as label_groups
+from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, check_edit, nbytes_of
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.promises import check_target
+
+
+class LabelChange(NamedTuple):
+    """Change of a label by an entry, for events: new, described, renamed, merged, retired, paused or resumed.
+
+    `before` is the name in a request that changes one label.
+    """
+
+    label: str
+    change: str
+    before: str | None = None
+
+
+class Declared(NamedTuple):
+    """Labels that an entry names, which are declared if they are unknown, and the maximum bytes that it adds."""
+
+    labels: Iterable[str]
+    n_bytes: int
+
+
+class Control(ABC):
+    """Change of a model without examples.
+
+    Attributes
+    ----------
+    code : number of the kind in the bytes of an entry.
+    read : returns an entry with a durability, a key and `facts`; raises ValueError or TypeError if they are invalid.
+    durability, key : durability of the entry, and the idempotency key of its request.
+    """
+
+    __slots__ = ()
+    code: ClassVar[int]
+    read: ClassVar[Callable[..., "Control"]]
+    durability: str
+    key: IdempotencyKey | None
+
+    @property
+    @abstractmethod
+    def facts(self) -> tuple[Any, ...]:
+        """Values in the bytes of an entry."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return the kind and the contents for clients."""
+
+    @abstractmethod
+    def apply(self, model: OnlineModel, position: str, target: OnlineModel | None) -> Iterable[LabelChange]:
+        """Change a model, and return the changes of labels.
+
+        Parameters
+        ----------
+        model : model after the previous entry.
+        position : position of this entry.
+        target : state at `needs`, which is consumed; None for an entry that needs none.
+
+        Raises
+        ------
+        ServiceError
+            The entry does not fit the model, which has not changed.
+        """
+
+    @property
+    def needs(self) -> str | None:
+        """Position of an earlier state that `apply` needs."""
+        return None
+
+    def declared(self, model: OnlineModel) -> Declared | None:
+        """Return how the entry may enlarge a model; None if it cannot. Raises InvalidField for an invalid entry."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback(Control):
+    """Rollback to the snapshot at `to`."""
+
+    to: str
+    durability: str
+    key: IdempotencyKey | None = None
+    code = 1
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        return (self.to,)
+
+    @classmethod
+    def read(cls, durability: str, key: IdempotencyKey | None, to: str) -> "Rollback":
+        return cls(to, durability, key)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "rollback", "to": self.to}
+
+    @property
+    def needs(self) -> str | None:
+        return self.to
+
+    def apply(self, model: OnlineModel, position: str, target: OnlineModel | None) -> Iterable[LabelChange]:
+        assert target is not None
+        model.roll_back(target, self.to, position)
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Relabel(Control):
+    """Change of one label: renamed to `to`, merged into `to` (`merges`), or retired (`to` is None).
+
+    With `paused`, the label is paused (True) or resumed (False) instead, and `to` is None.
+    """
+
+    label: str
+    to: str | None
+    durability: str
+    key: IdempotencyKey | None = None
+    merges: bool = False
+    paused: bool | None = None
+    code = 2
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        facts = (self.label, self.to, self.merges)
+        return facts if self.paused is None else (*facts, self.paused)
+
+    @classmethod
+    def read(
+        cls,
+        durability: str,
+        key: IdempotencyKey | None,
+        label: str,
+        to: str | None,
+        merges: bool,
+        paused: bool | None = None,
+    ) -> "Relabel":
+        if not isinstance(label, str) or not (to is None or isinstance(to, str)) or type(merges) is not bool:
+            raise ValueError("expected two labels, and whether they are merged")
+        if paused is not None and (type(paused) is not bool or to is not None or merges):
+            raise ValueError("expected one label, and whether it is paused")
+        return cls(label, to, durability, key, merges, paused)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "label", "label": self.label, "change": self._change, "to": self.to}
+
+    def apply(self, model: OnlineModel, position: str, target: OnlineModel | None) -> Iterable[LabelChange]:
+        if self.paused is not None:
+            model.pause(self.label, self.paused)
+        elif self.to is None:
+            model.retire(self.label)
+        elif self.merges:
+            model.merge(self.label, self.to)
+        else:
+            model.rename(self.label, self.to)
+        return [LabelChange(self.to or self.label, self._change, self.label)]
+
+    @property
+    def _change(self) -> str:
+        if self.paused is not None:
+            return "paused" if self.paused else "resumed"
+        return "retired" if self.to is None else "merged" if self.merges else "renamed"
+
+
+@dataclass(frozen=True, slots=True)
+class Describe(Control):
+    """New titles, descriptions and URIs of labels; unknown labels are declared."""
+
+    edits: Mapping[str, Edit]
+    durability: str
+    key: IdempotencyKey | None = None
+    code = 3
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        return (self.edits,)
+
+    @classmethod
+    def read(cls, durability: str, key: IdempotencyKey | None, edits: dict[str, dict[str, Any]]) -> "Describe":
+        known = isinstance(edits, dict) and len(edits) <= MAX_DESCRIBED
+        if not (known and all(isinstance(label, str) for label in edits)):
+            raise ValueError(f"expected at most {MAX_DESCRIBED} labels")
+        for edit in edits.values():
+            check_edit(edit)
+        return cls(edits, durability, key)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "describe", "labels": self.edits}
+
+    def declared(self, model: OnlineModel) -> Declared:
+        words = 0 if model.titles is None else model.titles.nbytes_of(self.edits.values())
+        return Declared(self.edits, nbytes_of(self.edits.values()) + words)
+
+    def apply(self, model: OnlineModel, position: str, target: OnlineModel | None) -> Iterable[LabelChange]:
+        new = model.describe(self.edits)
+        described = [label for label in self.edits if label not in new]
+        return [*(LabelChange(label, "new") for label in new), *(LabelChange(each, "described") for each in described)]
+
+
+@dataclass(frozen=True, slots=True)
+class Regroup(Control):
+    """New groups and parents of all labels; unknown labels are declared."""
+
+    groups: tuple[Group, ...]
+    parents: Mapping[str, str]
+    durability: str
+    key: IdempotencyKey | None = None
+    code = 4
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        return self.groups, self.parents
+
+    @classmethod
+    def read(
+        cls, durability: str, key: IdempotencyKey | None, groups: list[list[Any]], parents: dict[str, str]
+    ) -> "Regroup":
+        try:
+            found = tuple(Group(name, tuple(labels), choose) for name, labels, choose in groups)
+            names = [*parents, *parents.values(), *(label for group in found for label in group.labels)]
+            if not all(isinstance(label, str) for label in names):
+                raise ValueError("expected names of labels")
+            label_groups.check_written(found, parents)
+        except (InvalidField, AttributeError) as error:
+            raise ValueError(str(error)) from error
+        return cls(found, parents, durability, key)
+
+    def to_json(self) -> dict[str, Any]:
+        groups = [{**group._asdict(), "labels": list(group.labels)} for group in self.groups]
+        return {"kind": "groups", "groups": groups, "parents": self.parents}
+
+    def declared(self, model: OnlineModel) -> Declared:
+        label_groups.check_written(self.groups, self.parents)
+        names = dict.fromkeys(label for label, _ in label_groups.places(self.groups, self.parents))
+        return Declared(names, label_groups.nbytes_of(len(names)))
+
+    def apply(self, model: OnlineModel, position: str, target: OnlineModel | None) -> Iterable[LabelChange]:
+        return [LabelChange(label, "new") for label in model.regroup(self.groups, self.parents)]
+
+
+@dataclass(frozen=True, slots=True)
+class SetPromise(Control):
+    """Start of a promise of precision; without a target, its end."""
+
+    target: Target | None
+    durability: str
+    key: IdempotencyKey | None = None
+    code = 5
+
+    @property
+    def facts(self) -> tuple[Any, ...]:
+        return (self.target,)
+
+    @classmethod
+    def read(cls, durability: str, key: IdempotencyKey | None, target: list[float | None] | None) -> "SetPromise":
+        try:
+            found = None if target is None else Target(*target)  # type: ignore[arg-type]
+            if found is not None:
+                check_target(found)
+        except InvalidField as error:
+            raise ValueError(str(error)) from error
+        return cls(found, durability, key)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": "promise", "promise": None if self.target is None else self.target._asdict()}
+
+    def apply(self, model: OnlineModel, position: str, target: OnlineModel | None) -> Iterable[LabelChange]:
+        model.set_promise(self.target)
+        return ()
+
+
+CONTROLS: tuple[type[Control], ...] = (Rollback, Relabel, Describe, Regroup, SetPromise)
+"""All kinds of control entries."""
