@@ -1,4 +1,4 @@
-"""GET and PATCH /v1/models/{name}/labels; changes of one label: rename, merge, retire, pause, resume; groups."""
+"""Labels of a model: list and describe, rename, merge, retire, pause and resume; groups; promise of a precision."""
 
 import re
 from collections.abc import Awaitable
@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from manylabel_core import Vocabulary
 from manylabel_service.api import schemas
-from manylabel_service.api.context import Context, ContextOf
+from manylabel_service.api.context import ContextOf, context_of
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, measured, online
-from manylabel_service.api.translation.to_json import receipt_answer
+from manylabel_service.api.translation.to_json import receipt_of_change
 from manylabel_service.api.web.bodies import idempotency_key
-from manylabel_service.api.web.large_json import read_large_json, read_model
+from manylabel_service.api.web.large_json import read_json, read_large_json, read_model
 from manylabel_service.api.web.parameters import Flag, from_query, one_of, up_to
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, json_answer
@@ -77,10 +77,10 @@ _Change = (
     example={"label": "petz", "to": "pets"},
     keyed=True,
 )
-async def rename_label(request: Request, context: ContextOf, name: str) -> Response:
+async def rename_label(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Renames a label; everything learnt about it stays. From this point of the log on, on every server, its old name
     stands for it in later updates, unless the model refuses old names."""
-    return await _relabel(request, context, name, schemas.RenameRequest)
+    return await _relabel(request, response, name, schemas.RenameRequest)
 
 
 @router.endpoint(
@@ -93,10 +93,10 @@ async def rename_label(request: Request, context: ContextOf, name: str) -> Respo
     example={"label": "petz", "into": "pets"},
     keyed=True,
 )
-async def merge_label(request: Request, context: ContextOf, name: str) -> Response:
+async def merge_label(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Retires a label, and lets its names, old ones included, stand for another label from this point of the log on.
     The other label retains what it has learnt, and takes over nothing from the merged one."""
-    return await _relabel(request, context, name, schemas.MergeRequest)
+    return await _relabel(request, response, name, schemas.MergeRequest)
 
 
 @router.endpoint(
@@ -109,10 +109,10 @@ async def merge_label(request: Request, context: ContextOf, name: str) -> Respon
     example={"label": "petz"},
     keyed=True,
 )
-async def retire_label(request: Request, context: ContextOf, name: str) -> Response:
+async def retire_label(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Retires a label: from this point of the log on, on every server, it is not predicted, and updates that name it
     are rejected. It keeps its column and its name."""
-    return await _relabel(request, context, name, schemas.RetireRequest)
+    return await _relabel(request, response, name, schemas.RetireRequest)
 
 
 @router.endpoint(
@@ -125,10 +125,10 @@ async def retire_label(request: Request, context: ContextOf, name: str) -> Respo
     example={"label": "pets"},
     keyed=True,
 )
-async def pause_label(request: Request, context: ContextOf, name: str) -> Response:
+async def pause_label(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Pauses a label: from this point of the log on, on every server, it is not predicted until it is resumed. Updates
     can name it; the model treats its truth as unknown."""
-    return await _relabel(request, context, name, schemas.PauseRequest)
+    return await _relabel(request, response, name, schemas.PauseRequest)
 
 
 @router.endpoint(
@@ -141,10 +141,10 @@ async def pause_label(request: Request, context: ContextOf, name: str) -> Respon
     example={"label": "pets"},
     keyed=True,
 )
-async def resume_label(request: Request, context: ContextOf, name: str) -> Response:
+async def resume_label(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Resumes a label: from this point of the log on, on every server, it is learnt and predicted again, with what was
     learnt before the pause."""
-    return await _relabel(request, context, name, schemas.ResumeRequest)
+    return await _relabel(request, response, name, schemas.ResumeRequest)
 
 
 @router.endpoint(
@@ -157,18 +157,18 @@ async def resume_label(request: Request, context: ContextOf, name: str) -> Respo
     example={"labels": {"pets": {"title": "Pets and other animals"}}},
     keyed=True,
 )
-async def describe_labels(request: Request, context: ContextOf, name: str) -> Response:
+async def describe_labels(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Sets details of labels. A null field is removed, an omitted one stays. An unknown label is declared, unless the
     labels were declared when the model was created. All labels change or none, from this point of the log on, on every
     server."""
     replica = online(await context.registry.get(name))
-    document, raw = await read_large_json(request, context.settings.max_body_bytes)
+    document, raw = await read_large_json(request)
     key = idempotency_key(request, "describe", raw)
     _check_count(document)
     wanted = validated(schemas.DescribeRequest, document, (), _path_of_edit)
     edits = {label: edit.model_dump(exclude_unset=True) for label, edit in wanted.labels.items()}
     updated = await context.registry.ask(replica, lambda replica: replica.describe(edits, key))
-    return receipt_answer(updated, request)
+    return receipt_of_change(updated, request, response)
 
 
 @router.endpoint(
@@ -184,17 +184,39 @@ async def describe_labels(request: Request, context: ContextOf, name: str) -> Re
     },
     keyed=True,
 )
-async def set_groups(request: Request, context: ContextOf, name: str) -> Response:
+async def set_groups(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Replaces all groups and parents of the model, from this point of the log on, on every server. Predictions satisfy
     them, and true labels that contradict them are rejected. An unknown label is declared, unless the labels were
     declared when the model was created. The model keeps what it has learnt."""
     replica = online(await context.registry.get(name))
-    document, raw = await read_large_json(request, context.settings.max_body_bytes)
+    document, raw = await read_large_json(request)
     key = idempotency_key(request, "groups", raw)
     wanted = validated(schemas.GroupsRequest, document, (), _path_of_edit)
     groups = [each.group for each in wanted.groups]
     updated = await context.registry.ask(replica, lambda replica: replica.regroup(groups, wanted.parents, key))
-    return receipt_answer(updated, request)
+    return receipt_of_change(updated, request, response)
+
+
+@router.endpoint(
+    "PUT /v1/models/{name}/promise",
+    "Promise a precision",
+    "admin",
+    schemas.UpdateResponse,
+    ["model_follows", "queue_full"],
+    takes=(schemas.PromiseRequest, None),
+    example={"precision": 0.95, "settled": 0.9, "missed": 0.02, "audit_rate": 0.05},
+    keyed=True,
+)
+async def set_promise(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
+    """From this point of the log on, on every server, predictions say which labels may be applied unseen (`auto`), and
+    whether the example needs review. A different promise begins a new account of errors; `null` ends the promise. The
+    model retains what it has learnt."""
+    replica = online(await context.registry.get(name))
+    document, raw = await read_json(request)
+    key = idempotency_key(request, "promise", raw)
+    target = None if document is None else validated(schemas.PromiseRequest, document).target
+    updated = await context.registry.ask(replica, lambda replica: replica.set_promise(target, key))
+    return receipt_of_change(updated, request, response)
 
 
 def _check_count(document: Any) -> None:
@@ -212,14 +234,10 @@ def _path_of_edit(location: Path) -> Path:
     return tuple(part for part in location if part != "[key]")
 
 
-async def _relabel(
-    request: Request,
-    context: Context,
-    name: str,
-    kind: type[_Change],
-) -> Response:
+async def _relabel(request: Request, response: Response, name: str, kind: type[_Change]) -> dict[str, Any]:
+    context = context_of(request)
     replica = online(await context.registry.get(name))
-    wanted, raw = await read_model(request, context.settings.max_body_bytes, kind)
+    wanted, raw = await read_model(request, kind)
     key = idempotency_key(request, request.url.path.rpartition("/")[2], raw)
 
     def ask(replica: Replica) -> Awaitable[UpdateResult]:
@@ -230,4 +248,4 @@ async def _relabel(
         return replica.relabel(wanted.label, wanted.to if isinstance(wanted, schemas.RenameRequest) else None, key)
 
     updated = await context.registry.ask(replica, ask)
-    return receipt_answer(updated, request)
+    return receipt_of_change(updated, request, response)

@@ -14,7 +14,7 @@ from manylabel_service.access.key import Key
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.web.access import AccessOf
-from manylabel_service.api.web.routes import Router, json_answer
+from manylabel_service.api.web.routes import Router
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import NotReady, StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -53,9 +53,9 @@ _TOTALS = {
 
 
 @router.endpoint("GET /livez", "Is the process alive?", None, schemas.Alive, stored=False)
-async def is_live() -> Response:
+async def is_live() -> schemas.Alive:
     """Responds 200 as soon as the process serves requests."""
-    return json_answer({"live": True})
+    return schemas.Alive(live=True)
 
 
 @router.endpoint(
@@ -65,8 +65,9 @@ async def is_live() -> Response:
     schemas.Ready,
     ["not_ready", "release_too_old", "replay_mismatch"],
     stored=False,
+    response_model_exclude_unset=True,
 )
-async def is_ready(context: ContextOf, access: AccessOf) -> Response:
+async def is_ready(context: ContextOf, access: AccessOf) -> schemas.Ready:
     """Responds 503 while the server starts or stops, and while another release must serve what this one cannot
     (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It responds 503 too if the store had keys
     and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in `failed` and
@@ -74,16 +75,17 @@ async def is_ready(context: ContextOf, access: AccessOf) -> Response:
     the scope `read` learns only that the server is ready."""
     registry = context.registry
     check_ready(context)
+    ready = schemas.Ready(ready=True)
     if not access.allows("read"):
-        return json_answer({"ready": True})
-    document: dict[str, Any] = {"ready": True, "failed": list(filter(access.may_see, registry.failed))}
+        return ready
+    ready.failed = list(filter(access.may_see, registry.failed))
     if registry.storage_gone_seconds is not None:
-        document["storage_gone_seconds"] = round(registry.storage_gone_seconds, 3)
+        ready.storage_gone_seconds = round(registry.storage_gone_seconds, 3)
     if context.archive is not None and (status := context.archive.status).lag_seconds is not None:
-        document["archive_lag_seconds"] = round(status.lag_seconds, 3)
+        ready.archive_lag_seconds = round(status.lag_seconds, 3)
         if status.error is not None and access.sees_all:
-            document["archive_error"] = status.error
-    return json_answer(document)
+            ready.archive_error = status.error
+    return ready
 
 
 def check_ready(context: Context) -> None:
@@ -93,28 +95,25 @@ def check_ready(context: Context) -> None:
 
 
 @router.endpoint("GET /v1/replicas", "List the processes that share the store", "read", schemas.Replicas, stored=False)
-async def list_replicas(context: ContextOf, access: AccessOf) -> Response:
+async def list_replicas(context: ContextOf, access: AccessOf) -> dict[str, Any]:
     """Lists the servers and workers that share the store, their releases, and the format and replay versions in
-    use.
-    Entries of other processes are up to two seconds old; a process that crashed disappears after ten."""
+    use. Entries of other processes are up to two seconds old; a process that crashed disappears after ten."""
     registry = context.registry
     members = registry.membership.members
-    return json_answer(
-        {
-            **registry.in_use.versions._asdict(),
-            "replicas": [
-                {
-                    **member.model_dump(exclude={"asks"}),
-                    "models": {name: at for name, at in member.models.items() if access.may_see(name)},
-                    "withheld": {name: why for name, why in member.withheld.items() if access.may_see(name)},
-                    "this": member.id == registry.membership.id,
-                    "formats": _bounds(member.formats),
-                    "replay_versions": _bounds(member.replay_versions),
-                }
-                for member in members
-            ],
-        }
-    )
+    return {
+        **registry.in_use.versions._asdict(),
+        "replicas": [
+            {
+                **member.model_dump(exclude={"asks"}),
+                "models": {name: at for name, at in member.models.items() if access.may_see(name)},
+                "withheld": {name: why for name, why in member.withheld.items() if access.may_see(name)},
+                "this": member.id == registry.membership.id,
+                "formats": _bounds(member.formats),
+                "replay_versions": _bounds(member.replay_versions),
+            }
+            for member in members
+        ],
+    }
 
 
 def _bounds(versions: tuple[int, int]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import jiter
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import Message, Receive
 
 from manylabel_core.datasets.formats.ndjson import MERGED_LINES
@@ -178,6 +179,14 @@ def too_large(max_bytes: int) -> Problem:
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 REPLAYED = (b"idempotent-replayed", b"true")
+"""Header of the response to a repeated request."""
+
+
+def note_replayed(response: Response, replayed: bool) -> None:
+    """Add the header `REPLAYED` to the response of an endpoint if its request was repeated."""
+    if replayed:
+        response.raw_headers.append(REPLAYED)
+
 
 _KEY = re.compile(rb"[!-~]{1,255}")
 _KEY_ALLOWED = "must be 1 to 255 visible ASCII characters, given once"

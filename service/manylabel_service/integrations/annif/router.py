@@ -37,9 +37,6 @@ from manylabel_service.slices import Pace
 
 router = Router("Annif", errors=["model_not_found"])
 
-BODIES = (schemas.AnnifText, schemas.AnnifDocuments, schemas.AnnifIndexedDocuments)
-"""Schemas that no route names as its `response_model`."""
-
 _FORM = "application/x-www-form-urlencoded"
 _LISTING = ("not_ready", "storage_unavailable")
 _SENDING = (
@@ -67,27 +64,27 @@ def _as_annif(endpoint: Endpoint) -> Endpoint:
 
 
 @router.endpoint("GET /annif/v1/", "Describe the interface", None, schemas.AnnifInfo, stored=False)
-async def annif_info() -> Response:
+async def annif_info() -> schemas.AnnifInfo:
     """Returns the name of the interface and the release."""
-    return json_answer({"title": "Annif REST API of ManyLabel", "version": release_of("manylabel")})
+    return schemas.AnnifInfo(title="Annif REST API of ManyLabel", version=release_of("manylabel"))
 
 
 @router.endpoint("GET /annif/v1/projects", "List models as projects", "read", schemas.AnnifProjects)
-async def annif_projects(context: ContextOf, access: AccessOf) -> Response:
+async def annif_projects(context: ContextOf, access: AccessOf) -> schemas.AnnifProjects:
     """Lists the models that the caller may see, by name, without damaged ones."""
-    return json_answer({"projects": list(map(project, (await context.registry.list(access.may_see))[0]))})
+    return schemas.AnnifProjects(projects=list(map(project, (await context.registry.list(access.may_see))[0])))
 
 
 @router.endpoint("GET /annif/v1/projects/{name}", "Show a model as a project", "read", schemas.AnnifProject)
-async def annif_project(context: ContextOf, name: str) -> Response:
+async def annif_project(context: ContextOf, name: str) -> schemas.AnnifProject:
     """Shows a model; a model that is not in memory is loaded."""
-    return json_answer(project((await context.registry.get(name)).status()))
+    return project((await context.registry.get(name)).status())
 
 
 @router.endpoint("GET /annif/v1/vocabs", "List labels of models as vocabularies", "read", schemas.AnnifVocabularies)
-async def annif_vocabularies(context: ContextOf, access: AccessOf) -> Response:
+async def annif_vocabularies(context: ContextOf, access: AccessOf) -> schemas.AnnifVocabularies:
     """Lists the vocabularies: the labels of each model that the caller may see."""
-    return json_answer({"vocabs": list(map(vocabulary, (await context.registry.list(access.may_see))[0]))})
+    return schemas.AnnifVocabularies(vocabs=list(map(vocabulary, (await context.registry.list(access.may_see))[0])))
 
 
 @router.endpoint(
@@ -131,7 +128,7 @@ async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -
     """Predicts up to 32 documents, in their order."""
     limits = read_parameters(request, schemas.AnnifLimits)
     hosted = await context.registry.get(name)
-    document, _ = await read_large_json(request, context.settings.max_body_bytes)
+    document, _ = await read_large_json(request)
     documents = validated(schemas.AnnifDocuments, document).documents
     found = await _suggest(request, hosted, documents, limits, ("documents",))
     ids = (each.document_id for each in documents)
@@ -202,7 +199,7 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
     settings = context.settings
     deadline = time.monotonic() + settings.max_queue_wait_seconds
     replica.check_wait()
-    items, raw = await read_large_json(request, settings.max_body_bytes)
+    items, raw = await read_large_json(request)
     key = idempotency_key(request, "annif-learn", raw)
     if not isinstance(items, list) or not items:
         raise invalid((), "must be a list of documents, at least one")

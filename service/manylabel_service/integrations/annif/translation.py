@@ -104,23 +104,23 @@ def _details(hosted: HostedModel, names: Sequence[str], version: int | None) -> 
     return [LabelDetails(**known.get(name, {})) for name in names]
 
 
-def vocabulary(status: Mapping[str, Any]) -> dict[str, Any]:
+def vocabulary(status: Mapping[str, Any]) -> schemas.AnnifVocabulary:
     """Return the labels of a model by its status."""
     loaded = status.get("loaded", True)
     size = status["labels"] if loaded else None
-    return {"vocab_id": status["name"], "languages": ["und"], "size": size, "loaded": loaded}
+    return schemas.AnnifVocabulary(vocab_id=status["name"], languages=["und"], size=size, loaded=loaded)
 
 
-def project(status: Mapping[str, Any]) -> dict[str, Any]:
+def project(status: Mapping[str, Any]) -> schemas.AnnifProject:
     """Return a model as an Annif project."""
     learnt = status.get("updates") or status.get("version")
-    return {
-        "project_id": status["name"],
-        "name": status["name"],
-        "backend": {"backend_id": status["algorithm"]},
-        "language": "und",
-        "vocab": vocabulary(status),
-        "vocab_language": "und",
-        "modification_time": None,
-        "is_trained": bool(learnt) if status.get("loaded", True) else None,
-    }
+    return schemas.AnnifProject(
+        project_id=status["name"],
+        name=status["name"],
+        language="und",
+        backend=schemas.AnnifBackend(backend_id=status["algorithm"]),
+        vocab=vocabulary(status),
+        vocab_language="und",
+        is_trained=bool(learnt) if status.get("loaded", True) else None,
+        modification_time=None,
+    )

@@ -19,7 +19,7 @@ from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.large_json import read_large_json
 from manylabel_service.api.web.problems import Problem, invalid
-from manylabel_service.api.web.routes import JSONAnswer, Router, json_answer
+from manylabel_service.api.web.routes import JSONAnswer, Router
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, KeyInFlight, KeyReused, LimitExceeded, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features
@@ -43,9 +43,6 @@ log = structlog.get_logger()
 
 router = Router("label studio", errors=["model_not_found"])
 
-BODIES = (schemas.SetupRequest, schemas.PredictTasksRequest, schemas.WebhookRequest)
-"""Schemas that no route names as its `response_model`."""
-
 TASKS_AT_ONCE = 100
 RECONCILING_SECONDS = 80.0
 """Timeout in seconds for START_TRAINING; Label Studio waits 100 s for the response."""
@@ -59,10 +56,6 @@ _NOT_CONNECTED = (
 )
 
 _LEARNT = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
-_READING = (
-    *("malformed_json", "model_not_found", "model_is_trained", "body_too_large", "unsupported_media_type"),
-    *("invalid_request", "not_ready", "storage_unavailable"),
-)
 
 Sent = TypeVar("Sent", bound=BaseModel)
 
@@ -70,12 +63,12 @@ Sent = TypeVar("Sent", bound=BaseModel)
 @router.endpoint(
     "GET /v1/label-studio/{name}/health", "Check that a model can predict", "predict", schemas.BackendHealth
 )
-async def label_studio_health(context: ContextOf, name: str) -> Response:
+async def label_studio_health(context: ContextOf, name: str) -> schemas.BackendHealth:
     """Returns without loading the model, because Label Studio waits only a second."""
     context.registry.require_ready()
     if not await context.registry.existing({name}):
         raise ModelNotFound(name)
-    return json_answer({"status": "UP", "model_class": name})
+    return schemas.BackendHealth(status="UP", model_class=name)
 
 
 @router.endpoint(
@@ -86,7 +79,7 @@ async def label_studio_health(context: ContextOf, name: str) -> Response:
     ["model_is_trained"],
     takes=schemas.SetupRequest,
 )
-async def label_studio_setup(request: Request, context: ContextOf, name: str) -> Response:
+async def label_studio_setup(request: Request, context: ContextOf, name: str) -> schemas.SetupResponse:
     """Connects a project. Label Studio calls this when the backend is added, when its settings are opened, and before
     it requests predictions. If the caller has the scope `learn` and `label_studio_urls` includes the address, the
     address and the access token are stored in memory for START_TRAINING; otherwise nothing is stored."""
@@ -98,7 +91,7 @@ async def label_studio_setup(request: Request, context: ContextOf, name: str) ->
             raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the labels declared")
     if access_of(request).allows("learn"):
         _connect(_connections(request), replica, sent)
-    return json_answer({"model_version": _versions(replica)[-1]})
+    return schemas.SetupResponse(model_version=_versions(replica)[-1])
 
 
 def _connections(request: Request) -> Connections:
@@ -153,7 +146,7 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
     ["model_is_trained", "batch_too_large", "queue_full", "limit_exceeded"],
     takes=schemas.WebhookRequest,
 )
-async def label_studio_webhook(request: Request, context: ContextOf, name: str) -> Response:
+async def label_studio_webhook(request: Request, context: ContextOf, name: str) -> schemas.WebhookResponse:
     """Learns each annotation once, and again with its new labels after an edit. START_TRAINING reads the annotations of
     the project from Label Studio and learns the missing ones, because Label Studio does not repeat messages; it
     responds with 422 if the setting `label_studio_urls` is empty. Other messages change nothing."""
@@ -168,8 +161,9 @@ async def label_studio_webhook(request: Request, context: ContextOf, name: str) 
                 await pace.rest()
         elif sent.action == "START_TRAINING":
             await learner.reconcile()
-    counts = {"learnt": learner.learnt, "known": learner.known, "refused": learner.refused}
-    return json_answer({**counts, "model_version": _versions(replica)[-1]})
+    return schemas.WebhookResponse(
+        learnt=learner.learnt, known=learner.known, refused=learner.refused, model_version=_versions(replica)[-1]
+    )
 
 
 @router.endpoint(
@@ -179,9 +173,9 @@ async def label_studio_webhook(request: Request, context: ContextOf, name: str) 
     schemas.BackendVersions,
     ["model_is_trained"],
 )
-async def label_studio_versions(context: ContextOf, name: str) -> Response:
+async def label_studio_versions(context: ContextOf, name: str) -> schemas.BackendVersions:
     """Lists the versions of the model: a new one begins at 0, 1, 2, 5, 10, 20, 50 ... learnt examples."""
-    return json_answer({"versions": _versions(online(await context.registry.get(name)))})
+    return schemas.BackendVersions(versions=_versions(online(await context.registry.get(name))))
 
 
 async def _sent(request: Request, context: Context, name: str, kind: type[Sent]) -> tuple[Replica, Sent]:
@@ -191,7 +185,7 @@ async def _sent(request: Request, context: Context, name: str, kind: type[Sent])
 
 
 async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
-    document, _ = await read_large_json(request, context.settings.max_body_bytes)
+    document, _ = await read_large_json(request)
     most = context.settings.limits.max_batch_examples
     for field in ("tasks", "annotation", "task"):
         items = document.get(field) if isinstance(document, dict) else None
