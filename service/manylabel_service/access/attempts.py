@@ -13,12 +13,7 @@ MAX_ADDRESSES = 10_000
 
 
 class FailedAttempts:
-    """Failed attempts by their source: an address, or the /64 network of an IPv6 address.
-
-    Parameters
-    ----------
-    at_once : burst of one address.
-    """
+    """Failed attempts by their source: an address, or the /64 network of an IPv6 address."""
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
         self._at_once = at_once

@@ -17,10 +17,7 @@ State = Literal["active", "expired", "revoked"]
 
 
 class Key(StoredModel):
-    """Stored key.
-
-    Times are milliseconds of Unix time.
-    """
+    """Stored key. Times are milliseconds of Unix time."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,13 +41,9 @@ class Key(StoredModel):
         return math.inf if self.expires_unix_ms is None else self.expires_unix_ms
 
     def excess(self, own: "Key", before: "Key | None" = None) -> tuple[str, str] | None:
-        """Return a field in which this key exceeds another one, and the allowed value; None if missing.
+        """Return a field in which this key exceeds the caller's own key, and the allowed value; None if there is none.
 
-        Parameters
-        ----------
-        own : Key
-            The key of the caller.
-        before : Key or None The key before a change, whose permissions stay allowed.
+        The permissions of the key before a change stay allowed.
         """
         if _until(self) > max(_until(own), _until(before) if before else 0):
             assert own.expires_unix_ms is not None, "nothing is later than never"

@@ -106,9 +106,7 @@ class Keyring:
     async def start(self, *, check: bool = True) -> None:
         """Read the keys, and follow them from now on. Raises CannotServeOpenly or StorageError.
 
-        Parameters
-        ----------
-        check : whether this process checks for its server that there is a key.
+        With `check`, this process checks for its server that there is a key.
         """
         async with self._key_store.changes(whole=True) as (found, ids):
             if check and not ids and self._reached_at is not None:
@@ -197,13 +195,7 @@ class Keyring:
     # -- callers ----------------------------------------------------------------------------------
 
     def access(self, text: str | None, address: str) -> Access:
-        """Return the permissions of the caller.
-
-        Parameters
-        ----------
-        text : key or token of the caller; None for none.
-        address : of the caller.
-        """
+        """Return the permissions of the caller at an address, by its key or token; None for neither."""
         if self._open:
             return self._anyone
         if not self._known:
@@ -303,13 +295,8 @@ class Keyring:
     async def revoke(self, id: str, access: Access) -> Key | None:
         """Revoke a key permanently; delete a damaged key, which needs access to all keys.
 
-        If the store cannot write the revocation, the key is invalid on this server, and the write is retried until it
-        succeeds.
-
-        Returns
-        -------
-        Key or None
-            The key if the revocation is not stored yet, else None.
+        If the store cannot write the revocation, the key is invalid on this server, the write is retried until it
+        succeeds, and the key is returned.
         """
 
         def require(key: Key) -> None:

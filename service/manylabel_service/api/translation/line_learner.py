@@ -69,21 +69,14 @@ class _Learnt(NamedTuple):
 
 
 class LineLearner:
-    """Learns the lines of one stream.
+    """Learner of the lines of one stream; `summary` counts the lines so far.
 
     Parameters
     ----------
-    context : components of the application.
-    replica : the model.
     key : key of the stream, so that repeated lines are not learnt again.
-    scope : ASGI scope of the request.
     probabilities : whether responses have probabilities.
-    errors_only : whether only rejected lines get a response, and others are counted.
+    errors_only : whether only rejected lines get a response.
     stop : whether the first rejected line ends the stream.
-
-    Attributes
-    ----------
-    summary : counts of the lines so far.
     """
 
     def __init__(

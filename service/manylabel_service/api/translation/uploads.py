@@ -31,18 +31,7 @@ def boundary_of(content_type: str) -> bytes:
 
 
 class Multipart:
-    """Parser of a body whose parts have known names, each at most once.
-
-    Parameters
-    ----------
-    boundary : boundary of the parts.
-    names : allowed names of parts.
-
-    Attributes
-    ----------
-    seen : names of the parts that have begun.
-    ended : whether the last part has ended.
-    """
+    """Parser of a body whose parts have known names, each at most once. `seen` has the names of the parts so far."""
 
     def __init__(self, boundary: bytes, names: Collection[str]) -> None:
         self._names = names

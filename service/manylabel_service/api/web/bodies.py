@@ -21,16 +21,9 @@ SMALL_BYTES = 2**16
 
 
 class BodyBuffer:
-    """Buffered request bodies of an application.
+    """Counter of the buffered request bodies of an application, `n_bytes` of at most `max_bytes`.
 
-    Parameters
-    ----------
-    max_bytes : maximum bytes of all bodies together.
-    on_refused : callback when a body exceeds the free capacity.
-
-    Attributes
-    ----------
-    n_bytes : current bytes of all bodies together.
+    `on_refused` is called when a body exceeds the free capacity.
     """
 
     def __init__(self, max_bytes: int, on_refused: Callable[[], None]) -> None:

@@ -141,12 +141,7 @@ def _weights(header: bytes) -> Iterator[tuple[bytes, float]]:
 
 
 class Unpacker:
-    """Decompressor of one body, which may have several frames.
-
-    Attributes
-    ----------
-    complete : whether the body can end here.
-    """
+    """Decompressor of one body, which may have several frames."""
 
     def __init__(self, coding: Coding) -> None:
         self._coding = coding

@@ -28,13 +28,8 @@ _AT_ONCE: AbstractAsyncContextManager[None] = nullcontext()
 class ParseQueue:
     """FIFO queue of the large bodies of all requests of an application.
 
-    Parsed concurrently, in time slices, all would finish late.
-
-    Parameters
-    ----------
-    held : counter of waiting bodies.
-    max_seconds : maximum expected wait in seconds, estimated from recent bodies.
-    clock : seconds.
+    Parsed concurrently, in time slices, all would finish late. A body is rejected if its expected wait, estimated from
+    recent bodies, is above `max_seconds`.
     """
 
     def __init__(self, held: BodyBuffer, max_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,12 +41,9 @@ class ParseQueue:
         self._converting = asyncio.Lock()
 
     def turn(self, raw: bytes, deadline: float = math.inf) -> AbstractAsyncContextManager[None]:
-        """Return a context for the parsing of a body; entering it raises a Problem queue_full or server_busy.
+        """Return a context for the parsing of a body, which must start by the deadline (time.monotonic).
 
-        Parameters
-        ----------
-        raw : the body.
-        deadline : time of the clock (time.monotonic) by which parsing must start.
+        Entering it raises a Problem queue_full or server_busy.
         """
         return self._turn(len(raw), deadline) if len(raw) >= LARGE_BYTES else _AT_ONCE
 

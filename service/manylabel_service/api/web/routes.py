@@ -41,10 +41,6 @@ class GuardedRoute(APIRoute):
     """Route whose endpoint has declared the scopes that its callers need. Raises TypeError.
 
     The name of its endpoint is the id of the operation in OpenAPI, from which programs make names of functions.
-
-    Attributes
-    ----------
-    scopes : required scopes; empty if no key is needed.
     """
 
     def __init__(self, path: str, endpoint: Endpoint, **description: Any) -> None:
@@ -90,9 +86,7 @@ def check_guarded(routes: Iterable[object]) -> None:
 class DirectRoute(GuardedRoute):
     """Route that calls its endpoint as ``await endpoint(request, **path_parameters)``, without FastAPI's parameters.
 
-    Attributes
-    ----------
-    call : method, and the parts of the path before and after the name; None for another path.
+    `call` has the method, and the parts of the path before and after the name; None for another path.
     """
 
     def __init__(self, path: str, endpoint: Endpoint, **description: Any) -> None:
@@ -159,15 +153,15 @@ class Router(APIRouter):
 
         Parameters
         ----------
-        operation : method and path, as ``"GET /v1/models"``.
-        scopes : all of them are needed; None if everybody may ask.
+        operation : method and path, such as ``"GET /v1/models"``.
+        scopes : required scopes; None if no key is needed.
         answer : type of the response.
         errors : codes, besides those of any request and those that follow from other parameters.
-        takes, example, required : models of the body of JSON, None for null; an example; whether it must be there.
+        takes, example, required : models of the JSON body, None for null; an example; whether a body is required.
         query : parameters of an endpoint that reads them itself; those in its signature are found.
         keyed : whether the header Idempotency-Key makes a retry safe.
-        named : whether what the path names must exist.
-        stored : whether it needs the store.
+        named : whether the object that the path names must exist.
+        stored : whether the endpoint needs the store.
         answers : further responses, by status.
         description : other parameters of FastAPI's routes.
         """

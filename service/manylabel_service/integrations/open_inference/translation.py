@@ -81,11 +81,7 @@ async def to_examples(
 ) -> Examples:
     """Return the examples in the inputs of a request. Raises a Problem.
 
-    Parameters
-    ----------
-    signature : of the model.
-    convert : converts an item like those of predict at a path of the body to an example.
-    max_examples, max_features : limits of a request, and of an example.
+    `convert` converts an item like those of predict, at a path of the body, to an example.
     """
     n = n_examples(tensors[0])
     if n > max_examples:
@@ -211,13 +207,7 @@ def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
 async def to_answer(
     predictions: Sequence[Prediction], outputs: Sequence[Output], facts: dict[str, Any]
 ) -> tuple[bytes, bytes]:
-    """Return a response in two parts: the JSON, and the binary data after it.
-
-    Parameters
-    ----------
-    outputs : requested outputs.
-    facts : further fields of the response.
-    """
+    """Return a response with these facts in two parts: the JSON, and the binary data after it."""
     # A model that learns in the meantime may know more labels at the end of a long batch than at its start.
     names = [name for name in predictions[0].scores if name in predictions[-1].scores]
     parts: list[list[bytes]] = [[] for _ in outputs]
