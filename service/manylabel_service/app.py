@@ -10,7 +10,7 @@ from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.key import KeyStore
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.api.context import Context
 from manylabel_service.api.dispatch import Dispatcher

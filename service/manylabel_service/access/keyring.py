@@ -8,12 +8,10 @@ from typing import Any
 import structlog
 
 from manylabel_service.access import key_text, token_text
-from manylabel_service.access.attempts import FailedAttempts
 from manylabel_service.access.grant import Access
-from manylabel_service.access.key import Key
-from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.key import Key, KeyStore
 from manylabel_service.access.patterns import ANY
-from manylabel_service.access.rates import NO_RATES, RateLimiter
+from manylabel_service.access.rates import NO_RATES, FailedAttempts, RateLimiter
 from manylabel_service.access.scopes import ADMIN, SCOPES
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import (
@@ -32,7 +30,7 @@ from manylabel_service.errors import (
 RETRY_SECONDS = 1.0
 """Interval in seconds between two attempts to store a revocation."""
 
-_BACK = "restore the store from a backup, or make a key with `manylabel keys init`"
+_BACK = "restore the store from a backup, or create a key with `manylabel keys init`"
 
 POLL_SECONDS = 0.25
 """Interval in seconds of polls for keys that other processes changed; no store notifies of these changes."""
@@ -333,6 +331,6 @@ class Keyring:
 def _require_admin(key: Key) -> None:
     """Raise InvalidField for a first key that could not create others."""
     if ADMIN not in key.scopes:
-        raise InvalidField(("scopes",), f"must have {ADMIN!r}: this is the first key, and it has to make the others")
+        raise InvalidField(("scopes",), f"must have {ADMIN!r}: the first key must be able to create the others")
     if ANY not in key.models:
-        raise InvalidField(("models",), f"must have {ANY!r}: this is the first key, and it has to make the others")
+        raise InvalidField(("models",), f"must have {ANY!r}: the first key must be able to create the others")

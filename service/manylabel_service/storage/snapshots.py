@@ -120,7 +120,7 @@ class Snapshots:
             raise
 
     async def _verify(self, record: ModelMeta, key: str) -> None:
-        """Read a blob back; delete it and raise `StorageUnavailable` or `ModelGone` if it is not what was written."""
+        """Read a blob back; delete it and raise `StorageUnavailable` or `ModelGone` if it differs from the data written."""
         try:
             async with aclosing(self._blobs.read(key)) as pieces:
                 async for _ in pieces:
@@ -128,7 +128,7 @@ class Snapshots:
         except (BlobDamaged, BlobNotFound) as error:
             await self._blobs.delete(key)
             await self._logs.check(record)  # a deletion of the model may have removed the blob
-            raise StorageUnavailable("a snapshot is not what was written", heals=True) from error
+            raise StorageUnavailable("a snapshot differs from what was written", heals=True) from error
 
     @gated
     async def all(self, record: ModelMeta) -> list[SnapshotMeta]:

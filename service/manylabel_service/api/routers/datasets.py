@@ -224,7 +224,7 @@ async def upload_dataset(
     with ExitStack() as stack:
         files = await receive(request, datasets, context.settings, stack)
         if LABELS in files and (query.format != "arff" or "labels" in options):
-            raise Problem("invalid_request", "the part labels is for arff without the parameter label_columns only")
+            raise Problem("invalid_request", "the part labels is only for arff without the parameter label_columns")
         file = files.pop(FILE)
         record = await datasets.add(query.name, file, query.format, options, files)
     response.headers["Location"] = f"/v1/datasets/{query.name}"

@@ -1,7 +1,9 @@
 """GET /v1/models/{name}/log: the entries of the log of a model."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
+import pydantic_core
 from pydantic import AfterValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,12 +12,23 @@ from manylabel_service.api.context import ContextOf
 from manylabel_service.api.schemas.base import At, ResponseModel
 from manylabel_service.api.schemas.models import GroupOfLabels, PromiseOfModel
 from manylabel_service.api.translation.from_json import read_moment
-from manylabel_service.api.translation.log_lines import lines_of
 from manylabel_service.api.translation.model_access import HISTORY, online
 from manylabel_service.api.web.parameters import Parameters, from_query, up_to
 from manylabel_service.api.web.routes import Router, content
 from manylabel_service.audit.call import note
-from manylabel_service.hosting.examples import Source
+from manylabel_service.clock import rfc3339
+from manylabel_service.hosting.examples import Example, Source
+from manylabel_service.online.state.log_entries import (
+    Describe,
+    Regroup,
+    Relabel,
+    Rollback,
+    SetPromise,
+    Update,
+    decode,
+)
+from manylabel_service.slices import Pace
+from manylabel_service.storage import Entry
 
 router = Router("models", errors=["model_not_found", "model_is_trained"])
 
@@ -122,3 +135,57 @@ async def read_log(
     if entries:
         note(request.scope, position=entries[-1].position)
     return Response(await lines_of(entries), media_type=MEDIA_TYPE)
+
+
+async def lines_of(entries: Sequence[Entry]) -> bytes:
+    """Return a line of JSON for each entry; other tasks may run between two entries."""
+    lines = []
+    pace = Pace()
+    for entry in entries:
+        lines.append(pydantic_core.to_json(_line(entry), inf_nan_mode="null") + b"\n")
+        await pace.rest()
+    return b"".join(lines)
+
+
+def _line(entry: Entry) -> dict[str, Any]:
+    change = decode(entry.payload)
+    line: dict[str, Any] = {"position": entry.position, "time": rfc3339(entry.time_ms)}
+    match change:
+        case Update():
+            line |= {"kind": "update", "examples": [_example(each) for each in change.examples]}
+            if change.prediction_ids is not None:
+                line["prediction_ids"] = change.prediction_ids
+            if change.stream is not None:
+                line["stream"] = {"key": change.stream.key, "lines": change.stream.lines}
+        case Rollback():
+            line |= {"kind": "rollback", "to": change.to}
+        case Relabel():
+            line |= {"kind": "label", "label": change.label, "change": change.change, "to": change.to}
+        case Describe():
+            line |= {"kind": "describe", "labels": change.edits}
+        case Regroup():
+            groups = [{**group._asdict(), "labels": list(group.labels)} for group in change.groups]
+            line |= {"kind": "groups", "groups": groups, "parents": change.parents}
+        case SetPromise():
+            line |= {"kind": "promise", "promise": None if change.target is None else change.target._asdict()}
+    if change.key is not None:
+        line["idempotency_key"] = change.key.key
+    return line
+
+
+def _example(example: Example) -> dict[str, Any]:
+    """Return an example in the format of an update."""
+    x, y, weight, source, ref = example
+    values = x.values.tolist()
+    features: Any = values
+    if x.names is not None:
+        features = dict(zip(x.names, values, strict=True))
+        features |= {name: vector.tolist() for name, vector in (x.vectors or {}).items()}
+    elif x.indices is not None:
+        features = {"indices": x.indices.tolist(), "values": values}
+    known = {name: sign > 0 for name, sign in zip(y.names, y.signs.tolist(), strict=True)}
+    labels: Any = [name for name, is_true in known.items() if is_true] if y.complete else known
+    line = {"x": features, "y": labels}
+    line |= {} if weight == 1.0 else {"weight": weight}
+    line |= {} if source == "human" else {"source": source}
+    return line | ({} if ref is None else {"ref": ref})

@@ -1,11 +1,12 @@
 """/v1/jobs and /v1/trainers: training jobs."""
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import pydantic_core
 from fastapi.sse import format_sse_event
-from pydantic import BeforeValidator, Field
+from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -13,17 +14,28 @@ from manylabel_core.batch.catalogue import TRAINERS, Trainer
 from manylabel_service.access.grant import Access
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.schemas.base import ResponseModel, omitted_if_empty
-from manylabel_service.api.translation.job_specs import to_spec
 from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.bodies import idempotency_key, note_replayed
 from manylabel_service.api.web.large_json import read_json
-from manylabel_service.api.web.parameters import Parameters, from_query, one_of
+from manylabel_service.api.web.parameters import Parameters, from_query, one_of, up_to
 from manylabel_service.api.web.routes import Router, content
 from manylabel_service.api.web.streaming import EventStream, last_event_id, resumable
+from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.audit.call import note
 from manylabel_service.errors import JobNotAllowed
-from manylabel_service.jobs.spec import trainers as trainer_specs
-from manylabel_service.jobs.spec.schemas import ENDED, Job, JobSpec, LogLine, names_of
+from manylabel_service.jobs.spec.schemas import (
+    ENDED,
+    DataOfSet,
+    DataOfStream,
+    GridSearch,
+    Job,
+    JobSpec,
+    LogLine,
+    RandomSearch,
+    Rows,
+    names_of,
+)
+from manylabel_service.jobs.spec.trainers import PARAMS, needs
 
 router = Router("jobs", errors=["job_not_found"])
 
@@ -67,14 +79,7 @@ class TrainerList(ResponseModel):
     trainers: list[TrainerDescription]
 
 
-DEFAULT_LISTED = 100
 MAX_LISTED = 1000
-
-
-def _read_limit(value: object) -> object:
-    if isinstance(value, str) and (not re.fullmatch("[0-9]{1,9}", value) or not 1 <= int(value) <= MAX_LISTED):
-        raise ValueError(f"must be an integer from 1 to {MAX_LISTED}")
-    return value
 
 
 class Listing(Parameters):
@@ -82,7 +87,7 @@ class Listing(Parameters):
 
     state: one_of(("queued", "running", *sorted(ENDED))) | None = None  # type: ignore[valid-type]
     """State of the listed jobs."""
-    limit: Annotated[int, Field(ge=1, le=MAX_LISTED), BeforeValidator(_read_limit)] = DEFAULT_LISTED
+    limit: up_to(MAX_LISTED) = 100  # type: ignore[valid-type]
     """Maximum number of jobs listed."""
 
 
@@ -111,7 +116,7 @@ async def submit_job(request: Request, response: Response, context: ContextOf, a
     the job."""
     document, raw = await read_json(request)
     key = idempotency_key(request, "jobs", raw)
-    spec = to_spec(document)
+    spec = validated(JobSpec, document, (), _path_in_job, _described(document))
     note(request.scope, model=spec.model)
     access.require_names(*names_of(spec))
     job, replayed = await context.jobs.submit(spec, key)
@@ -195,7 +200,7 @@ async def retry_job(context: ContextOf, access: AccessOf, id: str) -> Job:
 @router.endpoint("GET /v1/trainers", "List trainers", "read", TrainerList, stored=False)
 async def list_trainers() -> TrainerList:
     """Lists the trainers of jobs, with their parameters."""
-    return TrainerList(trainers=[_described(TRAINERS[name]) for name in sorted(TRAINERS)])
+    return TrainerList(trainers=[_trainer(TRAINERS[name]) for name in sorted(TRAINERS)])
 
 
 async def _job(context: Context, access: Access, id: str) -> Job:
@@ -206,13 +211,13 @@ async def _job(context: Context, access: Access, id: str) -> Job:
     return job
 
 
-def _described(trainer: Trainer) -> TrainerDescription:
+def _trainer(trainer: Trainer) -> TrainerDescription:
     return TrainerDescription(
         name=trainer.name,
         title=trainer.title,
-        needs=trainer_specs.needs(trainer),
+        needs=needs(trainer),
         weights=trainer.weights,
-        params=trainer_specs.PARAMS[trainer.name].model_json_schema(),
+        params=PARAMS[trainer.name].model_json_schema(),
         search={name: list(values) for name, values in trainer.search.items()},
         rbf_search={name: list(values) for name, values in trainer.rbf_search.items()},
     )
@@ -222,6 +227,47 @@ def _read_revision(value: str) -> int:
     if not re.fullmatch("[0-9]{1,18}", value):
         raise ValueError
     return int(value)
+
+
+_BRANCHES = {
+    "data": {"dataset", "stream"},
+    "holdout": {"share", "rows"},
+    "search": {"grid", "random"},
+}
+"""Names of union branches, which pydantic inserts into locations."""
+
+
+def _path_in_job(location: Sequence[str | int]) -> Path:
+    """Return the path inside a job."""
+    if len(location) < 2 or location[1] not in _BRANCHES.get(str(location[0]), ()):
+        return _without_forms(location)
+    return _without_forms((location[0], *location[2:]))
+
+
+def _without_forms(location: Sequence[str | int]) -> Path:
+    """Return a path without the parts that only name the tried type of value."""
+    if location[:2] == ("search", "params"):
+        return tuple(location[:3]) + tuple(part for part in location[3:] if isinstance(part, int) or part in _RANGE)
+    if location[:1] == ("params",):
+        return tuple(location[:2]) + tuple(part for part in location[2:] if isinstance(part, int))
+    return tuple(location)
+
+
+_RANGE = ("low", "high", "log")
+
+
+def _described(document: Any) -> dict[Path, type[BaseModel]]:
+    """Return the known fields of each object of a job, by path."""
+    given = document if isinstance(document, dict) else {}
+    name, data, search = given.get("trainer"), given.get("data"), given.get("search")
+    described: dict[Path, type[BaseModel]] = {(): JobSpec, ("holdout",): Rows}
+    if isinstance(data, dict):
+        described["data",] = DataOfStream if "stream" in data else DataOfSet
+    if isinstance(search, dict):
+        described["search",] = RandomSearch if search.get("kind") == "random" else GridSearch
+    if isinstance(name, str) and name in PARAMS:
+        described["params",] = PARAMS[name]
+    return described
 
 
 def _event_bytes(event: tuple[int, str, dict[str, Any]]) -> bytes:

@@ -10,8 +10,8 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_moment, read_position
 from manylabel_service.api.translation.model_access import HISTORY, online
-from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.translation.to_json import receipt_of_change
+from manylabel_service.api.translation.uploads import full_disk, scratch_file
 from manylabel_service.api.web.bodies import has_body, idempotency_key
 from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import invalid
@@ -116,7 +116,7 @@ def _target_of(wanted: schemas.RollbackRequest) -> str | int:
     """Return the position, the name of a snapshot, or the time."""
     given = [field for field in ("position", "name", "time") if getattr(wanted, field) is not None]
     if len(given) > 1:
-        raise invalid((given[1],), f"must be omitted next to a {given[0]}")
+        raise invalid((given[1],), f"must be omitted if {given[0]} is sent")
     if wanted.name is not None:
         return wanted.name
     if wanted.time is not None:

@@ -14,7 +14,7 @@ from manylabel_service.access.scopes import ADMIN
 from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf, context_of
 from manylabel_service.api.translation.model_access import trained
-from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
+from manylabel_service.api.translation.uploads import full_disk, scratch_file
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import has_body, idempotency_key, note_replayed
 from manylabel_service.api.web.large_json import read_model

@@ -50,7 +50,7 @@ def _check_secret(secret: str) -> str:
 
 def _check_once(events: list[Kind]) -> list[Kind]:
     if len(set(events)) != len(events):
-        raise ValueError("must have each event once")
+        raise ValueError("must not repeat an event")
     return events
 
 
@@ -222,12 +222,12 @@ async def _found(context: Context, access: Access, id: str) -> Webhook:
 def _check_allowed(context: Context, url: str) -> None:
     """Raise invalid_request for an address that the setting does not have."""
     if not context.settings.webhook_urls:
-        raise invalid(("url",), "is not allowed: webhooks are off while the setting webhook_urls is empty")
+        raise invalid(("url",), "is not allowed: webhooks are disabled because the setting webhook_urls is empty")
     origin = origin_of(url)
     if origin is None:
         raise invalid(("url",), "must be http:// or https://, a host, and no user name or password")
     if not context.webhooks.sender.allows(url):
-        raise invalid(("url",), f"is not allowed: the setting webhook_urls does not have {origin}")
+        raise invalid(("url",), f"is not allowed: the setting webhook_urls does not include {origin}")
 
 
 def _status(webhook: Webhook, state: DeliveryState) -> dict[str, Any]:

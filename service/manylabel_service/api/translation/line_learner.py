@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import pydantic_core
@@ -12,6 +11,7 @@ from starlette.types import Scope
 from manylabel_service.access.grant import Access
 from manylabel_service.access.rates import RateLimiter
 from manylabel_service.api.context import Context
+from manylabel_service.api.schemas import StreamSummary
 from manylabel_service.api.translation.line_reader import Line
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import numbers, to_dict
@@ -43,22 +43,6 @@ class StreamFailed(Exception):
         super().__init__(problem.detail)
         self.number = number
         self.problem = problem
-
-
-@dataclass
-class Summary:
-    """Counts of the lines of a stream, as `schemas.StreamSummary`."""
-
-    learnt: int = 0
-    replayed: int = 0
-    refused: int = 0
-    next: int = 1
-    position: str | None = None
-    updates: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the last line of the response."""
-        return asdict(self)
 
 
 class _Learnt(NamedTuple):
@@ -98,7 +82,7 @@ class LineLearner:
         self._errors_only = errors_only
         self._stop = stop
         self._n_listed = 0
-        self.summary = Summary()
+        self.summary = StreamSummary(learnt=0, replayed=0, refused=0, next=1, position=None, updates=None)
         self._n_refused = 0
         """Lines up to the last response, after the last good one."""
 

@@ -124,7 +124,7 @@ class ReadAhead:
         async for text in in_slices(self._splitter.feed(message.get("body", b""))):
             await self._add(text)
         if self._splitter.too_long:
-            detail = f"a line has at most {self._max_line_bytes:,} bytes"
+            detail = f"a line may have at most {self._max_line_bytes:,} bytes"
             raise Problem("body_too_large", detail)
         if not more:
             for text in self._splitter.end():

@@ -11,6 +11,7 @@ from manylabel_service.api.web.parameters import Number, Parameters
 from manylabel_service.api.web.problems import Problem, problem_of
 from manylabel_service.errors import ModelIsOnline, ModelIsTrained, ModelNotFound, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.signature import Signature
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.served_metrics import VersionMeasures
@@ -36,6 +37,17 @@ def trained(hosted: HostedModel) -> TrainedModel:
     if not isinstance(hosted, TrainedModel):
         raise ModelIsOnline(hosted.record.name)
     return hosted
+
+
+async def signature_of(context: Context, hosted: HostedModel, version: int | None = None) -> Signature:
+    """Return the description of a model, or of a version of a trained one."""
+    if version is not None:
+        return await context.registry.ask(trained(hosted), lambda model: model.signature_of(version))
+
+    async def ask(model: HostedModel) -> Signature:
+        return model.signature()
+
+    return await context.registry.ask(hosted, ask)
 
 
 class WhichVersion(Parameters):

@@ -77,7 +77,8 @@ def check_numbers(examples: int, needed: int, context: Context) -> None:
     max_scores = context.settings.limits.max_response_scores
     if needed > max_scores:
         fitting = max(1, examples * max_scores // needed)
-        raise Problem("batch_too_large", f"with this number of labels a batch can have about {fitting:,} examples")
+        detail = f"with this number of labels, a batch can have at most about {fitting:,} examples"
+        raise Problem("batch_too_large", detail)
 
 
 def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:

@@ -141,7 +141,7 @@ def _check_media_type(media_type: bytes, expected: bytes) -> None:
         sent = f"not {media_type.decode('latin-1')[:100]!r}" if media_type else "which is missing"
         raise Problem("unsupported_media_type", f"the Content-Type must be {expected.decode()}, {sent}")
     if expected != BYTES and (charset := _charset(media_type)) not in (b"", b"utf-8"):
-        raise Problem("unsupported_media_type", f"JSON is UTF-8 here, not {charset.decode('latin-1')[:100]!r}")
+        raise Problem("unsupported_media_type", f"the charset must be utf-8, not {charset.decode('latin-1')[:100]!r}")
 
 
 def length_of(content_length: bytes, header: str = "Content-Length") -> int:

@@ -179,4 +179,4 @@ class Unpacker:
     def damaged(self, detail: str) -> Problem:
         """Return the problem for a body that cannot be decompressed."""
         name = self._coding.name.decode()
-        return Problem("malformed_request", f"the body is not {name}, as its Content-Encoding says: {detail}")
+        return Problem("malformed_request", f"the body is not valid {name}, its Content-Encoding: {detail}")

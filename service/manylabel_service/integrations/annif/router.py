@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api.context import Context, ContextOf, context_of
-from manylabel_service.api.translation.model_access import counting_refusals, online
+from manylabel_service.api.translation.model_access import counting_refusals, online, signature_of
 from manylabel_service.api.translation.to_json import check_numbers, receipt
 from manylabel_service.api.web.access import AccessOf, access_of
 from manylabel_service.api.web.bodies import REPLAYED, idempotency_key, read_body
@@ -22,7 +22,6 @@ from manylabel_service.api.web.routes import Router, body, json_answer
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.signature import Signature
 from manylabel_service.integrations.annif import schemas
 from manylabel_service.integrations.annif.translation import (
     DocumentReader,
@@ -165,11 +164,7 @@ async def _suggest(
     at: Path,
 ) -> list[list[Any]]:
     context, started, pace = context_of(request), time.perf_counter(), Pace()
-
-    async def sign(model: HostedModel) -> Signature:
-        return model.signature()
-
-    signature = await context.registry.ask(hosted, sign)
+    signature = await signature_of(context, hosted)
     if signature.records is None or not signature.has_probabilities:
         raise invalid((), "is not supported by this model: it has no text field, or no probabilities")
     check_numbers(len(documents), 2 * len(documents) * len(signature.labels), context)

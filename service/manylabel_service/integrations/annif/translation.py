@@ -37,7 +37,7 @@ def read_form(raw: bytes, limits: schemas.AnnifLimits) -> tuple[schemas.AnnifTex
         raise invalid((), f"must be a form of at most {MAX_FORM_FIELDS} fields, in UTF-8") from error
     form = dict(pairs)
     if len(form) < len(pairs):
-        raise invalid((), "must have each field once")
+        raise invalid((), "must not repeat a field")
     metadata = {name.removeprefix(METADATA): form[name] for name in form if name.startswith(METADATA)}
     return validated(schemas.AnnifText, {**limits.model_dump(exclude_unset=True), **form}), metadata
 

@@ -88,7 +88,7 @@ async def label_studio_setup(request: Request, context: ContextOf, name: str) ->
     if replica.spec.labels is not None:
         declared = set(replica.spec.labels)
         if unknown := [label for label in config.labels if label not in declared]:
-            raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the labels declared")
+            raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the declared labels")
     if access_of(request).allows("learn"):
         _connect(_connections(request), replica, sent)
     return schemas.SetupResponse(model_version=_versions(replica)[-1])
@@ -232,10 +232,10 @@ def _pairs(sent: schemas.WebhookRequest) -> Iterator[tuple[dict[str, Any], dict[
     annotations = sent.annotation if isinstance(sent.annotation, list) else [sent.annotation]
     tasks = sent.task if isinstance(sent.task, list) else [sent.task]
     if len(annotations) != len(tasks):
-        raise invalid(("task",), "must be as many as there are annotations")
+        raise invalid(("task",), "must have as many tasks as there are annotations")
     for annotation, task in zip(annotations, tasks, strict=True):
         if annotation is None or task is None:
-            raise invalid((), "must have an annotation and its task: have the webhook send its payload")
+            raise invalid((), "must have an annotation and its task: let the webhook send its payload")
         yield annotation, task.data
 
 
@@ -297,7 +297,7 @@ class _Learner:
         """
         if not self.connections:
             raise invalid(
-                (), "cannot be learnt from: START_TRAINING is off while the setting label_studio_urls is empty"
+                (), "cannot be processed: START_TRAINING is disabled because the setting label_studio_urls is empty"
             )
         await self._reader()
         project = self.project.get("id")
@@ -322,7 +322,7 @@ class _Learner:
         except FetchFailed as error:
             log.warning("label_studio_unreachable", model=self.replica.name, url=connection.url, error=str(error))
             raise invalid(
-                (), "cannot be learnt from: Label Studio did not send its tasks; see the server's log"
+                (), "cannot be processed: Label Studio did not send its tasks; see the server's log"
             ) from error
 
     async def _learn_if_it_can(self, annotation: Mapping[str, Any], data: Mapping[str, Any]) -> None:

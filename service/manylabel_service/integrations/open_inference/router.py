@@ -12,7 +12,7 @@ from starlette.responses import Response
 from manylabel_service.api.context import Context, ContextOf, context_of
 from manylabel_service.api.routers.versions import read_number
 from manylabel_service.api.translation.from_json import to_features, to_inputs
-from manylabel_service.api.translation.model_access import trained
+from manylabel_service.api.translation.model_access import signature_of
 from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import read_body
@@ -21,7 +21,6 @@ from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router, bo
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.predictions import PredictResult
-from manylabel_service.hosting.signature import Signature
 from manylabel_service.integrations.open_inference import schemas
 from manylabel_service.integrations.open_inference.translation import (
     EXTENSION,
@@ -116,7 +115,7 @@ async def server_ready(context: ContextOf) -> schemas.ServerReady:
 )
 async def model_metadata(context: ContextOf, name: str) -> dict[str, Any]:
     """Describes the tensors that the model accepts and returns. A model that is not in memory is loaded."""
-    return metadata(name, await _signature(context, await context.registry.get(name), None))
+    return metadata(name, await signature_of(context, await context.registry.get(name)))
 
 
 @router.endpoint(
@@ -129,7 +128,7 @@ async def model_metadata(context: ContextOf, name: str) -> dict[str, Any]:
 async def version_metadata(context: ContextOf, name: str, version: str) -> dict[str, Any]:
     """Describes the tensors that a version of a trained model accepts and returns; the version is loaded."""
     hosted = await context.registry.get(name)
-    return metadata(name, await _signature(context, hosted, read_number(name, version)))
+    return metadata(name, await signature_of(context, hosted, read_number(name, version)))
 
 
 @router.endpoint(
@@ -141,7 +140,7 @@ async def version_metadata(context: ContextOf, name: str, version: str) -> dict[
 )
 async def model_ready(context: ContextOf, name: str) -> schemas.ModelReady:
     """Responds 200 when the model can predict. A model that is not in memory is loaded."""
-    await _signature(context, await context.registry.get(name), None)
+    await signature_of(context, await context.registry.get(name))
     return schemas.ModelReady(name=name, ready=True)
 
 
@@ -154,19 +153,8 @@ async def model_ready(context: ContextOf, name: str) -> schemas.ModelReady:
 )
 async def version_ready(context: ContextOf, name: str, version: str) -> schemas.ModelReady:
     """Responds 200 when the version of a trained model can predict; the version is loaded."""
-    await _signature(context, await context.registry.get(name), read_number(name, version))
+    await signature_of(context, await context.registry.get(name), read_number(name, version))
     return schemas.ModelReady(name=name, ready=True)
-
-
-async def _signature(context: Context, hosted: HostedModel, version: int | None) -> Signature:
-    """Return the description of a model, or of a version of a trained one."""
-    if version is not None:
-        return await context.registry.ask(trained(hosted), lambda model: model.signature_of(version))
-
-    async def ask(model: HostedModel) -> Signature:
-        return model.signature()
-
-    return await context.registry.ask(hosted, ask)
 
 
 async def _infer(request: Request, name: str, version: int | None) -> Response:
@@ -175,7 +163,7 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     hosted = await context.registry.get(name)
     raw = await read_body(request, None, settings.max_body_bytes)  # clients send no media type
     started = time.perf_counter()
-    signature = await _signature(context, hosted, version)
+    signature = await signature_of(context, hosted, version)
     convert: Any = to_features if isinstance(hosted, Replica) else to_inputs
     convert = partial(convert, max_features=settings.max_features, max_fields=settings.limits.max_record_fields)
     convert = partial(convert, records=signature.records)
