@@ -120,7 +120,7 @@ class Snapshots:
             raise
 
     async def _verify(self, record: ModelMeta, key: str) -> None:
-        """Read a blob back; delete it and raise `StorageUnavailable` or `ModelGone` if it differs from the data written."""
+        """Read a blob back; delete it and raise `StorageUnavailable` or `ModelGone` if it is not what was written."""
         try:
             async with aclosing(self._blobs.read(key)) as pieces:
                 async for _ in pieces:
