@@ -1,4 +1,4 @@
-"""Endpoints: one file for each resource.
+"""Endpoints: one file for each resource, with the models of its JSON that no other file needs.
 
 - `learning`: predict, update and predict-update; `labels`: labels of stored predictions; `stream`: NDJSON streams
 - `models`: create (also from a snapshot), list, show, delete; `model_labels`: its labels, their groups, and the promise

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -62,100 +63,85 @@ async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, f
     return json_answer({"labels": page.labels, "total": page.total, **found.place})
 
 
-_Change = (
+_change = partial(router.endpoint, scopes="admin", answer=schemas.UpdateResponse, keyed=True)
+"""Declares an endpoint that appends a change of the labels to the log of the model."""
+
+_LabelRequest = (
     schemas.RenameRequest | schemas.MergeRequest | schemas.RetireRequest | schemas.PauseRequest | schemas.ResumeRequest
 )
 
 
-@router.endpoint(
+@_change(
     "POST /v1/models/{name}/labels/rename",
     "Rename a label",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "label_exists", "labels_declared", "queue_full", "limit_exceeded"],
+    errors=["model_follows", "label_not_found", "label_exists", "labels_declared", "queue_full", "limit_exceeded"],
     takes=schemas.RenameRequest,
     example={"label": "petz", "to": "pets"},
-    keyed=True,
 )
-async def rename_label(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
+async def rename_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Renames a label; everything learnt about it stays. From this point of the log on, on every server, its old name
     stands for it in later updates, unless the model refuses old names."""
     return await _relabel(request, response, name, schemas.RenameRequest)
 
 
-@router.endpoint(
+@_change(
     "POST /v1/models/{name}/labels/merge",
     "Merge a label into another",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
+    errors=["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
     takes=schemas.MergeRequest,
     example={"label": "petz", "into": "pets"},
-    keyed=True,
 )
-async def merge_label(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
+async def merge_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Retires a label, and lets its names, old ones included, stand for another label from this point of the log on.
     The other label retains what it has learnt, and takes over nothing from the merged one."""
     return await _relabel(request, response, name, schemas.MergeRequest)
 
 
-@router.endpoint(
+@_change(
     "POST /v1/models/{name}/labels/retire",
     "Retire a label",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "queue_full"],
+    errors=["model_follows", "label_not_found", "queue_full"],
     takes=schemas.RetireRequest,
     example={"label": "petz"},
-    keyed=True,
 )
-async def retire_label(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
+async def retire_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Retires a label: from this point of the log on, on every server, it is not predicted, and updates that name it
     are rejected. It keeps its column and its name."""
     return await _relabel(request, response, name, schemas.RetireRequest)
 
 
-@router.endpoint(
+@_change(
     "POST /v1/models/{name}/labels/pause",
     "Pause a label",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "queue_full"],
+    errors=["model_follows", "label_not_found", "queue_full"],
     takes=schemas.PauseRequest,
     example={"label": "pets"},
-    keyed=True,
 )
-async def pause_label(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
+async def pause_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Pauses a label: from this point of the log on, on every server, it is not predicted until it is resumed. Updates
     can name it; the model treats its truth as unknown."""
     return await _relabel(request, response, name, schemas.PauseRequest)
 
 
-@router.endpoint(
+@_change(
     "POST /v1/models/{name}/labels/resume",
     "Resume a label",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "queue_full"],
+    errors=["model_follows", "label_not_found", "queue_full"],
     takes=schemas.ResumeRequest,
     example={"label": "pets"},
-    keyed=True,
 )
-async def resume_label(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
+async def resume_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Resumes a label: from this point of the log on, on every server, it is learnt and predicted again, with what was
     learnt before the pause."""
     return await _relabel(request, response, name, schemas.ResumeRequest)
 
 
-@router.endpoint(
+@_change(
     "PATCH /v1/models/{name}/labels",
     "Set titles, descriptions and URIs of labels",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
+    errors=["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
     takes=schemas.DescribeRequest,
     example={"labels": {"pets": {"title": "Pets and other animals"}}},
-    keyed=True,
 )
 async def describe_labels(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Sets details of labels. A null field is removed, an omitted one stays. An unknown label is declared, unless the
@@ -171,18 +157,15 @@ async def describe_labels(request: Request, response: Response, context: Context
     return receipt_of_change(updated, request, response)
 
 
-@router.endpoint(
+@_change(
     "PUT /v1/models/{name}/groups",
     "Set the groups and parents of labels",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "queue_full", "limit_exceeded"],
+    errors=["model_follows", "queue_full", "limit_exceeded"],
     takes=schemas.GroupsRequest,
     example={
         "groups": [{"name": "priority", "labels": ["low", "mid", "high"], "choose": "one"}],
         "parents": {"refund": "billing"},
     },
-    keyed=True,
 )
 async def set_groups(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Replaces all groups and parents of the model, from this point of the log on, on every server. Predictions satisfy
@@ -197,19 +180,16 @@ async def set_groups(request: Request, response: Response, context: ContextOf, n
     return receipt_of_change(updated, request, response)
 
 
-@router.endpoint(
+@_change(
     "PUT /v1/models/{name}/promise",
     "Promise a precision",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "queue_full"],
+    errors=["model_follows", "queue_full"],
     takes=(schemas.PromiseRequest, None),
     example={"precision": 0.95, "settled": 0.9, "missed": 0.02, "audit_rate": 0.05},
-    keyed=True,
 )
 async def set_promise(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """From this point of the log on, on every server, predictions say which labels may be applied unseen (`auto`), and
-    whether the example needs review. A different promise begins a new account of errors; `null` ends the promise. The
+    """Sets the promise: from this point of the log on, on every server, predictions say which labels may be applied
+    unseen (`auto`), and whether the example needs review. A different promise begins a new account of errors; `null` ends the promise. The
     model retains what it has learnt."""
     replica = online(await context.registry.get(name))
     document, raw = await read_json(request)
@@ -234,7 +214,7 @@ def _path_of_edit(location: Path) -> Path:
     return tuple(part for part in location if part != "[key]")
 
 
-async def _relabel(request: Request, response: Response, name: str, kind: type[_Change]) -> dict[str, Any]:
+async def _relabel(request: Request, response: Response, name: str, kind: type[_LabelRequest]) -> dict[str, Any]:
     context = context_of(request)
     replica = online(await context.registry.get(name))
     wanted, raw = await read_model(request, kind)

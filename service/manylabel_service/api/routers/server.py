@@ -1,7 +1,7 @@
 """/livez, /readyz and /metrics: health and metrics for load balancers, Kubernetes and Prometheus."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -145,30 +145,34 @@ async def exposition(context: Context) -> bytes:
     # Keep counters of evicted models: a counter that resets distorts rate().
     telemetry.keep(await registry.existing(telemetry.models))
     replicas = [replica for replica in registry.resident() if replica.serving]
-    gauges, is_ready = await _Gauges.of(replicas), False
-    gauges.add_jobs(context.jobs.counts())
+    gauges, is_ready = _Gauges(), False
+    async for replica in in_slices(replicas):
+        if replica.serving:  # the model may have been stopped in the meantime
+            gauges.add_model(replica)
+    for state, count in context.jobs.counts().items():
+        gauges.add("jobs", count, state=state)
     for name, n_entries in (await registry.log_lags()).items():
-        gauges.add_lag(name, n_entries)
+        gauges.add("log_lag_entries", n_entries, model=name)
     gauges.add_keys(context.keyring.known)
     with suppress(NotReady):
         check_ready(context)
         is_ready = True
-    gauges.add_total("ready", is_ready)
-    gauges.add_total("storage_gone_seconds", registry.storage_gone_seconds or 0.0)
-    gauges.add_total("failed_models", len(registry.failed))
+    gauges.add("ready", is_ready)
+    gauges.add("storage_gone_seconds", registry.storage_gone_seconds or 0.0)
+    gauges.add("failed_models", len(registry.failed))
     if context.archive is not None and (lag := context.archive.status.lag_seconds) is not None:
-        gauges.add_total("archive_lag_seconds", lag)
-    gauges.add_total("downloads", context.downloads.taken)
-    gauges.add_total("snapshot_memory_bytes", registry.snapshot_room.bytes_in_memory)
-    gauges.add_total("webhook_queue_events", context.webhooks.waiting)
-    gauges.add_total("webhooks_disabled", context.webhooks.disabled)
+        gauges.add("archive_lag_seconds", lag)
+    gauges.add("downloads", context.downloads.taken)
+    gauges.add("snapshot_memory_bytes", registry.snapshot_room.bytes_in_memory)
+    gauges.add("webhook_queue_events", context.webhooks.waiting)
+    gauges.add("webhooks_disabled", context.webhooks.disabled)
     with suppress(StorageError):
-        gauges.add_total("stored_snapshot_bytes", await registry.snapshot_room.stored_bytes())
+        gauges.add("stored_snapshot_bytes", await registry.snapshot_room.stored_bytes())
     return await telemetry.exposition(*gauges.families)
 
 
 class _Gauges:
-    """Gauges of the state of every model, and of jobs."""
+    """Gauges of the process, its models, jobs and keys."""
 
     def __init__(self) -> None:
         texts = {
@@ -184,30 +188,13 @@ class _Gauges:
 
     @property
     def families(self) -> Collection[Metric]:
-        """Metric families of all models."""
+        """Metric families of all gauges."""
         return self._families.values()
 
-    @classmethod
-    async def of(cls, replicas: list[HostedModel]) -> "_Gauges":
-        """Return the gauges of these models."""
-        gauges = cls()
-        async for replica in in_slices(replicas):
-            if replica.serving:  # the model may have been stopped in the meantime
-                gauges._add_model(replica)
-        return gauges
-
-    def add_total(self, name: str, value: float) -> None:
-        """Add one of `_TOTALS`."""
-        self._add(name, value)
-
-    def add_lag(self, model: str, n_entries: int) -> None:
-        """Add the lag of a model behind its log."""
-        self._add("log_lag_entries", n_entries, model=model)
-
-    def add_jobs(self, counts: Mapping[str, int]) -> None:
-        """Add the number of jobs in each state."""
-        for state, count in counts.items():
-            self._add("jobs", count, state=state)
+    def add(self, gauge: str, value: float, **labels: str) -> None:
+        """Add a sample of a gauge with these labels."""
+        family = self._families[gauge]
+        family.samples.append(Sample(family.name, labels, value))
 
     def add_keys(self, keys: Iterable[Key]) -> None:
         """Add the age and expiry of keys."""
@@ -215,14 +202,15 @@ class _Gauges:
         for key in keys:
             if key.state(unix_ms) == "revoked":
                 continue
-            self._add("key_age_seconds", (unix_ms - key.created_unix_ms) / 1000, key=key.id)
+            self.add("key_age_seconds", (unix_ms - key.created_unix_ms) / 1000, key=key.id)
             if key.expires_unix_ms is not None:
-                self._add("key_expires_seconds", (key.expires_unix_ms - unix_ms) / 1000, key=key.id)
+                self.add("key_expires_seconds", (key.expires_unix_ms - unix_ms) / 1000, key=key.id)
 
-    def _add_model(self, replica: HostedModel) -> None:
+    def add_model(self, replica: HostedModel) -> None:
+        """Add the gauges and metrics of a model."""
         name = replica.record.name
         for gauge, value in replica.gauges().items():
-            self._add(gauge, value, model=name)
+            self.add(gauge, value, model=name)
         if (measures := replica.measures()) is None:
             return
         for window in ("cumulative", "window"):
@@ -230,8 +218,4 @@ class _Gauges:
             for gauge, found in (("score", measures[window]), ("baseline_score", baseline)):
                 for measure, value in found.items():
                     if value is not None and value is not baseline:
-                        self._add(gauge, value, model=name, measure=measure, window=window)
-
-    def _add(self, gauge: str, value: float, **labels: str) -> None:
-        family = self._families[gauge]
-        family.samples.append(Sample(family.name, labels, value))
+                        self.add(gauge, value, model=name, measure=measure, window=window)

@@ -1,4 +1,8 @@
-"""Compressed bodies: requests are decompressed as they arrive, within bounds, and responses compressed on request."""
+"""Compressed bodies: requests are decompressed as they arrive, within bounds, and responses compressed on request.
+
+Starlette's GZipMiddleware takes 9 us for each response that stays uncompressed, instead of 0.7 us, and has neither zstd
+nor decompression of requests.
+"""
 
 from collections.abc import Awaitable, Iterable, Iterator
 

@@ -26,15 +26,16 @@ from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.integrations.label_studio import schemas
-from manylabel_service.integrations.label_studio.answers import (
+from manylabel_service.integrations.label_studio.connection import Connections, FetchFailed, annotated_tasks
+from manylabel_service.integrations.label_studio.translation import (
     AnnotationRefused,
+    TaskReader,
     annotation_key,
     is_number,
     model_versions,
     shown,
+    to_config,
 )
-from manylabel_service.integrations.label_studio.connection import Connections, FetchFailed, annotated_tasks
-from manylabel_service.integrations.label_studio.tasks import TaskReader, to_config
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.slices import Pace
