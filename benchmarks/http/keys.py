@@ -25,10 +25,9 @@ from benchmarks.http import servers
 from benchmarks.http.load import Load, apply_load, post
 from benchmarks.http.requests import bodies, create
 from manylabel_service.access import key_text, token_text
-from manylabel_service.access.attempts import FailedAttempts
-from manylabel_service.access.key import new_key
-from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.key import KeyStore, new_key
 from manylabel_service.access.keyring import Keyring
+from manylabel_service.access.rates import FailedAttempts
 
 AIM = 0.95
 """Minimum share of the requests per second of a server without keys."""

@@ -10,7 +10,7 @@ from fastapi_offline import FastAPIOffline
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
-from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.key import KeyStore
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.api.context import Context
 from manylabel_service.api.dispatch import Dispatcher
@@ -29,7 +29,6 @@ from manylabel_service.api.routers import (
     model_labels,
     models,
     page,
-    promise,
     server,
     snapshots,
     stream,
@@ -71,7 +70,6 @@ _PARTS = (
     open_inference,
     models,
     model_labels,
-    promise,
     snapshots,
     history,
     forgetting,
@@ -142,7 +140,7 @@ def create_app(
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready
     app.state.label_studio = Connections(settings.label_studio_urls)
-    app.openapi = lambda: describe(app, (*label_studio.BODIES, *annif.BODIES, *open_inference.BODIES))  # type: ignore[method-assign]
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     app.build_middleware_stack = lambda: _stack(app)  # type: ignore[method-assign]
     if settings.allowed_origins:
         # A browser sends a preflight request, and shows the response to the page only if the server allows it.

@@ -90,7 +90,10 @@ class ModelNotAllowed(AccessError, kind="forbidden"):
 class BeyondOwnKey(AccessError, kind="forbidden"):
     """An attempt to create a key with more permissions than the caller's key."""
 
-    message = "{self.field} {self.allowed}, the limit of your key: send such a value, or ask an admin with a larger key"
+    message = (
+        "{self.field} {self.allowed}, the limit of your key: send such a value, or ask an admin whose key has a higher "
+        "limit"
+    )
     field: str
     """Path of the field in the request, with slashes, such as ``"rates/requests_per_second"``."""
     allowed: str
@@ -208,7 +211,7 @@ class ModelIsTrained(ServiceError, kind="conflict", title="Model is trained by j
 class ModelFollows(ServiceError, kind="conflict", title="Model follows another"):
     """A change of a model that learns from another model's log."""
 
-    message = "model {self.name!r} learns from the log of {self.leader!r}, and takes no changes; send them there"
+    message = "model {self.name!r} learns from the log of {self.leader!r}; send changes to that model"
     name: str
     leader: str
 
@@ -301,7 +304,7 @@ class TooManyWatchers(ServiceError, kind="busy", code="queue_full"):
     """The limit of clients that watch the events of the model is reached."""
 
     message = (
-        "{self.limit} clients watch the events of model {self.name!r}, the limit: close one of them, or retry in "
+        "{self.limit} clients watch the events of model {self.name!r}, the limit: disconnect one, or retry in "
         "{self.retry_after:g} s"
     )
     name: str
@@ -387,7 +390,7 @@ class NotPromotable(ServiceError, kind="conflict", title="Follower cannot be pro
 class ForgetRunning(ServiceError, kind="conflict"):
     """Examples of the model are being forgotten, or a follower is taking its place."""
 
-    message = "model {self.name!r} is being replaced already; wait until {self.id} has ended"
+    message = "model {self.name!r} is already being replaced; wait until {self.id} has ended"
     name: str
     id: str
 
@@ -404,8 +407,8 @@ class BeforeHistory(ServiceError, kind="gone", title="Before the history"):
     """A position or time that the history of the model no longer reaches."""
 
     message = (
-        "the history of model {self.name!r} begins after position {self.begin}, and {self.at} is earlier; the server "
-        "keeps as much of it as history_bytes and history_days say"
+        "the history of model {self.name!r} begins after position {self.begin}, and {self.at} is earlier; the "
+        "settings history_bytes and history_days limit the history"
     )
     name: str
     at: str
@@ -600,7 +603,7 @@ class VersionDiffers(ServiceError, kind="conflict"):
 class VersionDamaged(ServiceError, kind="broken"):
     """A version whose contents differ from the published ones."""
 
-    message = "version {self.version} of model {self.name!r} cannot be loaded ({self.detail}); promote another"
+    message = "version {self.version} of model {self.name!r} cannot be loaded ({self.detail}); promote another version"
     name: str
     version: int
     detail: str
@@ -735,7 +738,7 @@ class StorageFull(StorageUnavailable, kind="full"):
 class ModelDamaged(StorageError, kind="broken"):
     """A model that is damaged in the store and cannot be served; other models are not affected."""
 
-    message = "model {self.name!r} is damaged, {self.detail}: restore the store from a backup, or delete the model"
+    message = "model {self.name!r} is damaged ({self.detail}): restore the store from a backup, or delete the model"
     name: str
     detail: str
     """The mismatch, and its location."""
@@ -865,8 +868,8 @@ class StoreTooNew(StorageError):
     """A store that was written by a newer version of this program."""
 
     message = (
-        "{self.path} has schema version {self.found}, this program knows up to {self.known}: run the newer version "
-        "that wrote it, or restore a backup made before the upgrade"
+        "{self.path} has schema version {self.found}, and this program supports versions up to {self.known}: run the "
+        "newer version that wrote it, or restore a backup made before the upgrade"
     )
     path: Path
     found: int

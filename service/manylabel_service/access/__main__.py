@@ -6,8 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from manylabel_service.access.key import Key, new_key
-from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.key import Key, KeyStore, new_key
 from manylabel_service.access.scopes import ADMIN
 from manylabel_service.errors import HasKeys, ServiceError
 from manylabel_service.programs import Parser, start
@@ -80,7 +79,7 @@ def _write(text: str, file: Path | None) -> None:
 
 def _tell(key: Key, text: str, file: Path | None) -> None:
     place = "" if file is None else f", in {file}"
-    sys.stderr.write(f"made the key {key.id} ({key.name}){place}; it will not be shown again: store it now\n")
+    sys.stderr.write(f"created the key {key.id} ({key.name}){place}; it will not be shown again: store it now\n")
     if file is None:
         sys.stdout.write(f"{text}\n")
 

@@ -1,7 +1,8 @@
-"""Stored key: its rights, its expiry, and the hash of its secret."""
+"""Stored keys, one document each: the permissions and expiry of a key, and the hash of its secret."""
 
+import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from pydantic import ConfigDict
@@ -11,16 +12,14 @@ from manylabel_service.access.patterns import ANY
 from manylabel_service.access.rates import NO_RATES, RateLimits
 from manylabel_service.access.scopes import Scope
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.storage import StoredModel
+from manylabel_service.errors import DocumentDamaged, KeyNotFound, KeysFull
+from manylabel_service.storage import Collection, Documents, StoredModel
 
 State = Literal["active", "expired", "revoked"]
 
 
 class Key(StoredModel):
-    """Stored key.
-
-    Times are milliseconds of Unix time.
-    """
+    """Stored key. Times are milliseconds of Unix time."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,13 +43,9 @@ class Key(StoredModel):
         return math.inf if self.expires_unix_ms is None else self.expires_unix_ms
 
     def excess(self, own: "Key", before: "Key | None" = None) -> tuple[str, str] | None:
-        """Return a field in which this key exceeds another one, and the allowed value; None if missing.
+        """Return a field in which this key exceeds the caller's own key, and the allowed value; None if there is none.
 
-        Parameters
-        ----------
-        own : Key
-            The key of the caller.
-        before : Key or None The key before a change, whose permissions stay allowed.
+        The permissions of the key before a change stay allowed.
         """
         if _until(self) > max(_until(own), _until(before) if before else 0):
             assert own.expires_unix_ms is not None, "nothing is later than never"
@@ -99,3 +94,60 @@ def new_key(
         expires_unix_ms=expires_unix_ms,
     )
     return key, str(made)
+
+
+KIND = "key"
+
+
+class KeyStore(Collection[Key]):
+    """Keys shared by all servers of a store; every method raises StorageError.
+
+    Parameters
+    ----------
+    documents : documents of the store.
+    max_keys : maximum number of keys, including revoked ones; above it the oldest revoked keys are deleted.
+    """
+
+    def __init__(self, documents: Documents, max_keys: int) -> None:
+        super().__init__(documents, KIND, Key)
+        self.max_keys = max_keys
+        self._adding = asyncio.Lock()
+
+    async def get(self, id: str) -> Key | None:
+        """Return a key; None if it does not exist or is damaged."""
+        if not key_text.is_id(id):
+            return None
+        try:
+            return await super().get(id)
+        except DocumentDamaged:
+            return None
+
+    async def find(self, id: str) -> Key:
+        """Return a key; raise KeyNotFound."""
+        return _known(await self.get(id), id)
+
+    async def add(self, key: Key) -> Key:
+        """Store a new key; raise KeysFull if the limit is reached and none is revoked."""
+        async with self._adding:
+            keys = await self.all()
+            excess = len(keys) + 1 - self.max_keys
+            if excess > 0:
+                revoked = [each for each in keys.values() if each is not None and each.revoked_unix_ms is not None]
+                if len(revoked) < excess:
+                    raise KeysFull(self.max_keys)
+                for each in sorted(revoked, key=lambda key: key.revoked_unix_ms or 0)[:excess]:
+                    await self.delete(each.id, each.revision)
+            return await self.put(key.id, key)
+
+    async def update(self, id: str, changed: Callable[[Key], Key], *, urgent: bool = False) -> Key:
+        """Replace a key by the result of a function, and return it; `urgent` is passed to `Documents.put`.
+
+        Raises KeyNotFound, and the errors of the function.
+        """
+        return _known(await self.change(id, lambda key: changed(_known(key, id)), urgent=urgent), id)
+
+
+def _known(key: Key | None, id: str) -> Key:
+    if key is None:
+        raise KeyNotFound(id)
+    return key

@@ -8,12 +8,10 @@ from typing import Any
 import structlog
 
 from manylabel_service.access import key_text, token_text
-from manylabel_service.access.attempts import FailedAttempts
 from manylabel_service.access.grant import Access
-from manylabel_service.access.key import Key
-from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.key import Key, KeyStore
 from manylabel_service.access.patterns import ANY
-from manylabel_service.access.rates import NO_RATES, RateLimiter
+from manylabel_service.access.rates import NO_RATES, FailedAttempts, RateLimiter
 from manylabel_service.access.scopes import ADMIN, SCOPES
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import (
@@ -32,7 +30,7 @@ from manylabel_service.errors import (
 RETRY_SECONDS = 1.0
 """Interval in seconds between two attempts to store a revocation."""
 
-_BACK = "restore the store from a backup, or make a key with `manylabel keys init`"
+_BACK = "restore the store from a backup, or create a key with `manylabel keys init`"
 
 POLL_SECONDS = 0.25
 """Interval in seconds of polls for keys that other processes changed; no store notifies of these changes."""
@@ -106,9 +104,7 @@ class Keyring:
     async def start(self, *, check: bool = True) -> None:
         """Read the keys, and follow them from now on. Raises CannotServeOpenly or StorageError.
 
-        Parameters
-        ----------
-        check : whether this process checks for its server that there is a key.
+        With `check`, this process checks for its server that there is a key.
         """
         async with self._key_store.changes(whole=True) as (found, ids):
             if check and not ids and self._reached_at is not None:
@@ -197,13 +193,7 @@ class Keyring:
     # -- callers ----------------------------------------------------------------------------------
 
     def access(self, text: str | None, address: str) -> Access:
-        """Return the permissions of the caller.
-
-        Parameters
-        ----------
-        text : key or token of the caller; None for none.
-        address : of the caller.
-        """
+        """Return the permissions of the caller at an address, by its key or token; None for neither."""
         if self._open:
             return self._anyone
         if not self._known:
@@ -303,13 +293,8 @@ class Keyring:
     async def revoke(self, id: str, access: Access) -> Key | None:
         """Revoke a key permanently; delete a damaged key, which needs access to all keys.
 
-        If the store cannot write the revocation, the key is invalid on this server, and the write is retried until it
-        succeeds.
-
-        Returns
-        -------
-        Key or None
-            The key if the revocation is not stored yet, else None.
+        If the store cannot write the revocation, the key is invalid on this server, the write is retried until it
+        succeeds, and the key is returned.
         """
 
         def require(key: Key) -> None:
@@ -346,6 +331,6 @@ class Keyring:
 def _require_admin(key: Key) -> None:
     """Raise InvalidField for a first key that could not create others."""
     if ADMIN not in key.scopes:
-        raise InvalidField(("scopes",), f"must have {ADMIN!r}: this is the first key, and it has to make the others")
+        raise InvalidField(("scopes",), f"must have {ADMIN!r}: the first key must be able to create the others")
     if ANY not in key.models:
-        raise InvalidField(("models",), f"must have {ANY!r}: this is the first key, and it has to make the others")
+        raise InvalidField(("models",), f"must have {ANY!r}: the first key must be able to create the others")

@@ -23,7 +23,7 @@ SKEW_SECONDS = 30
 
 SCOPE: Scope = "predict"
 """Only scope of a token."""
-OVER = "is a token that has expired, or that is for longer than 60 minutes"
+OVER = "is a token that has expired, or that is valid for more than 60 minutes"
 
 _PURPOSE = b"manylabel token"
 _TEXT = re.compile(rf"mlt_(([a-z0-9]{{{ID_LENGTH}}})_([0-9]{{1,12}})_([A-Za-z0-9_-]{{1,86}}))_([0-9a-f]{{64}})")

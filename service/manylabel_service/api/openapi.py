@@ -1,18 +1,15 @@
 """OpenAPI description at /openapi.json."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import BaseModel
+from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
 from manylabel_service import names, ulid
 from manylabel_service.access import key_text
-from manylabel_service.api import schemas
-from manylabel_service.api.web.routes import SECURITY_SCHEMES, reference
-from manylabel_service.jobs.spec.schemas import JobSpec, LogLine
+from manylabel_service.api.web.routes import REFERENCED, SECURITY_SCHEMES, reference
 from manylabel_service.jobs.spec.trainers import PARAMS
 from manylabel_service.storage import POSITION
 
@@ -22,55 +19,6 @@ Every error is a problem document (RFC 9457) with a `code` for programs. Example
 as `{"indices": [...], "values": [...]}`, as an object of names and numbers, or as a record with text, categories
 and flags. Labels come as a list, the
 complete set, or as an object of names and true or false, where labels not named are unknown."""
-
-_BODIES: tuple[type[BaseModel], ...] = (
-    schemas.ModelRequest,
-    schemas.PredictItem,
-    schemas.PredictRequest,
-    schemas.PredictBatch,
-    schemas.UpdateItem,
-    schemas.UpdateBatch,
-    schemas.PredictUpdateRequest,
-    schemas.PredictUpdateBatch,
-    schemas.LabelItem,
-    schemas.LabelBatch,
-    schemas.TrainedItem,
-    schemas.TrainedRequest,
-    schemas.TrainedBatch,
-    schemas.DescribeRequest,
-    schemas.GroupsRequest,
-    schemas.PromiseRequest,
-    schemas.RenameRequest,
-    schemas.RetireRequest,
-    schemas.PauseRequest,
-    schemas.ResumeRequest,
-    schemas.MergeRequest,
-    schemas.RollbackRequest,
-    schemas.ForgetRequest,
-    schemas.SnapshotRequest,
-    schemas.PromoteRequest,
-    schemas.KeyRequest,
-    schemas.KeyChange,
-    schemas.WebhookDefinition,
-    schemas.LineLearnt,
-    schemas.LineReplayed,
-    schemas.LineRefused,
-    schemas.StreamSummary,
-    schemas.UpdateEvent,
-    schemas.DriftEvent,
-    schemas.RollbackEvent,
-    schemas.PromotedEvent,
-    schemas.NotPromotedEvent,
-    schemas.LabelEvent,
-    schemas.DroppedEvent,
-    schemas.HistoryEntry,
-    schemas.ProblemDocument,
-    JobSpec,
-    LogLine,
-    *PARAMS.values(),
-)
-"""Schemas that no route names as its `response_model`."""
-
 
 _IN_PATHS: dict[str, dict[str, Any]] = {
     "name": {"type": "string", "pattern": names.PATTERN},
@@ -82,16 +30,19 @@ _IN_PATHS: dict[str, dict[str, Any]] = {
 """Schemas of the path parameters by name; a name has the same schema in every path."""
 
 
-def describe(app: FastAPI, further: Iterable[type[BaseModel]] = ()) -> dict[str, Any]:
-    """Return the cached OpenAPI document of an application, with `further` schemas of bodies."""
+def describe(app: FastAPI) -> dict[str, Any]:
+    """Return the cached OpenAPI document of an application."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, description=_DESCRIPTION, routes=app.routes)
-        _, bodies = models_json_schema(
-            [(model, "validation") for model in (*_BODIES, *further)], ref_template="#/components/schemas/{model}"
+        params = [reference(model) for model in PARAMS.values()]
+        described = {route.response_model for route in app.routes if isinstance(route, APIRoute)}
+        _, referenced = models_json_schema(
+            [(model, "validation") for model in REFERENCED.values() if model not in described],
+            ref_template="#/components/schemas/{model}",
         )
         schemas = document["components"]["schemas"]
-        schemas.update(_any_of(bodies["$defs"]))
-        schemas["JobSpec"]["properties"]["params"]["anyOf"] = [reference(params) for params in PARAMS.values()]
+        schemas.update(_any_of(referenced["$defs"]))
+        schemas["JobSpec"]["properties"]["params"]["anyOf"] = params
         document["components"]["securitySchemes"] = SECURITY_SCHEMES
         _drop_defaults_of_fastapi(document)
         _describe_paths(document)

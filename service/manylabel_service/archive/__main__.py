@@ -91,7 +91,7 @@ async def _restore(given: argparse.Namespace, settings: Settings) -> tuple[str, 
     from manylabel_service.storage import open_store
 
     if isinstance(given.until, str) and given.model is None:
-        raise ValueError("a position belongs to one model: say --model too, or give --until a time")
+        raise ValueError("a position belongs to one model: name it with --model, or set --until to a time")
     if given.without is not None and given.model is None:
         raise ValueError("--without forgets examples of one model: say --model too")
     without = None if given.without is None else _without(given.without)

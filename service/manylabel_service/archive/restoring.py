@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from manylabel_core.state import DamagedState
 from manylabel_service import ulid
-from manylabel_service.access.key_store import KIND as KEYS
+from manylabel_service.access.key import KIND as KEYS
 from manylabel_service.archive import layout
 from manylabel_service.archive.archived import ArchivedLog, find_catalogue, present, replacements
 from manylabel_service.archive.layout import (

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import structlog
 
-from manylabel_service.access.key_store import KIND as KEYS
+from manylabel_service.access.key import KIND as KEYS
 from manylabel_service.archive import layout
 from manylabel_service.archive.layout import (
     ArchivedBlob,
@@ -400,7 +400,7 @@ class Shipper:
                     continue
                 await self._writer.put_file(layout.state_key(prefix, at), path)
             return at
-        raise _NoState("no state is stored that its log could be replayed from")
+        raise _NoState("there is no stored state from which its log can be replayed")
 
     async def _ship_state(self, record: ModelMeta, cursor: _Cursor) -> None:
         """Ship the newest snapshot if the log since the last state is long."""

@@ -100,13 +100,10 @@ def note(
     model: str | None = None,
     dataset: str | None = None,
 ) -> None:
-    """Remember the fields of the request's line in the audit log.
+    """Remember fields for the line of the request in the audit log.
 
-    Parameters
-    ----------
-    position : log position of the last change.
-    lines : number of lines that a stream has learnt since the last note.
-    model, dataset : model or dataset, if the path does not name it.
+    `position` is that of the last change, `lines` the number of lines that a stream has learnt since the last note;
+    `model` and `dataset` are set if the path does not name them.
     """
     noted = scope.setdefault("audit", {})
     if position is not None:
@@ -122,11 +119,7 @@ def note(
 def call_of(scope: Scope, method: str, status: int, created: str | None) -> Call | None:
     """Return the audit line of a completed request; None if the request is not audited.
 
-    Parameters
-    ----------
-    scope : ASGI scope of the routed request.
-    method : known method, or "other".
-    created : Location of a created object, if any.
+    `scope` is the ASGI scope of the routed request, `created` the Location of a created object.
     """
     route = scope.get("route")
     if status not in _REFUSED and _CHANGING.isdisjoint(getattr(route, "scopes", ())):

@@ -86,12 +86,7 @@ class AuditFiles:
     def read_back(self, before: Cursor | None, keep: Keep, limit: int, max_bytes: int) -> Page:
         """Return the newest matching lines before a cursor, or before the end, newest first.
 
-        Parameters
-        ----------
-        before : cursor to start from; None: the end.
-        keep : returns whether a line is selected.
-        limit : maximum number of lines.
-        max_bytes : approximate bytes searched; the page may then have fewer lines than match.
+        The search ends after about `max_bytes`; the page may then have fewer lines than match.
         """
         with self._opened() as files:
             sizes = {number: os.fstat(descriptor).st_size for number, descriptor in files.items()}
@@ -112,9 +107,9 @@ class AuditFiles:
             return Page(lines, None, end)
 
     def read_on(self, after: Cursor, keep: Keep, limit: int, max_bytes: int) -> Page:
-        """Return the lines after a cursor, oldest first; a cursor into a deleted file means the oldest line.
+        """Return the matching lines after a cursor, oldest first, within the limits of `read_back`.
 
-        Parameters are those of `read_back`.
+        A cursor into a deleted file means the oldest line.
         """
         with self._opened() as files:
             lines: list[dict[str, Any]] = []

@@ -40,12 +40,7 @@ class AuditLog:
     """Audit log that accepts calls without blocking them.
 
     If the file cannot be written, requests continue: up to `MAX_WAITING` calls wait for free disk space, and further
-    calls are lost and counted.
-
-    Parameters
-    ----------
-    place : output of lines; its files, if any, are read back.
-    on_lost : callback with the number of lost calls.
+    calls are lost and counted by `on_lost`.
     """
 
     def __init__(self, place: AuditFiles | AuditOutput, on_lost: Callable[[int], None]) -> None:

@@ -224,7 +224,7 @@ async def _put_state(store: Store, record: ModelMeta, at: str, file: IO[bytes], 
     except LOST as error:
         raise DamagedState(str(error)) from error
     if due:
-        raise DamagedState(f"there is no whole state at {at}")
+        raise DamagedState(f"there is no complete state at {at}")
 
 
 def _put_entries(entries: list[Entry], file: IO[bytes]) -> None:

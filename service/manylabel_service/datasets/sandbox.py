@@ -83,7 +83,7 @@ async def run(
         log.warning("dataset_sandbox_died", status=child.returncode, output=tail)
         raise InvalidDataset(
             f"reading it took more memory or time than a dataset may (the reading process ended with "
-            f"{child.returncode}); send less, or have the operator raise max_dataset_bytes"
+            f"{child.returncode}); send less, or ask the operator to raise max_dataset_bytes"
         ) from None
     return checked(report)
 

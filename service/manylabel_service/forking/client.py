@@ -255,4 +255,4 @@ async def start(
         except _Unanswered as error:
             reason = str(error)
             log.warning("fork_server_lost", reason=reason, action="starting another")
-    raise CannotStart(f"the process that starts others does not answer: {reason}")
+    raise CannotStart(f"the process that starts other processes does not respond: {reason}")

@@ -93,7 +93,7 @@ class JobService:
         )
         record.queue_next()
         if len(record.to_bytes()) > MAX_BYTES:
-            raise InvalidJob(("search" if spec.search else "params",), f"must take at most {MAX_BYTES:,} bytes")
+            raise InvalidJob(("search" if spec.search else "params",), f"must have at most {MAX_BYTES:,} bytes")
         return record
 
     async def _check_datasets_again(self, record: JobDocument) -> None:

@@ -135,7 +135,7 @@ async def _check_stream(context: JobContext, spec: JobSpec, data: DataOfStream) 
         raise InvalidJob(("data", "stream"), f"must be a model that learns online; {data.stream} is trained by jobs")
     limits = read_spec(record.spec).limits
     if limits is not None and limits.hashes:
-        raise InvalidJob(("data", "stream"), f"must be a model without hashed features; {data.stream} does")
+        raise InvalidJob(("data", "stream"), f"must be a model without hashed features, unlike {data.stream}")
 
 
 def plan(spec: JobSpec) -> list[Task]:

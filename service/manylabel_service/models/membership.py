@@ -190,7 +190,7 @@ class Membership:
                 self._looked_at = 0.0
             except ReleaseTooOld as error:
                 self.refusal = error
-                log.error("release_too_old", error=str(error), action="the other replicas serve; run the newer release")
+                log.error("release_too_old", error=str(error), action="other replicas serve it; run the newer release")
             except Exception:
                 log.exception("membership_failed")
 

@@ -162,7 +162,7 @@ class Registry:
         except Exception as error:  # an unexpected error must not prevent other models from serving
             unexpected = not isinstance(error, HOPELESS)
             log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
-            detail = f"model {name!r} could not be restored: the operator of the server has to act, see its log"
+            detail = f"model {name!r} could not be restored: the operator of the server must act; see its log"
             failed = error if isinstance(error, ModelFailed) else ModelFailed(detail)
             replica.fail(lambda: type(failed)(failed.detail))
         else:
@@ -220,7 +220,7 @@ class Registry:
         codes = [replica.incompatible for replica in self._replicas.values() if replica.incompatible]
         if codes:
             error = ReleaseTooOld if ReleaseTooOld.code in codes else ReplayMismatch
-            raise error(f"another release has to serve {len(codes)} of the models, see the log")
+            raise error(f"another release must serve {len(codes)} of the models; see the log")
 
     def check_ready(self) -> None:
         """Raise NotReady, or like `check_compatible`, if this server must not receive requests."""

@@ -58,7 +58,7 @@ def _spec_of_follower(spec: ModelSpec, leading: ModelSpec) -> ModelSpec:
     """Return the spec of a follower, with texts, features and labels of the leader; raise InvalidField."""
     for field in ("text", "features", "labels"):
         if getattr(spec, field) not in (None, getattr(leading, field)):
-            raise InvalidField((field,), f"must be omitted, or as in model {leading.name!r}")
+            raise InvalidField((field,), f"must be omitted, or the same as in model {leading.name!r}")
     same = {field: getattr(leading, field) for field in ("text", "features", "labels")}
     return ModelSpec.model_validate({**spec.model_dump(), **same})
 

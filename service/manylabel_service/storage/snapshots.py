@@ -128,7 +128,7 @@ class Snapshots:
         except (BlobDamaged, BlobNotFound) as error:
             await self._blobs.delete(key)
             await self._logs.check(record)  # a deletion of the model may have removed the blob
-            raise StorageUnavailable("a snapshot is not what was written", heals=True) from error
+            raise StorageUnavailable("a snapshot differs from what was written", heals=True) from error
 
     @gated
     async def all(self, record: ModelMeta) -> list[SnapshotMeta]:

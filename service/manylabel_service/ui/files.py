@@ -25,14 +25,7 @@ DIGEST_DIGITS = 10
 
 
 class UiFile(NamedTuple):
-    """File of the web UI.
-
-    Attributes
-    ----------
-    media_type : value of the header Content-Type.
-    content : bytes of the file.
-    packed : bytes compressed by gzip.
-    """
+    """File of the web UI: the value of its Content-Type, its bytes, and its bytes compressed by gzip."""
 
     media_type: bytes
     content: bytes
@@ -42,13 +35,7 @@ class UiFile(NamedTuple):
 class Files:
     """Files of the web UI by path, and the version in their addresses. Raises ValueError.
 
-    Attributes
-    ----------
-    version : release and a digest of all files, so that modules of two releases never mix.
-
-    Parameters
-    ----------
-    contents : bytes of each file by its path below `static`.
+    The version has the release and a digest of all files, so that modules of two releases never mix.
     """
 
     def __init__(self, contents: Mapping[str, bytes]) -> None:

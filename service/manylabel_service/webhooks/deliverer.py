@@ -53,9 +53,7 @@ log = structlog.get_logger()
 class Deliverer:
     """Creator, lister and deleter of webhooks, which delivers events while this server leads.
 
-    Parameters
-    ----------
-    count : callback with the outcome of each attempt: ``delivered`` or ``failed``.
+    `count` is called with the outcome of each attempt: ``delivered`` or ``failed``.
     """
 
     def __init__(

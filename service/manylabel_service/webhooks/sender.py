@@ -40,10 +40,7 @@ class Sent(NamedTuple):
 class Sender:
     """Sender of events, which does not read the body of a response.
 
-    Parameters
-    ----------
-    urls : origins to which events may be sent.
-    networks : non-public addresses to which host names in `urls` may resolve.
+    Events may be sent to the origins `urls`, whose host names may resolve to the non-public addresses `networks`.
     """
 
     def __init__(self, urls: Collection[str], networks: Collection[str]) -> None:

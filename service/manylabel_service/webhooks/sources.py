@@ -41,12 +41,7 @@ Subscriber = tuple[Webhook, DeliveryState]
 
 
 class _Feed:
-    """Events of one model in memory that webhooks can select.
-
-    Attributes
-    ----------
-    since, through : `waiting` has all events after the first position, up to the second.
-    """
+    """Events of one model in memory that webhooks can select: all after `since`, up to `through`."""
 
     def __init__(self, record: ModelMeta, events: Events, position: str) -> None:
         self.record, self.events = record, events

@@ -78,7 +78,7 @@ def test_the_life_of_a_key(run: Run, keyed: tuple[str, str], key_file: Path, tmp
     assert made.out == ""
     key = made_file.read_text().strip()
     id = key.split("_")[1]
-    assert f"made the key {id} (the page), in {made_file}" in made.err
+    assert f"created the key {id} (the page), in {made_file}" in made.err
     assert key not in made.err
     assert stat.S_IMODE(made_file.stat().st_mode) == 0o600
     shown = json.loads(run("keys", "show", id, "--json", *options).out)

@@ -7,8 +7,8 @@ from starlette.testclient import TestClient
 from tests.service.access.calls import ALL_SCOPES, OTHER
 from tests.support.waiting import eventually
 
-from manylabel_service.access.attempts import FailedAttempts
 from manylabel_service.access.keyring import Keyring
+from manylabel_service.access.rates import FailedAttempts
 
 UNKNOWN = f"ml_{'a' * 12}_{'A' * 43}"
 

@@ -6,8 +6,7 @@ import pytest
 from tests.support.waiting import eventually_async
 
 from manylabel_service.access import keyring as module
-from manylabel_service.access.key import Key, new_key
-from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.key import Key, KeyStore, new_key
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.access.rates import RateLimits
 from manylabel_service.errors import KeyInvalid, KeyRequired, NotReady, StorageFull, StorageUnavailable

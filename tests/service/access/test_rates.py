@@ -8,8 +8,7 @@ import pytest
 from tests.service.access.keyed import UNKNOWN, Keyed
 
 from manylabel_service.access import attempts
-from manylabel_service.access.attempts import FailedAttempts
-from manylabel_service.access.rates import RateLimiter, RateLimits, TokenBucket
+from manylabel_service.access.rates import FailedAttempts, RateLimiter, RateLimits, TokenBucket
 from manylabel_service.errors import RateLimited
 
 Refused = Callable[..., dict[str, Any]]

@@ -21,8 +21,7 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually, eventually_async
 
 from manylabel_service import programs
 from manylabel_service.access import __main__ as program
-from manylabel_service.access.key import new_key
-from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.key import KeyStore, new_key
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from manylabel_service.api import schemas
-from manylabel_service.api.web.problems import MEDIA_TYPE, STATUS_AND_TITLE
+from manylabel_service.api.web.problems import MEDIA_TYPE, STATUS_AND_TITLE, ProblemDocument
 
 OPERATIONS = {
     ("get", "/livez"): set(),
@@ -238,7 +238,7 @@ def test_problems_are_as_described(client: TestClient, create: Callable[..., str
         client.post(f"{address}/update", json={"x": [1], "y": []}, headers={"Idempotency-Key": "a b"}),
     ]
     for answer in refusals:
-        schemas.ProblemDocument.model_validate_json(answer.content, strict=True)
+        ProblemDocument.model_validate_json(answer.content, strict=True)
         assert answer.status_code >= 400
 
 

@@ -24,8 +24,7 @@ from tests.service.online.forgetting.test_forgetting import forgotten
 from tests.service.online.history.test_history import entries_of
 
 from manylabel_service import ulid
-from manylabel_service.access.key import new_key
-from manylabel_service.access.key_store import KeyStore
+from manylabel_service.access.key import KeyStore, new_key
 from manylabel_service.archive import restoring, shipping
 from manylabel_service.archive.layout import NoCatalogue
 from manylabel_service.archive.restoring import RestoreRefused, restore

@@ -299,7 +299,7 @@ WRONG: list[tuple[Any, int, str]] = [
     ({"inputs": [tensor(['{"a": 1, "a": 2}'], "BYTES", [1])]}, 422, "/inputs/0/data/0 must be JSON"),
     ({"inputs": [tensor([1], "BYTES", [1])]}, 422, "/inputs/0/data/0 must be a string"),
     ({"inputs": [tensor(["{}"], "BYTES", [1, 2])]}, 422, "/inputs/0/shape must be [n] or [n, 1]"),
-    ({"inputs": [tensor(), tensor()]}, 422, "/inputs must have each name once"),
+    ({"inputs": [tensor(), tensor()]}, 422, "/inputs must not repeat a name"),
     ({"inputs": [{**tensor(), "name": "image"}]}, 422, "this model has no views"),
     ({"inputs": [{**tensor(), "data": None}]}, 422, "/inputs/0 must have either data"),
     ({"inputs": [tensor()], "outputs": [{"name": "weights"}]}, 422, "/outputs/0/name must be"),

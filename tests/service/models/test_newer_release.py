@@ -29,7 +29,7 @@ async def test_an_entry_of_a_newer_form_ends_the_replica_and_not_the_others(any_
     for use in (replica.update([any_fleet.example(1)]), replica.predict([any_fleet.example(1).x])):
         with pytest.raises(ReleaseTooOld):
             await use
-    with pytest.raises(ReleaseTooOld, match="another release has to serve 1 of the models"):
+    with pytest.raises(ReleaseTooOld, match="another release must serve 1 of the models"):
         registry.check_compatible()
     other = await registry.get("other")
     assert (await other.update([any_fleet.example(1)])).updates == 1

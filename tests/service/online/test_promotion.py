@@ -353,7 +353,7 @@ async def test_what_cannot_be_promoted(any_fleet: Any) -> None:
     await follow(registry, leader)
     receipt = Receipt(id="01k", created="now")
     await registry.successions.begin(leader.record, receipt, lambda id: AssertionError(id))
-    with pytest.raises(NotPromotable, match="replaced already"):
+    with pytest.raises(NotPromotable, match="already being replaced"):
         await registry.promote("f", None, None)
     await registry.successions.finish("m", receipt)
     await any_fleet.stop(registry)

@@ -250,7 +250,7 @@ async def test_a_snapshot_that_is_written_wrongly_is_refused_and_leaves_the_one_
         return await command(*(words if words[0] != "SET" else (words[0], words[1], b"baad", *words[3:])))
 
     monkeypatch.setattr(store.engine.connection, "command", flawed)
-    with pytest.raises(StorageUnavailable, match="not what was written"):
+    with pytest.raises(StorageUnavailable, match="differs from what was written"):
         await store.snapshots.put(record, START, b"news")
     assert await store.snapshots.get(record, START) == b"good"
     assert await keys_of(url, store) == before

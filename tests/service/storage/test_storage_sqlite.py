@@ -492,7 +492,7 @@ async def test_a_snapshot_that_is_written_wrongly_is_refused_and_leaves_the_one_
         record = await store.models.create("m", b"")
         await store.snapshots.put(record, START, b"good")
         monkeypatch.setattr(blob_files, "write_all", lambda descriptor, _: os.write(descriptor, flaw))
-        with pytest.raises(StorageUnavailable, match="not what was written"):
+        with pytest.raises(StorageUnavailable, match="differs from what was written"):
             await store.snapshots.put(record, START, b"news")
         assert await store.snapshots.get(record, START) == b"good"
         assert [file.read_bytes() for file in directory.glob("blobs/*")] == [b"good"]

@@ -19,7 +19,7 @@ from tests.service.jobs.conftest import songs
 from tests.service.webhooks.receiver import SECRET, Receiver, receiving, status
 from tests.support.waiting import eventually
 
-from manylabel_service.api import schemas
+from manylabel_service.api.routers.webhooks import NewWebhook, WebhookDelivery, WebhookDetail, WebhookList
 from manylabel_service.settings import Settings, origin_of
 from manylabel_service.webhooks import deliverer, sender, webhook
 
@@ -32,7 +32,7 @@ def made(client: TestClient, receiver: Receiver, **fields: Any) -> dict[str, Any
     wanted = {"url": receiver.url, "events": ["label"], "secret": SECRET, **fields}
     answer = client.post("/v1/webhooks", json=wanted)
     assert answer.status_code == 201, answer.text
-    schemas.NewWebhook.model_validate_json(answer.content, strict=True)
+    NewWebhook.model_validate_json(answer.content, strict=True)
     found: dict[str, Any] = answer.json()
     assert answer.headers["location"] == f"/v1/webhooks/{found['id']}"
     return found
@@ -41,7 +41,7 @@ def made(client: TestClient, receiver: Receiver, **fields: Any) -> dict[str, Any
 def shown(client: TestClient, id: str) -> dict[str, Any]:
     answer = client.get(f"/v1/webhooks/{id}")
     assert answer.status_code == 200, answer.text
-    schemas.WebhookDetail.model_validate_json(answer.content, strict=True)
+    WebhookDetail.model_validate_json(answer.content, strict=True)
     found: dict[str, Any] = answer.json()
     return found
 
@@ -322,7 +322,7 @@ class TestDelivery:
     def test_a_test_is_sent_at_once(self, client: TestClient, receiver: Receiver) -> None:
         found = made(client, receiver)
         answer = client.post(f"/v1/webhooks/{found['id']}/test")
-        schemas.WebhookDelivery.model_validate_json(answer.content, strict=True)
+        WebhookDelivery.model_validate_json(answer.content, strict=True)
         assert (answer.json()["status"], answer.json()["error"]) == (204, None)
         assert receiver.of("test") == [{"webhook": found["id"]}]
         receiver.respond = lambda handler: status(handler, 500)
@@ -353,7 +353,7 @@ class TestRequests:
             eventually(lambda: shown(client, found["id"])["delivered"] == 1)
             client.post(f"/v1/webhooks/{found['id']}/test")
         one, listed = client.get(f"/v1/webhooks/{found['id']}"), client.get("/v1/webhooks")
-        schemas.WebhookList.model_validate_json(listed.content, strict=True)
+        WebhookList.model_validate_json(listed.content, strict=True)
         audit, metrics = client.get("/v1/audit").text, client.get("/metrics").text
         stored = [repr(each) for each in running(client).values()] + [
             repr(each.webhook) + repr(each.state) for each in running(client).values()

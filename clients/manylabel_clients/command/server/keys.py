@@ -122,7 +122,7 @@ def create(
     if as_json:
         return print_json(made if file is None else _without_text(made))
     where = "" if file is None else f", in {file}"
-    click.echo(f"made the key {made.id} ({made.name}){where}; it will not be shown again: store it now", err=True)
+    click.echo(f"created the key {made.id} ({made.name}){where}; it will not be shown again: store it now", err=True)
     if file is None:
         click.echo(made.key)
     return None

@@ -7,8 +7,8 @@ from pydantic import BeforeValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
+from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.api.web.parameters import Parameters, from_query, up_to, wrong
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.routes import Router, json_answer
@@ -51,9 +51,44 @@ class Audited(Parameters):
     """Lists later calls, oldest first: `after` of an earlier response."""
 
 
-@router.endpoint(
-    "GET /v1/audit", "List calls of the audit log", "admin", schemas.AuditPage, ["audit_not_kept"], stored=False
-)
+class AuditedCall(ResponseModel):
+    """Call that changed or exported something, or was rejected because it had no valid key or lacked a scope."""
+
+    time: str
+    """End of the call (RFC 3339)."""
+    key_id: str | None
+    """Id of the key; null without one."""
+    address: str | None
+    """Network address of the peer, or of the client that a trusted proxy reports."""
+    request_id: str
+    """Id of the request, as in the header X-Request-ID."""
+    method: str
+    route: str | None
+    """Path template, as in the OpenAPI description; null for an unknown path."""
+    model: str | None
+    dataset: str | None
+    target: str | None
+    """Job, key, snapshot or version of the call."""
+    status: int
+    code: str | None
+    """Error code; null if the call succeeded."""
+    position: str | None
+    """Position of the change in the log of the model; of a stream, the last one."""
+    lines: int | None
+    """Number of lines that a stream has learnt."""
+
+
+class AuditPage(ResponseModel):
+    """Page of the audit log."""
+
+    calls: list[AuditedCall]
+    before: str | None
+    """Value of the parameter `before` for older calls; null after the oldest call."""
+    after: str
+    """Value of the parameter `after` for later calls."""
+
+
+@router.endpoint("GET /v1/audit", "List calls of the audit log", "admin", AuditPage, ["audit_not_kept"], stored=False)
 async def read_audit(request: Request, context: ContextOf, query: Annotated[Audited, from_query(Audited)]) -> Response:
     """Lists calls from the audit file of this server, newest first, or with `after` later calls, oldest first. Other
     servers have their own files. A response reads only a part of a large file, so it can have fewer calls than
@@ -70,6 +105,7 @@ async def read_audit(request: Request, context: ContextOf, query: Annotated[Audi
         before = None if query.before is None else read_cursor(query.before)
         page = await audit.read_back(files, before, keep, query.limit)
     before_text = None if page.before is None else str(page.before)
+    # The lines are returned as they are: a newer release may have written some of them.
     return json_answer({"calls": page.lines, "before": before_text, "after": str(page.after)})
 
 

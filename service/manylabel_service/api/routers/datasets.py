@@ -11,15 +11,16 @@ from starlette.responses import Response
 
 from manylabel_core.datasets import FORMATS
 from manylabel_service import names
-from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
+from manylabel_service.api.schemas.base import ResponseModel, omitted_if_empty
 from manylabel_service.api.translation.uploads import DETAILS, FILE, LABELS, MULTIPART, PLAIN, receive
 from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.parameters import Flag, Parameters, from_query, one_of, wrong
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import Router, content, json_answer, listed
+from manylabel_service.api.web.routes import Router, content
 from manylabel_service.api.web.validation import words
 from manylabel_service.audit.call import note
+from manylabel_service.datasets.records import DatasetMeta
 from manylabel_service.online.spec.text import Text, text_to_dict
 
 router = Router("datasets", errors=["dataset_not_found"])
@@ -163,11 +164,34 @@ def _body() -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": media}}
 
 
+class Dataset(DatasetMeta):
+    """Dataset. The last five fields are present only with `details=true`."""
+
+    label_names: list[str] = Field(default_factory=list)
+    """Names of the labels, in the order of their columns."""
+    label_counts: list[int] = Field(default_factory=list)
+    """For each label, the number of rows for which it is relevant."""
+    unlabelled: int = 0
+    """Number of rows without known labels."""
+    missing: dict[str, int] = Field(default_factory=dict)
+    """For each view, the number of rows that lack it; empty if every row has all views."""
+    label_details: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """`title`, `description` and `uri` of labels, as uploaded; empty if labels have none."""
+
+
+class DatasetList(ResponseModel):
+    """All datasets, by name."""
+
+    datasets: list[DatasetMeta]
+    damaged: list[str] = omitted_if_empty()
+    """Names of datasets that cannot be read; present only if there are any."""
+
+
 @router.endpoint(
     "POST /v1/datasets",
     "Upload a dataset",
     "train",
-    schemas.Dataset,
+    Dataset,
     [
         "stream_idle",
         "dataset_exists",
@@ -179,10 +203,15 @@ def _body() -> dict[str, Any]:
     ],
     status=201,
     openapi_extra=_body(),
+    response_model_exclude_unset=True,
 )
 async def upload_dataset(
-    request: Request, context: ContextOf, access: AccessOf, query: Annotated[Upload, from_query(Upload)]
-) -> Response:
+    request: Request,
+    response: Response,
+    context: ContextOf,
+    access: AccessOf,
+    query: Annotated[Upload, from_query(Upload)],
+) -> dict[str, Any]:
     """Uploads a file as the body, which can be gzipped except for npz, or as multipart form data with the parts `file`,
     `labels` (for arff, a Mulan XML file) and `label_details` (a JSON object with titles, descriptions and URIs of
     labels). The file is parsed before the response. The header Location has the address of the dataset."""
@@ -195,32 +224,32 @@ async def upload_dataset(
     with ExitStack() as stack:
         files = await receive(request, datasets, context.settings, stack)
         if LABELS in files and (query.format != "arff" or "labels" in options):
-            raise Problem("invalid_request", "the part labels is for arff without the parameter label_columns only")
+            raise Problem("invalid_request", "the part labels is only for arff without the parameter label_columns")
         file = files.pop(FILE)
         record = await datasets.add(query.name, file, query.format, options, files)
-    return json_answer(record.model_dump(), 201, [(b"location", f"/v1/datasets/{query.name}".encode())])
+    response.headers["Location"] = f"/v1/datasets/{query.name}"
+    return record.model_dump()
 
 
-@router.endpoint("GET /v1/datasets", "List datasets", "read", schemas.DatasetList)
-async def list_datasets(context: ContextOf, access: AccessOf) -> Response:
+@router.endpoint("GET /v1/datasets", "List datasets", "read", DatasetList)
+async def list_datasets(context: ContextOf, access: AccessOf) -> dict[str, Any]:
     """Lists the datasets that the caller may see, by name."""
     context.registry.require_ready()
     records, damaged = await context.datasets.listed()
-    seen = [record.model_dump() for record in records if access.may_see(record.name)]
-    return json_answer(listed("datasets", seen, [name for name in damaged if access.may_see(name)]))
+    seen = [record for record in records if access.may_see(record.name)]
+    return {"datasets": seen, "damaged": list(filter(access.may_see, damaged))}
 
 
-@router.endpoint("GET /v1/datasets/{name}", "Show a dataset", "read", schemas.Dataset)
-async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, from_query(Details)]) -> Response:
+@router.endpoint("GET /v1/datasets/{name}", "Show a dataset", "read", Dataset, response_model_exclude_unset=True)
+async def show_dataset(context: ContextOf, name: str, query: Annotated[Details, from_query(Details)]) -> dict[str, Any]:
     """Shows a dataset."""
     context.registry.require_ready()
     record = await context.datasets.get(name)
-    return json_answer({**record.model_dump(), **(await context.datasets.details(name) if query.details else {})})
+    return {**record.model_dump(), **(await context.datasets.details(name) if query.details else {})}
 
 
 @router.endpoint("DELETE /v1/datasets/{name}", "Delete a dataset", "train", None, ["dataset_in_use"], status=204)
-async def delete_dataset(context: ContextOf, name: str) -> Response:
+async def delete_dataset(context: ContextOf, name: str) -> None:
     """Deletes a dataset. Models trained on it stay. A dataset of an unfinished job cannot be deleted."""
     context.registry.require_ready()
     await context.datasets.delete(name, context.jobs.uses_dataset)
-    return Response(status_code=204)

@@ -1,44 +1,140 @@
 """/v1/models/{name}/forget and /verify: forget examples, read the receipts, and check a history."""
 
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
+from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.api.translation.from_json import read_position
 from manylabel_service.api.translation.model_access import HISTORY, online
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import Router, json_answer
+from manylabel_service.api.web.routes import Router
+from manylabel_service.documented import Documented
+from manylabel_service.hosting.examples import MAX_REF_BYTES
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.successor.rewriter import Selection
+from manylabel_service.storage import POSITION
 
 router = Router("models", errors=["model_not_found", "model_is_trained"])
+
+
+MAX_SELECTED = 1_000
+"""Maximum references or positions of one request."""
+
+_Ref = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_REF_BYTES)]
+_Position = Annotated[str, Field(strict=True, max_length=64, json_schema_extra={"pattern": POSITION})]
+
+
+class ForgetRequest(Documented):
+    """Request to forget examples: either those with a reference, or those of some entries of the log."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    refs: Annotated[list[_Ref], Field(min_length=1, max_length=MAX_SELECTED, fail_fast=True)] | None = None
+    """References (`ref`) of the examples."""
+    positions: Annotated[list[_Position], Field(min_length=1, max_length=MAX_SELECTED, fail_fast=True)] | None = None
+    """Positions of entries of the log, all of whose examples are forgotten."""
+
+
+class ForgetReceipt(ResponseModel):
+    """Receipt of a request to forget examples."""
+
+    id: str
+    """Id of the receipt."""
+    model: str
+    """Name of the model."""
+    status: Literal["running", "done", "failed"]
+    """Whether it is in progress, done, or failed; then nothing has changed."""
+    created: str
+    """Time of the request (RFC 3339, UTC)."""
+    ended: str | None
+    """Time of the end; null while it is running."""
+    key_id: str | None
+    """Id of the API key that requested it; null without a key."""
+    entries: int
+    """Number of entries of the log that had such examples."""
+    examples: int
+    """Number of examples that were forgotten; 0 if the history has none of them."""
+    predictions: int
+    """Number of stored predictions that were deleted, because these examples labelled them."""
+    since: str | None
+    """Position at which the history of the model begins. Earlier examples are not in the history and cannot be
+    forgotten: they stay in the weights.
+    """
+    first: str | None
+    """Position of the first entry that had such an example."""
+    position: str | None
+    """Position of the log at which the new state took the place of the old one."""
+    checksum_before: str | None
+    """Checksum of the old state at this position, recomputed from the history and equal to that of the model."""
+    checksum_after: str | None
+    """Checksum of the new state at this position."""
+    metrics_before: dict[str, float | None] | None
+    """Cumulative metrics of the old state at this position, as in `GET /v1/models/{name}/metrics`."""
+    metrics_after: dict[str, float | None] | None
+    """Cumulative metrics of the new state at this position."""
+    build: str | None
+    """Build of the server that computed both states."""
+    replay_version: int | None
+    """Replay version of both states."""
+    kept: list[str]
+    """Copies that are not deleted and need a check: forks, datasets, versions, downloads."""
+    beyond_reach: list[str]
+    """Copies that the server cannot delete."""
+    archive: Literal["pending", "purged"] | None
+    """`pending` until the next pass of the archive has deleted the old model, then `purged`; null without an archive.
+    """
+    error: str | None
+    """Reason why it failed."""
+
+
+class ForgetReceipts(ResponseModel):
+    """Receipts of a model."""
+
+    receipts: list[ForgetReceipt]
+    """Receipts, the latest first; at most 100."""
+
+
+class Verification(ResponseModel):
+    """Comparison of stored states with the replayed history."""
+
+    equal: bool
+    """Whether all are equal, bit for bit."""
+    since: str
+    """Position at which the history of the model begins."""
+    position: str
+    """Position of the latest state that was compared."""
+    states: int
+    """Number of states that were compared."""
+    differs_at: str | None
+    """Position of the first that differs; null if none does."""
 
 
 @router.endpoint(
     "POST /v1/models/{name}/forget",
     "Forget examples",
     "admin",
-    schemas.ForgetReceipt,
+    ForgetReceipt,
     ["model_follows", "model_has_followers", "forget_running", *HISTORY],
-    takes=schemas.ForgetRequest,
+    takes=ForgetRequest,
     example={"refs": ["customer-4711"]},
     status=202,
 )
-async def forget(request: Request, context: ContextOf, name: str) -> Response:
+async def forget(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Removes examples from the history, the log and the model: afterwards its state is that of a model which never
     saw them. The entries stay in the log, without these examples, so positions stay valid, and a repeated request
     teaches nothing. The model continues to serve. Returns a receipt that is running; the header Location has its
     address."""
     replica = online(await context.registry.get(name))
     replica.check_leads()
-    wanted, _ = await read_model(request, context.settings.max_body_bytes, schemas.ForgetRequest)
+    wanted, _ = await read_model(request, ForgetRequest)
     if (wanted.refs is None) == (wanted.positions is None):
         raise invalid((), "must have either refs or positions")
     positions = set[str]()
@@ -51,47 +147,47 @@ async def forget(request: Request, context: ContextOf, name: str) -> Response:
     selection = Selection(frozenset(wanted.refs or ()), frozenset(positions))
     key_id = access_of(request).key_id
     receipt = await context.registry.forgetter.begin(online(await context.registry.get(name)), selection, key_id)
-    location = f"/v1/models/{name}/forget/{receipt.id}"
-    return json_answer(_document(name, receipt), 202, [(b"location", location.encode())])
+    response.headers["Location"] = f"/v1/models/{name}/forget/{receipt.id}"
+    return _document(name, receipt)
 
 
-@router.endpoint("GET /v1/models/{name}/forget", "List receipts of forgetting", "admin", schemas.ForgetReceipts)
-async def list_receipts(context: ContextOf, name: str) -> Response:
+@router.endpoint("GET /v1/models/{name}/forget", "List receipts of forgetting", "admin", ForgetReceipts)
+async def list_receipts(context: ContextOf, name: str) -> dict[str, Any]:
     """Lists the receipts of the model, the latest first."""
     online(await context.registry.get(name))
     receipts = await context.registry.forgetter.receipts(name)
-    return json_answer({"receipts": [_document(name, receipt) for receipt in reversed(receipts)]})
+    return {"receipts": [_document(name, receipt) for receipt in reversed(receipts)]}
 
 
 @router.endpoint(
     "GET /v1/models/{name}/forget/{id}",
     "Read a receipt of forgetting",
     "admin",
-    schemas.ForgetReceipt,
+    ForgetReceipt,
     ["receipt_not_found"],
 )
-async def read_receipt(context: ContextOf, name: str, id: str) -> Response:
+async def read_receipt(context: ContextOf, name: str, id: str) -> dict[str, Any]:
     """Returns the receipt of a request to forget examples. If the server that runs the request stops, another one
     finishes it: the receipt is then done if the new state was already active; else it failed and changed nothing."""
     online(await context.registry.get(name))
-    return json_answer(_document(name, await context.registry.forgetter.receipt(name, id)))
+    return _document(name, await context.registry.forgetter.receipt(name, id))
 
 
 @router.endpoint(
     "POST /v1/models/{name}/verify",
     "Verify the history",
     "admin",
-    schemas.Verification,
+    Verification,
     ["model_follows", "limit_exceeded", *HISTORY],
 )
-async def verify(context: ContextOf, name: str) -> Response:
+async def verify(context: ContextOf, name: str) -> Verification:
     """Replays the history of the model from its earliest state to the present one, and compares each stored state
     with the replayed one, bit for bit."""
     replica = online(await context.registry.get(name))
     replica.check_leads()
     async with context.examining:
         found = await context.registry.ask(replica, lambda replica: replica.verify())
-    return json_answer(found._asdict())
+    return Verification(**found._asdict())
 
 
 async def _found(replica: Replica, position: str) -> str:

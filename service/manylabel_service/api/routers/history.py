@@ -1,21 +1,79 @@
 """GET /v1/models/{name}/log: the entries of the log of a model."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
+import pydantic_core
 from pydantic import AfterValidator, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
+from manylabel_service.api.schemas.base import At, ResponseModel
+from manylabel_service.api.schemas.models import GroupOfLabels, PromiseOfModel
 from manylabel_service.api.translation.from_json import read_moment
-from manylabel_service.api.translation.log_lines import lines_of
 from manylabel_service.api.translation.model_access import HISTORY, online
 from manylabel_service.api.web.parameters import Parameters, from_query, up_to
 from manylabel_service.api.web.routes import Router, content
 from manylabel_service.audit.call import note
+from manylabel_service.clock import rfc3339
+from manylabel_service.hosting.examples import Example, Source
+from manylabel_service.online.state.log_entries import (
+    Update,
+    decode,
+)
+from manylabel_service.slices import Pace
+from manylabel_service.storage import Entry
 
 router = Router("models", errors=["model_not_found", "model_is_trained"])
+
+
+class LoggedExample(ResponseModel):
+    """Example with its texts as features."""
+
+    x: dict[str, Any] | list[float | None]
+    y: list[str] | dict[str, bool]
+    weight: float = 1.0
+    source: Source = "human"
+    ref: str | None = None
+
+
+class LoggedStream(ResponseModel):
+    """Position of the examples of an update in a stream: the key of the stream, and the line number of each example."""
+
+    key: str
+    lines: list[int]
+
+
+class HistoryEntry(At):
+    """Entry of the log of a model; its kind determines the fields."""
+
+    time: str
+    """Time of the append, by the clock of the store (RFC 3339, UTC)."""
+    kind: Literal["update", "rollback", "label", "describe", "groups", "promise"]
+    examples: list[LoggedExample] | None = None
+    """Examples of an update."""
+    prediction_ids: list[str] | None = None
+    """Ids of the stored predictions whose labels an update has."""
+    stream: LoggedStream | None = None
+    """Position of an update in its stream."""
+    to: str | None = None
+    """Position that a rollback goes back to, or new name of a label that was renamed or merged."""
+    label: str | None = None
+    """Name of a label that was changed."""
+    change: Literal["renamed", "merged", "retired", "paused", "resumed"] | None = None
+    """Change of a label."""
+    labels: dict[str, dict[str, str | None]] | None = None
+    """Titles, descriptions and URIs by label."""
+    groups: list[GroupOfLabels] | None = None
+    """All groups of labels."""
+    parents: dict[str, str] | None = None
+    """Parent of each child."""
+    promise: PromiseOfModel | None = None
+    """Precision promised from this entry on; null for none."""
+    idempotency_key: str | None = None
+    """Idempotency key of the request, if it had one."""
+
 
 MAX_ENTRIES = 10_000
 """Maximum entries of one response."""
@@ -54,7 +112,7 @@ class WhichEntries(Parameters):
     answers={
         200: {
             "description": "One line of JSON for each entry, the earliest first",
-            **content(schemas.HistoryEntry, media_type=MEDIA_TYPE),
+            **content(HistoryEntry, media_type=MEDIA_TYPE),
         }
     },
     response_class=Response,
@@ -72,3 +130,47 @@ async def read_log(
     if entries:
         note(request.scope, position=entries[-1].position)
     return Response(await lines_of(entries), media_type=MEDIA_TYPE)
+
+
+async def lines_of(entries: Sequence[Entry]) -> bytes:
+    """Return a line of JSON for each entry; other tasks may run between two entries."""
+    lines = []
+    pace = Pace()
+    for entry in entries:
+        lines.append(pydantic_core.to_json(_line(entry), inf_nan_mode="null") + b"\n")
+        await pace.rest()
+    return b"".join(lines)
+
+
+def _line(entry: Entry) -> dict[str, Any]:
+    change = decode(entry.payload)
+    line: dict[str, Any] = {"position": entry.position, "time": rfc3339(entry.time_ms)}
+    if isinstance(change, Update):
+        line |= {"kind": "update", "examples": [_example(each) for each in change.examples]}
+        if change.prediction_ids is not None:
+            line["prediction_ids"] = change.prediction_ids
+        if change.stream is not None:
+            line["stream"] = {"key": change.stream.key, "lines": change.stream.lines}
+    else:
+        line |= change.to_json()
+    if change.key is not None:
+        line["idempotency_key"] = change.key.key
+    return line
+
+
+def _example(example: Example) -> dict[str, Any]:
+    """Return an example in the format of an update."""
+    x, y, weight, source, ref = example
+    values = x.values.tolist()
+    features: Any = values
+    if x.names is not None:
+        features = dict(zip(x.names, values, strict=True))
+        features |= {name: vector.tolist() for name, vector in (x.vectors or {}).items()}
+    elif x.indices is not None:
+        features = {"indices": x.indices.tolist(), "values": values}
+    known = {name: sign > 0 for name, sign in zip(y.names, y.signs.tolist(), strict=True)}
+    labels: Any = [name for name, is_true in known.items() if is_true] if y.complete else known
+    line = {"x": features, "y": labels}
+    line |= {} if weight == 1.0 else {"weight": weight}
+    line |= {} if source == "human" else {"source": source}
+    return line | ({} if ref is None else {"ref": ref})

@@ -128,7 +128,7 @@ def _check_repeats(items: Items[_Truth]) -> None:
     seen = set[str]()
     for index, truth in enumerate(items.values):
         if truth.id in seen:
-            raise invalid((*items.at(index), "id"), "repeats the id of an item before it")
+            raise invalid((*items.at(index), "id"), "repeats the id of an earlier item")
         seen.add(truth.id)
 
 

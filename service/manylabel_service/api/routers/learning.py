@@ -16,7 +16,7 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.translation.batches import Items, take_count, take_flag, take_selection, to_items
 from manylabel_service.api.translation.from_json import max_fields_of, read_position, to_example, to_features, to_inputs
-from manylabel_service.api.translation.model_access import counting_refusals, online, trained
+from manylabel_service.api.translation.model_access import counting_refusals, online, signature_of
 from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import JSON, REPLAYED, idempotency_key, read_body
@@ -95,8 +95,7 @@ async def predict(request: Request, name: str) -> Response:
         hosted.check_leads()  # predictions of a follower cannot be labelled
     records_of = hosted.records
     if (number := wanted.version) is not None:
-        signature = await context.registry.ask(trained(hosted), lambda model: model.signature_of(number))
-        records_of = signature.records
+        records_of = (await signature_of(context, hosted, number)).records
     raw = await read_body(request, JSON, settings.max_body_bytes)
     started = time.perf_counter()
     learns = isinstance(hosted, Replica)

@@ -1,6 +1,7 @@
-"""GET and PATCH /v1/models/{name}/labels; changes of one label: rename, merge, retire, pause, resume; groups."""
+"""Labels of a model: list and describe, rename, merge, retire, pause and resume; groups; promise of a precision."""
 
 import re
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -9,15 +10,15 @@ from starlette.responses import Response
 
 from manylabel_core import Vocabulary
 from manylabel_service.api import schemas
-from manylabel_service.api.context import Context, ContextOf
+from manylabel_service.api.context import ContextOf, context_of
 from manylabel_service.api.translation.model_access import MEASURED, WhichVersion, changed, measured, online
 from manylabel_service.api.web.bodies import idempotency_key
-from manylabel_service.api.web.large_json import read_large_json, read_model
+from manylabel_service.api.web.large_json import read_json, read_large_json, read_model
 from manylabel_service.api.web.parameters import Flag, from_query, one_of, up_to
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, json_answer
 from manylabel_service.api.web.validation import Path, check_known, validated
-from manylabel_service.online.state.controls import Describe, Regroup, Relabel
+from manylabel_service.online.state.controls import Describe, Regroup, Relabel, SetPromise
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, DetailsOfLabels
 from manylabel_service.online.state.label_table import SORTS, label_page
 
@@ -59,137 +60,139 @@ async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, f
     return json_answer({"labels": page.labels, "total": page.total, **found.place})
 
 
-_Change = (
+_change = partial(router.endpoint, scopes="admin", answer=schemas.UpdateResponse, keyed=True)
+"""Declares an endpoint that appends a change of the labels to the log of the model."""
+
+_LabelRequest = (
     schemas.RenameRequest | schemas.MergeRequest | schemas.RetireRequest | schemas.PauseRequest | schemas.ResumeRequest
 )
 
 
-@router.endpoint(
+@_change(
     "POST /v1/models/{name}/labels/rename",
     "Rename a label",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "label_exists", "labels_declared", "queue_full", "limit_exceeded"],
+    errors=["model_follows", "label_not_found", "label_exists", "labels_declared", "queue_full", "limit_exceeded"],
     takes=schemas.RenameRequest,
     example={"label": "petz", "to": "pets"},
-    keyed=True,
 )
-async def rename_label(request: Request, context: ContextOf, name: str) -> Response:
+async def rename_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Renames a label; everything learnt about it stays. From this point of the log on, on every server, its old name
     stands for it in later updates, unless the model refuses old names."""
-    return await _relabel(request, context, name, schemas.RenameRequest)
+    return await _relabel(request, response, name, schemas.RenameRequest)
 
 
-@router.endpoint(
+@_change(
     "POST /v1/models/{name}/labels/merge",
     "Merge a label into another",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
+    errors=["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
     takes=schemas.MergeRequest,
     example={"label": "petz", "into": "pets"},
-    keyed=True,
 )
-async def merge_label(request: Request, context: ContextOf, name: str) -> Response:
+async def merge_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Retires a label, and lets its names, old ones included, stand for another label from this point of the log on.
     The other label retains what it has learnt, and takes over nothing from the merged one."""
-    return await _relabel(request, context, name, schemas.MergeRequest)
+    return await _relabel(request, response, name, schemas.MergeRequest)
 
 
-@router.endpoint(
+@_change(
     "POST /v1/models/{name}/labels/retire",
     "Retire a label",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "queue_full"],
+    errors=["model_follows", "label_not_found", "queue_full"],
     takes=schemas.RetireRequest,
     example={"label": "petz"},
-    keyed=True,
 )
-async def retire_label(request: Request, context: ContextOf, name: str) -> Response:
+async def retire_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Retires a label: from this point of the log on, on every server, it is not predicted, and updates that name it
     are rejected. It keeps its column and its name."""
-    return await _relabel(request, context, name, schemas.RetireRequest)
+    return await _relabel(request, response, name, schemas.RetireRequest)
 
 
-@router.endpoint(
+@_change(
     "POST /v1/models/{name}/labels/pause",
     "Pause a label",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "queue_full"],
+    errors=["model_follows", "label_not_found", "queue_full"],
     takes=schemas.PauseRequest,
     example={"label": "pets"},
-    keyed=True,
 )
-async def pause_label(request: Request, context: ContextOf, name: str) -> Response:
+async def pause_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Pauses a label: from this point of the log on, on every server, it is not predicted until it is resumed. Updates
     can name it; the model treats its truth as unknown."""
-    return await _relabel(request, context, name, schemas.PauseRequest, paused=True)
+    return await _relabel(request, response, name, schemas.PauseRequest, paused=True)
 
 
-@router.endpoint(
+@_change(
     "POST /v1/models/{name}/labels/resume",
     "Resume a label",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "queue_full"],
+    errors=["model_follows", "label_not_found", "queue_full"],
     takes=schemas.ResumeRequest,
     example={"label": "pets"},
-    keyed=True,
 )
-async def resume_label(request: Request, context: ContextOf, name: str) -> Response:
+async def resume_label(request: Request, response: Response, name: str) -> dict[str, Any]:
     """Resumes a label: from this point of the log on, on every server, it is learnt and predicted again, with what was
     learnt before the pause."""
-    return await _relabel(request, context, name, schemas.ResumeRequest, paused=False)
+    return await _relabel(request, response, name, schemas.ResumeRequest, paused=False)
 
 
-@router.endpoint(
+@_change(
     "PATCH /v1/models/{name}/labels",
     "Set titles, descriptions and URIs of labels",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
+    errors=["model_follows", "label_not_found", "label_exists", "queue_full", "limit_exceeded"],
     takes=schemas.DescribeRequest,
     example={"labels": {"pets": {"title": "Pets and other animals"}}},
-    keyed=True,
 )
-async def describe_labels(request: Request, context: ContextOf, name: str) -> Response:
+async def describe_labels(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Sets details of labels. A null field is removed, an omitted one stays. An unknown label is declared, unless the
     labels were declared when the model was created. All labels change or none, from this point of the log on, on every
     server."""
     replica = online(await context.registry.get(name))
-    document, raw = await read_large_json(request, context.settings.max_body_bytes)
+    document, raw = await read_large_json(request)
     key = idempotency_key(request, "describe", raw)
     _check_count(document)
     wanted = validated(schemas.DescribeRequest, document, (), _path_of_edit)
     edits = {label: edit.model_dump(exclude_unset=True) for label, edit in wanted.labels.items()}
-    return await changed(request, context, replica, lambda durability: Describe(edits, durability, key))
+    return await changed(request, response, context, replica, lambda durability: Describe(edits, durability, key))
 
 
-@router.endpoint(
+@_change(
     "PUT /v1/models/{name}/groups",
     "Set the groups and parents of labels",
-    "admin",
-    schemas.UpdateResponse,
-    ["model_follows", "queue_full", "limit_exceeded"],
+    errors=["model_follows", "queue_full", "limit_exceeded"],
     takes=schemas.GroupsRequest,
     example={
         "groups": [{"name": "priority", "labels": ["low", "mid", "high"], "choose": "one"}],
         "parents": {"refund": "billing"},
     },
-    keyed=True,
 )
-async def set_groups(request: Request, context: ContextOf, name: str) -> Response:
+async def set_groups(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Replaces all groups and parents of the model, from this point of the log on, on every server. Predictions satisfy
     them, and true labels that contradict them are rejected. An unknown label is declared, unless the labels were
     declared when the model was created. The model keeps what it has learnt."""
     replica = online(await context.registry.get(name))
-    document, raw = await read_large_json(request, context.settings.max_body_bytes)
+    document, raw = await read_large_json(request)
     key = idempotency_key(request, "groups", raw)
     wanted = validated(schemas.GroupsRequest, document, (), _path_of_edit)
     groups, parents = tuple(each.group for each in wanted.groups), wanted.parents
-    return await changed(request, context, replica, lambda durability: Regroup(groups, parents, durability, key))
+    return await changed(
+        request, response, context, replica, lambda durability: Regroup(groups, parents, durability, key)
+    )
+
+
+@_change(
+    "PUT /v1/models/{name}/promise",
+    "Promise a precision",
+    errors=["model_follows", "queue_full"],
+    takes=(schemas.PromiseRequest, None),
+    example={"precision": 0.95, "settled": 0.9, "missed": 0.02, "audit_rate": 0.05},
+)
+async def set_promise(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
+    """Sets the promise: from this point of the log on, on every server, predictions say which labels may be applied
+    unseen (`auto`), and whether the example needs review. A different promise begins a new account of errors; `null`
+    ends the promise. The model retains what it has learnt."""
+    replica = online(await context.registry.get(name))
+    document, raw = await read_json(request)
+    key = idempotency_key(request, "promise", raw)
+    target = None if document is None else validated(schemas.PromiseRequest, document).target
+    return await changed(request, response, context, replica, lambda durability: SetPromise(target, durability, key))
 
 
 def _check_count(document: Any) -> None:
@@ -208,14 +211,11 @@ def _path_of_edit(location: Path) -> Path:
 
 
 async def _relabel(
-    request: Request,
-    context: Context,
-    name: str,
-    kind: type[_Change],
-    paused: bool | None = None,
-) -> Response:
+    request: Request, response: Response, name: str, kind: type[_LabelRequest], paused: bool | None = None
+) -> dict[str, Any]:
+    context = context_of(request)
     replica = online(await context.registry.get(name))
-    wanted, raw = await read_model(request, context.settings.max_body_bytes, kind)
+    wanted, raw = await read_model(request, kind)
     key = idempotency_key(request, request.url.path.rpartition("/")[2], raw)
     label, to, merges = wanted.label, None, isinstance(wanted, schemas.MergeRequest)
     if isinstance(wanted, schemas.MergeRequest):
@@ -226,4 +226,4 @@ async def _relabel(
     def entry(durability: str) -> Relabel:
         return Relabel(label, to, durability, key, merges, paused)
 
-    return await changed(request, context, replica, entry)
+    return await changed(request, response, context, replica, entry)

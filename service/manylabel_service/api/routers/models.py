@@ -22,7 +22,7 @@ from manylabel_service.api.web.bodies import BYTES
 from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
 from manylabel_service.api.web.parameters import Parameters, from_query, wrong
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import Router, body, json_answer, listed
+from manylabel_service.api.web.routes import Router, body, json_answer
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
 from manylabel_service.audit.call import note
 from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated, check_limit
@@ -52,11 +52,11 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
     example=_EXAMPLE,
     status=201,
 )
-async def create_model(request: Request, context: ContextOf, access: AccessOf) -> Response:
+async def create_model(request: Request, response: Response, context: ContextOf, access: AccessOf) -> dict[str, Any]:
     """Creates an online model: empty, initialised from a version of a trained one, or a fork, which begins with the
     state of another model at a position or time. A follower learns from the log of another model, with its own spec,
     and accepts no updates. The header Location has its address."""
-    document, raw = await read_large_json(request, context.settings.max_body_bytes)
+    document, raw = await read_large_json(request)
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
     check_all_known({**document, "parents": None} if names_of_clients else document, ())
     _check_count(document, context.settings)
@@ -67,17 +67,18 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
     except ValidationError as error:
         raise invalid_body(error, (), path_in_spec, _described(document)) from error
     note(request.scope, model=spec.name)
+    response.headers["Location"] = f"/v1/models/{spec.name}"
     access.require_names(spec.name, *[each.model for each in (wanted.init_from, wanted.fork, wanted.follow) if each])
     if wanted.follow is not None:
         return await _followed(context, spec, wanted, wanted.follow)
     if wanted.fork is not None:
-        return created(await _forked(context, spec.name, wanted.fork, document))
+        return to_dict(await _forked(context, spec.name, wanted.fork, document))
     if wanted.init_from is not None:
         state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
     elif wanted.details or wanted.groups or wanted.parents or wanted.promise:
         state = OnlineModel(spec)
     else:
-        return created(await context.registry.create(spec))
+        return to_dict(await context.registry.create(spec))
     state.describe(wanted.details)
     if wanted.groups or wanted.parents:
         state.regroup([each.group for each in wanted.groups], wanted.parents)
@@ -87,7 +88,7 @@ async def create_model(request: Request, context: ContextOf, access: AccessOf) -
             state.set_promise(wanted.promise.target)
         except InvalidField as error:
             raise InvalidField(("promise", *error.path), error.detail) from error
-    return created(await context.registry.create(state.online_spec, state))
+    return to_dict(await context.registry.create(state.online_spec, state))
 
 
 def _check_count(document: Any, settings: Settings) -> None:
@@ -140,7 +141,7 @@ async def _forked(context: Context, name: str, source: schemas.ForkSource, docum
 
 async def _followed(
     context: Context, spec: ModelSpec, wanted: schemas.ModelRequest, source: schemas.FollowSource
-) -> Response:
+) -> dict[str, Any]:
     """Create a model that learns from the log of another."""
     for field in ("init_from", "fork", "groups", "parents", "promise"):
         if getattr(wanted, field):
@@ -161,10 +162,7 @@ async def _followed(
             leader, lambda leader: begin_follower(leader, spec, from_start=source.from_ == "start", until=until)
         )
     replica = await context.registry.create(*beginning)
-    if replica.serving:
-        return created(replica)
-    location = f"/v1/models/{replica.name}".encode()
-    return json_answer(context.registry.listing.described(replica.record), 201, [(b"location", location)])
+    return to_dict(replica) if replica.serving else context.registry.listing.described(replica.record)
 
 
 class WhichModels(Parameters):
@@ -180,13 +178,14 @@ async def list_models(
 ) -> Response:
     """Lists the models that the caller may see, by name. A model that is not in this server's memory has only the
     fields of its spec."""
-    return json_answer(listed("models", *await context.registry.list(access.may_see, query.leader)))
+    models, damaged = await context.registry.list(access.may_see, query.leader)
+    return json_answer({"models": models, **({"damaged": damaged} if damaged else {})})
 
 
 @router.endpoint("GET /v1/models/{name}", "Show a model", "read", schemas.ModelStatus | schemas.TrainedStatus)
-async def show_model(context: ContextOf, name: str) -> Response:
+async def show_model(context: ContextOf, name: str) -> dict[str, Any]:
     """Shows a model: its spec, how much it has learnt, and its metrics."""
-    return json_answer(to_dict(await context.registry.get(name)))
+    return to_dict(await context.registry.get(name))
 
 
 class WhatToDelete(Parameters):
@@ -199,23 +198,22 @@ class WhatToDelete(Parameters):
 @router.endpoint("DELETE /v1/models/{name}", "Delete a model", "admin", errors=["model_has_followers"], status=204)
 async def delete_model(
     context: ContextOf, access: AccessOf, name: str, query: Annotated[WhatToDelete, from_query(WhatToDelete)]
-) -> Response:
+) -> None:
     """Deletes a model with its log and snapshots, or its versions. The name can be used again. A model with followers
     is deleted only together with them."""
     if query.followers is not None:
         access.require_names(*await context.registry.followers(name))
     await context.registry.delete(name, with_followers=query.followers is not None)
-    return Response(status_code=204)
 
 
 @router.endpoint("GET /v1/models/{name}/metrics", "Show metrics", "read", schemas.Metrics, MEASURED)
 async def show_metrics(
     context: ContextOf, name: str, query: Annotated[WhichVersion, from_query(WhichVersion)]
-) -> Response:
+) -> dict[str, Any]:
     """Returns prequential metrics: every example is predicted before it is learnt. For a trained model, they rate the
     predictions of one version by their delayed labels."""
     found = await measured(context, name, query.version)
-    return json_answer({**found.state.measures(), **found.place})
+    return {**found.state.measures(), **found.place}
 
 
 MAX_LABELS_OF_HISTORY = 16
@@ -237,12 +235,12 @@ class WhichHistory(WhichVersion):
 )
 async def show_metrics_history(
     context: ContextOf, name: str, query: Annotated[WhichHistory, from_query(WhichHistory)]
-) -> Response:
+) -> dict[str, Any]:
     """Returns the metrics of the call without `/history` by the number of examples learnt, in columns: at fewer than
     256 equally spaced points, and now. The points are part of the state: they are identical on every replica, and a
     rollback restores those of its snapshot."""
     found = await measured(context, name, query.version)
-    return json_answer({**metrics_history(found.state.label_facts, query.label), **found.place})
+    return {**metrics_history(found.state.label_facts, query.label), **found.place}
 
 
 class WhichReliability(Parameters):
@@ -261,7 +259,7 @@ class WhichReliability(Parameters):
 )
 async def show_reliability(
     context: ContextOf, name: str, query: Annotated[WhichReliability, from_query(WhichReliability)]
-) -> Response:
+) -> dict[str, Any]:
     """Returns the reliability diagram: the share of true labels among those predicted with about the same probability.
     Each example is predicted before it is learnt, and counts with every label whose truth is known. Delayed labels
     count with the probabilities just before the example was learnt. The counts are part of the state: they are
@@ -274,17 +272,12 @@ async def show_reliability(
     if query.label is not None and column is None:
         raise LabelNotFound(query.label)
     found = reliability(model.model.prequential.reliability(column))
-    return json_answer({**found, "position": model.position, "updates": model.model.updates})
+    return {**found, "position": model.position, "updates": model.model.updates}
 
 
 def to_dict(replica: HostedModel) -> dict[str, Any]:
     """Return the status of a model."""
     return {**replica.status(), "loaded": True}
-
-
-def created(replica: HostedModel) -> Response:
-    """Return the response to the creation of a model."""
-    return json_answer(to_dict(replica), 201, [(b"location", f"/v1/models/{replica.record.name}".encode())])
 
 
 @router.endpoint(
@@ -305,7 +298,7 @@ def created(replica: HostedModel) -> Response:
     status=201,
     openapi_extra=body(media_type="application/octet-stream"),
 )
-async def upload_model(request: Request, context: ContextOf, name: str) -> Response:
+async def upload_model(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Creates a model from a downloaded snapshot, of this server or another. The new model predicts like the old one
     and continues from there; it does not know the old one's idempotency keys and stored predictions."""
     _check_name(name)
@@ -317,7 +310,8 @@ async def upload_model(request: Request, context: ContextOf, name: str) -> Respo
         async with context.uploading:
             state = await asyncio.to_thread(_model, file, size_bytes, settings)
             replica = await context.registry.create(state.online_spec.model_copy(update={"name": name}), state)
-    return created(replica)
+    response.headers["Location"] = f"/v1/models/{name}"
+    return to_dict(replica)
 
 
 def _check_name(name: str) -> None:

@@ -39,11 +39,11 @@ async def file(request: Request, version: str, path: str) -> Response:
     """Returns a file of this release's web UI, which never changes at its URL."""
     files = context_of(request).page
     if version != files.version:
-        detail = f"this server has the page of another release, {files.version}: reload the page"
+        detail = f"this server has the web UI of another release, {files.version}: reload the page"
         raise Problem("not_found", detail)
     found = files.get(path)
     if found is None:
-        raise Problem("not_found", "the page has no such file")
+        raise Problem("not_found", "the web UI has no such file")
     return _file(request, found, [(b"cache-control", _FOR_GOOD)])
 
 

@@ -1,7 +1,7 @@
 """/livez, /readyz and /metrics: health and metrics for load balancers, Kubernetes and Prometheus."""
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +14,7 @@ from manylabel_service.access.key import Key
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.web.access import AccessOf
-from manylabel_service.api.web.routes import Router, json_answer
+from manylabel_service.api.web.routes import Router
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import NotReady, StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -53,9 +53,9 @@ _TOTALS = {
 
 
 @router.endpoint("GET /livez", "Is the process alive?", None, schemas.Alive, stored=False)
-async def is_live() -> Response:
+async def is_live() -> schemas.Alive:
     """Responds 200 as soon as the process serves requests."""
-    return json_answer({"live": True})
+    return schemas.Alive(live=True)
 
 
 @router.endpoint(
@@ -65,8 +65,9 @@ async def is_live() -> Response:
     schemas.Ready,
     ["not_ready", "release_too_old", "replay_mismatch"],
     stored=False,
+    response_model_exclude_unset=True,
 )
-async def is_ready(context: ContextOf, access: AccessOf) -> Response:
+async def is_ready(context: ContextOf, access: AccessOf) -> schemas.Ready:
     """Responds 503 while the server starts or stops, and while another release must serve what this one cannot
     (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It responds 503 too if the store had keys
     and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in `failed` and
@@ -74,16 +75,17 @@ async def is_ready(context: ContextOf, access: AccessOf) -> Response:
     the scope `read` learns only that the server is ready."""
     registry = context.registry
     check_ready(context)
+    ready = schemas.Ready(ready=True)
     if not access.allows("read"):
-        return json_answer({"ready": True})
-    document: dict[str, Any] = {"ready": True, "failed": list(filter(access.may_see, registry.failed))}
+        return ready
+    ready.failed = list(filter(access.may_see, registry.failed))
     if registry.storage_gone_seconds is not None:
-        document["storage_gone_seconds"] = round(registry.storage_gone_seconds, 3)
+        ready.storage_gone_seconds = round(registry.storage_gone_seconds, 3)
     if context.archive is not None and (status := context.archive.status).lag_seconds is not None:
-        document["archive_lag_seconds"] = round(status.lag_seconds, 3)
+        ready.archive_lag_seconds = round(status.lag_seconds, 3)
         if status.error is not None and access.sees_all:
-            document["archive_error"] = status.error
-    return json_answer(document)
+            ready.archive_error = status.error
+    return ready
 
 
 def check_ready(context: Context) -> None:
@@ -93,28 +95,25 @@ def check_ready(context: Context) -> None:
 
 
 @router.endpoint("GET /v1/replicas", "List the processes that share the store", "read", schemas.Replicas, stored=False)
-async def list_replicas(context: ContextOf, access: AccessOf) -> Response:
+async def list_replicas(context: ContextOf, access: AccessOf) -> dict[str, Any]:
     """Lists the servers and workers that share the store, their releases, and the format and replay versions in
-    use.
-    Entries of other processes are up to two seconds old; a process that crashed disappears after ten."""
+    use. Entries of other processes are up to two seconds old; a process that crashed disappears after ten."""
     registry = context.registry
     members = registry.membership.members
-    return json_answer(
-        {
-            **registry.in_use.versions._asdict(),
-            "replicas": [
-                {
-                    **member.model_dump(exclude={"asks"}),
-                    "models": {name: at for name, at in member.models.items() if access.may_see(name)},
-                    "withheld": {name: why for name, why in member.withheld.items() if access.may_see(name)},
-                    "this": member.id == registry.membership.id,
-                    "formats": _bounds(member.formats),
-                    "replay_versions": _bounds(member.replay_versions),
-                }
-                for member in members
-            ],
-        }
-    )
+    return {
+        **registry.in_use.versions._asdict(),
+        "replicas": [
+            {
+                **member.model_dump(exclude={"asks"}),
+                "models": {name: at for name, at in member.models.items() if access.may_see(name)},
+                "withheld": {name: why for name, why in member.withheld.items() if access.may_see(name)},
+                "this": member.id == registry.membership.id,
+                "formats": _bounds(member.formats),
+                "replay_versions": _bounds(member.replay_versions),
+            }
+            for member in members
+        ],
+    }
 
 
 def _bounds(versions: tuple[int, int]) -> dict[str, int]:
@@ -146,30 +145,34 @@ async def exposition(context: Context) -> bytes:
     # Keep counters of evicted models: a counter that resets distorts rate().
     telemetry.keep(await registry.listing.existing(telemetry.models))
     replicas = [replica for replica in registry.resident() if replica.serving]
-    gauges, is_ready = await _Gauges.of(replicas), False
-    gauges.add_jobs(context.jobs.counts())
+    gauges, is_ready = _Gauges(), False
+    async for replica in in_slices(replicas):
+        if replica.serving:  # the model may have been stopped in the meantime
+            gauges.add_model(replica)
+    for state, count in context.jobs.counts().items():
+        gauges.add("jobs", count, state=state)
     for name, n_entries in (await registry.listing.log_lags()).items():
-        gauges.add_lag(name, n_entries)
+        gauges.add("log_lag_entries", n_entries, model=name)
     gauges.add_keys(context.keyring.known)
     with suppress(NotReady):
         check_ready(context)
         is_ready = True
-    gauges.add_total("ready", is_ready)
-    gauges.add_total("storage_gone_seconds", registry.storage_gone_seconds or 0.0)
-    gauges.add_total("failed_models", len(registry.failed))
+    gauges.add("ready", is_ready)
+    gauges.add("storage_gone_seconds", registry.storage_gone_seconds or 0.0)
+    gauges.add("failed_models", len(registry.failed))
     if context.archive is not None and (lag := context.archive.status.lag_seconds) is not None:
-        gauges.add_total("archive_lag_seconds", lag)
-    gauges.add_total("downloads", context.downloads.taken)
-    gauges.add_total("snapshot_memory_bytes", registry.snapshot_room.bytes_in_memory)
-    gauges.add_total("webhook_queue_events", context.webhooks.waiting)
-    gauges.add_total("webhooks_disabled", context.webhooks.disabled)
+        gauges.add("archive_lag_seconds", lag)
+    gauges.add("downloads", context.downloads.taken)
+    gauges.add("snapshot_memory_bytes", registry.snapshot_room.bytes_in_memory)
+    gauges.add("webhook_queue_events", context.webhooks.waiting)
+    gauges.add("webhooks_disabled", context.webhooks.disabled)
     with suppress(StorageError):
-        gauges.add_total("stored_snapshot_bytes", await registry.snapshot_room.stored_bytes())
+        gauges.add("stored_snapshot_bytes", await registry.snapshot_room.stored_bytes())
     return await telemetry.exposition(*gauges.families)
 
 
 class _Gauges:
-    """Gauges of the state of every model, and of jobs."""
+    """Gauges of the process, its models, jobs and keys."""
 
     def __init__(self) -> None:
         texts = {
@@ -185,30 +188,13 @@ class _Gauges:
 
     @property
     def families(self) -> Collection[Metric]:
-        """Metric families of all models."""
+        """Metric families of all gauges."""
         return self._families.values()
 
-    @classmethod
-    async def of(cls, replicas: list[HostedModel]) -> "_Gauges":
-        """Return the gauges of these models."""
-        gauges = cls()
-        async for replica in in_slices(replicas):
-            if replica.serving:  # the model may have been stopped in the meantime
-                gauges._add_model(replica)
-        return gauges
-
-    def add_total(self, name: str, value: float) -> None:
-        """Add one of `_TOTALS`."""
-        self._add(name, value)
-
-    def add_lag(self, model: str, n_entries: int) -> None:
-        """Add the lag of a model behind its log."""
-        self._add("log_lag_entries", n_entries, model=model)
-
-    def add_jobs(self, counts: Mapping[str, int]) -> None:
-        """Add the number of jobs in each state."""
-        for state, count in counts.items():
-            self._add("jobs", count, state=state)
+    def add(self, gauge: str, value: float, **labels: str) -> None:
+        """Add a sample of a gauge with these labels."""
+        family = self._families[gauge]
+        family.samples.append(Sample(family.name, labels, value))
 
     def add_keys(self, keys: Iterable[Key]) -> None:
         """Add the age and expiry of keys."""
@@ -216,14 +202,15 @@ class _Gauges:
         for key in keys:
             if key.state(unix_ms) == "revoked":
                 continue
-            self._add("key_age_seconds", (unix_ms - key.created_unix_ms) / 1000, key=key.id)
+            self.add("key_age_seconds", (unix_ms - key.created_unix_ms) / 1000, key=key.id)
             if key.expires_unix_ms is not None:
-                self._add("key_expires_seconds", (key.expires_unix_ms - unix_ms) / 1000, key=key.id)
+                self.add("key_expires_seconds", (key.expires_unix_ms - unix_ms) / 1000, key=key.id)
 
-    def _add_model(self, replica: HostedModel) -> None:
+    def add_model(self, replica: HostedModel) -> None:
+        """Add the gauges and metrics of a model."""
         name = replica.record.name
         for gauge, value in replica.gauges().items():
-            self._add(gauge, value, model=name)
+            self.add(gauge, value, model=name)
         if (measures := replica.measures()) is None:
             return
         for window in ("cumulative", "window"):
@@ -231,8 +218,4 @@ class _Gauges:
             for gauge, found in (("score", measures[window]), ("baseline_score", baseline)):
                 for measure, value in found.items():
                     if value is not None and value is not baseline:
-                        self._add(gauge, value, model=name, measure=measure, window=window)
-
-    def _add(self, gauge: str, value: float, **labels: str) -> None:
-        family = self._families[gauge]
-        family.samples.append(Sample(family.name, labels, value))
+                        self.add(gauge, value, model=name, measure=measure, window=window)

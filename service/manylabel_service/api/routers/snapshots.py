@@ -10,12 +10,12 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import ContextOf
 from manylabel_service.api.translation.from_json import read_moment, read_position
 from manylabel_service.api.translation.model_access import HISTORY, online
-from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
-from manylabel_service.api.translation.to_json import receipt_answer
+from manylabel_service.api.translation.to_json import receipt_of_change
+from manylabel_service.api.translation.uploads import full_disk, scratch_file
 from manylabel_service.api.web.bodies import has_body, idempotency_key
 from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import Router, content, json_answer
+from manylabel_service.api.web.routes import Router, content
 from manylabel_service.api.web.streaming import Download
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import NoRollback
@@ -25,11 +25,11 @@ router = Router("snapshots", errors=["model_not_found", "model_is_trained"])
 
 
 @router.endpoint("GET /v1/models/{name}/snapshots", "List snapshots", "read", schemas.SnapshotList)
-async def list_snapshots(context: ContextOf, name: str) -> Response:
+async def list_snapshots(context: ContextOf, name: str) -> schemas.SnapshotList:
     """Lists the snapshots of the model, newest first. Automatic snapshots are replaced by newer ones."""
     replica = online(await context.registry.get(name))
     records = await context.registry.ask(replica, lambda replica: replica.snapshot_reader.list())
-    return json_answer({"snapshots": [_to_dict(record) for record in records]})
+    return schemas.SnapshotList(snapshots=list(map(_described, records)))
 
 
 @router.endpoint(
@@ -43,16 +43,16 @@ async def list_snapshots(context: ContextOf, name: str) -> Response:
     required=False,
     status=201,
 )
-async def take_snapshot(request: Request, context: ContextOf, name: str) -> Response:
+async def take_snapshot(request: Request, response: Response, context: ContextOf, name: str) -> schemas.Snapshot:
     """Takes a snapshot of the current state, which stays until it is deleted. The header Location has its address."""
     replica = online(await context.registry.get(name))
     wanted = schemas.SnapshotRequest()
     if has_body(request):
-        wanted, _ = await read_model(request, context.settings.max_body_bytes, schemas.SnapshotRequest)
+        wanted, _ = await read_model(request, schemas.SnapshotRequest)
     kept = ManualSnapshot(wanted.name, wanted.note)
     record = await context.registry.ask(replica, lambda replica: replica.keep_snapshot(kept))
-    location = f"/v1/models/{name}/snapshots/{record.position}"
-    return json_answer(_to_dict(record), 201, [(b"location", location.encode())])
+    response.headers["Location"] = f"/v1/models/{name}/snapshots/{record.position}"
+    return _described(record)
 
 
 @router.endpoint(
@@ -83,14 +83,12 @@ async def download_snapshot(context: ContextOf, name: str, position: str) -> Res
     None,
     ["snapshot_not_found", "snapshot_needed"],
     status=204,
-    response_class=Response,
 )
-async def delete_snapshot(context: ContextOf, name: str, position: str) -> Response:
+async def delete_snapshot(context: ContextOf, name: str, position: str) -> None:
     """Deletes a manual snapshot, by position or by name. If the server still needs the snapshot (the newest, or one
     that the log needs), it becomes automatic and is removed later."""
     replica = online(await context.registry.get(name))
     await context.registry.ask(replica, lambda replica: replica.delete_snapshot(position))
-    return Response(status_code=204)
 
 
 @router.endpoint(
@@ -103,22 +101,22 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> Respo
     example={"position": "1"},
     keyed=True,
 )
-async def rollback(request: Request, context: ContextOf, name: str) -> Response:
+async def rollback(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Returns the model to a snapshot, or to any position or time of its history, at one point of its log, on every
     server: it forgets everything learnt since, metrics included. Later updates continue from that state."""
     replica = online(await context.registry.get(name), NoRollback)
-    wanted, raw = await read_model(request, context.settings.max_body_bytes, schemas.RollbackRequest)
+    wanted, raw = await read_model(request, schemas.RollbackRequest)
     key, to = idempotency_key(request, "rollback", raw), _target_of(wanted)
     async with context.examining:
         updated = await context.registry.ask(replica, lambda replica: replica.rollback(to, key=key))
-    return receipt_answer(updated, request, rolled_back_to=updated.rolled_back_to)
+    return {**receipt_of_change(updated, request, response), "rolled_back_to": updated.rolled_back_to}
 
 
 def _target_of(wanted: schemas.RollbackRequest) -> str | int:
     """Return the position, the name of a snapshot, or the time."""
     given = [field for field in ("position", "name", "time") if getattr(wanted, field) is not None]
     if len(given) > 1:
-        raise invalid((given[1],), f"must be omitted next to a {given[0]}")
+        raise invalid((given[1],), f"must be omitted if {given[0]} is sent")
     if wanted.name is not None:
         return wanted.name
     if wanted.time is not None:
@@ -135,13 +133,13 @@ def _target_of(wanted: schemas.RollbackRequest) -> str | int:
         raise invalid(("position",), detail) from None
 
 
-def _to_dict(record: SnapshotMeta) -> dict[str, Any]:
-    return {
-        "position": record.position,
-        "bytes": record.size_bytes,
-        "created": rfc3339(record.created_unix_ms),
-        "pinned": record.pinned,
-        "manual": record.kept is not None,
-        "name": record.kept and record.kept.name,
-        "note": record.kept and record.kept.note,
-    }
+def _described(record: SnapshotMeta) -> schemas.Snapshot:
+    return schemas.Snapshot(
+        position=record.position,
+        bytes=record.size_bytes,
+        created=rfc3339(record.created_unix_ms),
+        pinned=record.pinned,
+        manual=record.kept is not None,
+        name=record.kept and record.kept.name,
+        note=record.kept and record.kept.note,
+    )

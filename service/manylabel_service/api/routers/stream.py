@@ -163,8 +163,8 @@ class _StreamAnswer(Response):
             await writer.write(_line(learner.refusal(number, problem, last=True)))
         if self._errors_only:
             learner.summary.next = number
-            await writer.write(_line(learner.summary.to_json()))
+            await writer.write(_line(learner.summary))
 
 
-def _line(document: dict[str, Any]) -> bytes:
+def _line(document: object) -> bytes:
     return pydantic_core.to_json(document) + b"\n"

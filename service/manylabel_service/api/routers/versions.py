@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import ExitStack
+from dataclasses import fields
 from typing import Annotated, Any
 
 from fastapi import Query
@@ -11,14 +12,14 @@ from starlette.responses import Response
 from manylabel_core.state import DamagedState
 from manylabel_service.access.scopes import ADMIN
 from manylabel_service.api import schemas
-from manylabel_service.api.context import ContextOf
+from manylabel_service.api.context import ContextOf, context_of
 from manylabel_service.api.translation.model_access import trained
-from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
-from manylabel_service.api.web.access import AccessOf
-from manylabel_service.api.web.bodies import REPLAYED, has_body, idempotency_key
+from manylabel_service.api.translation.uploads import full_disk, scratch_file
+from manylabel_service.api.web.access import access_of
+from manylabel_service.api.web.bodies import has_body, idempotency_key, note_replayed
 from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import Problem, invalid
-from manylabel_service.api.web.routes import Router, content, json_answer, listed
+from manylabel_service.api.web.routes import Router, content
 from manylabel_service.api.web.streaming import Download
 from manylabel_service.audit.call import note
 from manylabel_service.clock import rfc3339
@@ -33,11 +34,11 @@ MAX_DIGITS = 15
 
 
 @router.endpoint("GET /v1/models/{name}/versions", "List versions", "read", schemas.VersionList)
-async def list_versions(context: ContextOf, name: str) -> Response:
+async def list_versions(context: ContextOf, name: str) -> dict[str, Any]:
     """Lists the versions of the model, newest first. Versions never change, and exist until they are deleted."""
     model = trained(await context.registry.get(name))
     versions, served, damaged = await context.registry.ask(model, lambda model: model.versions())
-    return json_answer(listed("versions", [_to_dict(version, served) for version in versions], damaged))
+    return {"versions": [_described(version, served) for version in versions], "damaged": damaged}
 
 
 @router.endpoint(
@@ -51,7 +52,7 @@ async def list_versions(context: ContextOf, name: str) -> Response:
     required=False,
     keyed=True,
 )
-async def promote(request: Request, context: ContextOf, access: AccessOf, name: str) -> Response:
+async def promote(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Serves a version of a trained model: on this server when the response arrives, on others as soon as they have
     loaded it; until then they predict with the version before. Promoting that one switches back. A version with other
     features or scaling than the served one is rejected without `force`.
@@ -62,24 +63,20 @@ async def promote(request: Request, context: ContextOf, access: AccessOf, name: 
     hosted = await context.registry.get(name)
     wanted, raw = schemas.PromoteRequest(), b""
     if has_body(request):
-        wanted, raw = await read_model(request, context.settings.max_body_bytes, schemas.PromoteRequest)
+        wanted, raw = await read_model(request, schemas.PromoteRequest)
     if isinstance(hosted, Replica):
-        return await _promote_follower(request, context, access, hosted, wanted, raw)
+        return await _promote_follower(request, response, hosted, wanted, raw)
     if (version := wanted.version) is None:
         raise invalid(("version",), "must be the number of a version")
     model = trained(hosted)
     promoted = await context.registry.ask(model, lambda model: model.promote(version, force=wanted.force))
-    return json_answer({"model": name, **promoted._asdict()})
+    return {"model": name, **promoted._asdict()}
 
 
 async def _promote_follower(
-    request: Request,
-    context: ContextOf,
-    access: AccessOf,
-    follower: Replica,
-    wanted: schemas.PromoteRequest,
-    raw: bytes,
-) -> Response:
+    request: Request, response: Response, follower: Replica, wanted: schemas.PromoteRequest, raw: bytes
+) -> dict[str, Any]:
+    context, access = context_of(request), access_of(request)
     if follower.follow is None:
         raise ModelIsOnline(follower.name)
     access.require((ADMIN,), follower.name)
@@ -89,8 +86,9 @@ async def _promote_follower(
     key = idempotency_key(request, "promote", raw)
     done, replayed = await context.registry.promote(follower.name, key, access.key_id)
     note(request.scope, position=done.position)
-    fields = done.model_dump(include={"follower", "algorithm", "updates", "since", "position"})
-    return json_answer({"model": follower.follow.model, **fields}, headers=[REPLAYED] if replayed else [])
+    note_replayed(response, replayed)
+    document = done.model_dump(include={"follower", "algorithm", "updates", "since", "position"})
+    return {"model": follower.follow.model, **document}
 
 
 @router.endpoint(
@@ -134,12 +132,11 @@ async def download_version(
     ["version_not_found", "version_served"],
     status=204,
 )
-async def delete_version(context: ContextOf, name: str, version: str) -> Response:
+async def delete_version(context: ContextOf, name: str, version: str) -> None:
     """Deletes a version that is not served. Its number is not reused."""
     model = trained(await context.registry.get(name))
     number = read_number(name, version)
     await context.registry.ask(model, lambda model: model.retire(number))
-    return Response(status_code=204)
 
 
 def read_number(name: str, text: str) -> int:
@@ -149,25 +146,15 @@ def read_number(name: str, text: str) -> int:
     return int(text)
 
 
-def _to_dict(version: Version, served: int | None) -> dict[str, Any]:
+def _described(version: Version, served: int | None) -> dict[str, Any]:
+    """Return a version as `schemas.Version`, whose fields are those of its metadata and a few more."""
     meta = version.meta
+    shared = {field.name for field in fields(meta)} & schemas.Version.model_fields.keys()
     return {
+        **{name: getattr(meta, name) for name in shared},
         "version": version.number,
         "served": version.number == served,
         "created": rfc3339(meta.created_unix_ms),
-        "job": meta.job,
-        "data": None if meta.data is None else dict(meta.data),
-        "trainer": meta.trainer,
-        "params": dict(meta.params),
-        "measures": None if meta.measures is None else dict(meta.measures),
-        "converged": meta.converged,
-        "gap": meta.gap,
-        "scaling": meta.scaling,
-        "not_promoted_because": meta.not_promoted_because,
-        "worse": meta.worse,
-        "baseline": None if meta.baseline is None else dict(meta.baseline),
-        "rows": meta.rows,
-        "sampled": None if meta.sampled is None else dict(meta.sampled),
         "bytes": version.size_bytes,
         "position": version.position,
     }

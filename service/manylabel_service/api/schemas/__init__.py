@@ -1,20 +1,12 @@
-"""JSON of requests and responses, by resource; this package exports all models.
+"""JSON of requests and responses that several endpoints share; the other models are in the files of their endpoints.
 
-These models validate requests. Responses are written without them, for speed; tests validate responses by the models.
+Frequent and long responses are written without these models, for speed; tests validate them by the models.
 """
 
 # ruff: noqa: F403  (the modules have nothing but models, and naming each again would be two lists more)
 
-from manylabel_service.api.schemas.audit import *
 from manylabel_service.api.schemas.base import *
-from manylabel_service.api.schemas.datasets import *
-from manylabel_service.api.schemas.forgetting import *
-from manylabel_service.api.schemas.history import *
-from manylabel_service.api.schemas.jobs import *
-from manylabel_service.api.schemas.keys import *
 from manylabel_service.api.schemas.learning import *
 from manylabel_service.api.schemas.models import *
 from manylabel_service.api.schemas.requests import *
 from manylabel_service.api.schemas.versions import *
-from manylabel_service.api.schemas.webhooks import *
-from manylabel_service.api.web.problems import ProblemDocument as ProblemDocument

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import Field, create_model
 
 from manylabel_core.metrics.measures import MEASURES, STREAMED, WITH_HISTORY
-from manylabel_service.api.schemas.base import At, ResponseModel
+from manylabel_service.api.schemas.base import At, ResponseModel, omitted_if_empty, omitted_if_none
 from manylabel_service.api.schemas.learning import Learning
 from manylabel_service.online.spec.limits import ModelLimits
 from manylabel_service.online.spec.text import Text
@@ -79,7 +79,7 @@ class BothMeasures(ResponseModel):
     cumulative: Measures
     window: WindowMeasures
     by_seen: BySeen
-    drift: Drift | None = None
+    drift: Drift | None = omitted_if_none()
     """Drift alarms; present only if the model watches for drift."""
 
 
@@ -189,17 +189,17 @@ class MetricsOfSource(ResponseModel):
 class _Counted(At):
     updates: int
     """Number of examples that the model has learnt in total; for a trained model, of labelled predictions."""
-    version: int | None = None
+    version: int | None = omitted_if_none()
     """Version of a trained model whose predictions are measured; absent for other models."""
 
 
 class Metrics(BothMeasures, _Counted):
     """Prequential metrics of a model at one position."""
 
-    by_source: dict[Literal["machine", "rule"], MetricsOfSource] | None = None
+    by_source: dict[Literal["machine", "rule"], MetricsOfSource] | None = omitted_if_none()
     """Agreement with labels that are not from people, by their source; present if there were any. All other metrics
     count labels of people only."""
-    promise: AccountOfPromise | None = None
+    promise: AccountOfPromise | None = omitted_if_none()
     """Account of the promise of precision; present if the model has one."""
 
 
@@ -271,7 +271,7 @@ class MetricsHistory(_Counted):
     window: WindowColumns
     labels: dict[str, HistoryOfLabel]
     """Requested labels."""
-    drift: PastAlarms | None = None
+    drift: PastAlarms | None = omitted_if_none()
     """Drift alarms; present only if the model watches for drift."""
 
 
@@ -416,7 +416,7 @@ class FollowOfModel(ResponseModel):
 class ModelStatus(At, _Spec):
     """Status of an online model."""
 
-    follow: FollowOfModel | None = None
+    follow: FollowOfModel | None = omitted_if_none()
     """Followed model and range of its log; absent for a model with a separate log."""
 
     updates: int
@@ -447,7 +447,7 @@ class StoredModel(_Spec):
     """Online model that is not in the memory of this server; the next request loads it. A new follower has this form
     while it catches up."""
 
-    follow: FollowOfModel | None = None
+    follow: FollowOfModel | None = omitted_if_none()
     """Followed model and range of its log; absent for a model with a separate log."""
     loaded: Literal[False]
 
@@ -494,7 +494,7 @@ class ModelList(ResponseModel):
     """All models, by name."""
 
     models: list[ModelStatus | TrainedStatus | StoredModel | StoredTrained]
-    damaged: list[str] = Field(default_factory=list)
+    damaged: list[str] = omitted_if_empty()
     """Names of models that cannot be read or restored; present only if there are any."""
 
 

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from pydantic import Field
-
-from manylabel_service.api.schemas.base import At, ResponseModel
+from manylabel_service.api.schemas.base import At, ResponseModel, omitted_if_empty
 from manylabel_service.jobs.spec.schemas import DataOfSet, DataOfStream, StreamSample
 
 
@@ -48,7 +46,7 @@ class VersionList(ResponseModel):
     """Versions of a trained model, newest first."""
 
     versions: list[Version]
-    damaged: list[int] = Field(default_factory=list)
+    damaged: list[int] = omitted_if_empty()
     """Numbers of versions that cannot be read; present only if there are any."""
 
 

@@ -41,7 +41,8 @@ async def to_items(
     check_known(document, ())
     examples = _examples(document, described)
     if len(examples) > max_examples:
-        raise Problem("batch_too_large", f"a batch has at most {max_examples:,} examples, this one {len(examples):,}")
+        detail = f"a batch may have at most {max_examples:,} examples, this one has {len(examples):,}"
+        raise Problem("batch_too_large", detail)
     values = [convert(item, _at(index, batch=True)) async for index, item in in_slices(enumerate(examples))]
     return Items(values, batch=True)
 

@@ -65,12 +65,8 @@ def to_features(
 ) -> Features:
     """Return the features of an item to predict at the path `at` of the body.
 
-    Parameters
-    ----------
-    max_features : int
-        Maximum number of columns.
-    max_fields : int Maximum number of numbers of the item, of its labels, and of its views together; None if the body
-    is too small to exceed it.
+    `max_fields` is the maximum number of numbers of the item, of its labels, and of its views together; None if the
+    body is too small to exceed it.
     """
     check_fields(item, at, max_fields)
     kind = PredictItem if at else PredictRequest

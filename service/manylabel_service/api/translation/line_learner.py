@@ -3,7 +3,6 @@
 import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import pydantic_core
@@ -12,6 +11,7 @@ from starlette.types import Scope
 from manylabel_service.access.grant import Access
 from manylabel_service.access.rates import RateLimiter
 from manylabel_service.api.context import Context
+from manylabel_service.api.schemas import StreamSummary
 from manylabel_service.api.translation.line_reader import Line
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.translation.to_json import numbers, to_dict
@@ -45,22 +45,6 @@ class StreamFailed(Exception):
         self.problem = problem
 
 
-@dataclass
-class Summary:
-    """Counts of the lines of a stream, as `schemas.StreamSummary`."""
-
-    learnt: int = 0
-    replayed: int = 0
-    refused: int = 0
-    next: int = 1
-    position: str | None = None
-    updates: int | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the last line of the response."""
-        return asdict(self)
-
-
 class _Learnt(NamedTuple):
     """Lines with the result of learning them as one update; None if no line was valid."""
 
@@ -69,21 +53,14 @@ class _Learnt(NamedTuple):
 
 
 class LineLearner:
-    """Learns the lines of one stream.
+    """Learner of the lines of one stream; `summary` counts the lines so far.
 
     Parameters
     ----------
-    context : components of the application.
-    replica : the model.
     key : key of the stream, so that repeated lines are not learnt again.
-    scope : ASGI scope of the request.
     probabilities : whether responses have probabilities.
-    errors_only : whether only rejected lines get a response, and others are counted.
+    errors_only : whether only rejected lines get a response.
     stop : whether the first rejected line ends the stream.
-
-    Attributes
-    ----------
-    summary : counts of the lines so far.
     """
 
     def __init__(
@@ -105,7 +82,7 @@ class LineLearner:
         self._errors_only = errors_only
         self._stop = stop
         self._n_listed = 0
-        self.summary = Summary()
+        self.summary = StreamSummary(learnt=0, replayed=0, refused=0, next=1, position=None, updates=None)
         self._n_refused = 0
         """Lines up to the last response, after the last good one."""
 

@@ -26,12 +26,7 @@ class Line(NamedTuple):
 
 
 class Splitter:
-    """Splitter of chunks of bytes into lines.
-
-    Parameters
-    ----------
-    max_line_bytes : maximum bytes of a line.
-    """
+    """Splitter of chunks of bytes into lines."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._max_line_bytes = max_line_bytes
@@ -70,14 +65,9 @@ class ReadAhead:
     ----------
     receive : ASGI function that receives the body.
     parse : converts a line to an example, or raises a Problem; a Problem with headers ends the reading.
-    number : number of the first line.
+    number : number of the first line. `next_number` is that of the next line.
     max_line_bytes : maximum bytes of a line; a longer line ends the request.
     idle_seconds : timeout in seconds, after which an idle client ends the request.
-
-    Attributes
-    ----------
-    next_number : number of the next line.
-    problem : reason of an early end; None without one.
     """
 
     def __init__(self, receive: Receive, parse: Parse, number: int, max_line_bytes: int, idle_seconds: float) -> None:
@@ -134,7 +124,7 @@ class ReadAhead:
         async for text in in_slices(self._splitter.feed(message.get("body", b""))):
             await self._add(text)
         if self._splitter.too_long:
-            detail = f"a line has at most {self._max_line_bytes:,} bytes"
+            detail = f"a line may have at most {self._max_line_bytes:,} bytes"
             raise Problem("body_too_large", detail)
         if not more:
             for text in self._splitter.end():

@@ -6,15 +6,16 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from manylabel_core.datasets.label_details import LabelDetails
 from manylabel_service.api.context import Context
-from manylabel_service.api.translation.to_json import receipt_answer
+from manylabel_service.api.translation.to_json import receipt_of_change
 from manylabel_service.api.web.parameters import Number, Parameters
 from manylabel_service.api.web.problems import Problem, problem_of
-from manylabel_service.api.web.routes import JSONAnswer
 from manylabel_service.errors import ModelIsOnline, ModelIsTrained, ModelNotFound, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.signature import Signature
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.controls import Control
 from manylabel_service.online.state.model import OnlineModel
@@ -43,10 +44,23 @@ def trained(hosted: HostedModel) -> TrainedModel:
     return hosted
 
 
-async def changed(request: Request, context: Context, replica: Replica, entry: Callable[[str], Control]) -> JSONAnswer:
+async def changed(
+    request: Request, response: Response, context: Context, replica: Replica, entry: Callable[[str], Control]
+) -> dict[str, Any]:
     """Return the response to a change by a control entry, which `entry` makes for the durability of the model."""
     updated = await context.registry.ask(replica, lambda replica: replica.change(entry(replica.durability)))
-    return receipt_answer(updated, request)
+    return receipt_of_change(updated, request, response)
+
+
+async def signature_of(context: Context, hosted: HostedModel, version: int | None = None) -> Signature:
+    """Return the description of a model, or of a version of a trained one."""
+    if version is not None:
+        return await context.registry.ask(trained(hosted), lambda model: model.signature_of(version))
+
+    async def ask(model: HostedModel) -> Signature:
+        return model.signature()
+
+    return await context.registry.ask(hosted, ask)
 
 
 class WhichVersion(Parameters):

@@ -6,14 +6,14 @@ from typing import Any
 
 import pydantic_core
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Scope
 
 from manylabel_core.metrics.reliability import EDGES, Reliability
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.batches import Items
-from manylabel_service.api.web.bodies import REPLAYED
+from manylabel_service.api.web.bodies import note_replayed
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import JSONAnswer, json_answer
 from manylabel_service.audit.call import note
 from manylabel_service.hosting.explanations import LabelExplanation
 from manylabel_service.hosting.predictions import Prediction
@@ -77,7 +77,8 @@ def check_numbers(examples: int, needed: int, context: Context) -> None:
     max_scores = context.settings.limits.max_response_scores
     if needed > max_scores:
         fitting = max(1, examples * max_scores // needed)
-        raise Problem("batch_too_large", f"with this number of labels a batch can have about {fitting:,} examples")
+        detail = f"with this number of labels, a batch can have at most about {fitting:,} examples"
+        raise Problem("batch_too_large", detail)
 
 
 def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:
@@ -86,10 +87,10 @@ def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:
     return {"position": updated.position, "updates": updated.updates, "durability": updated.durability}
 
 
-def receipt_answer(updated: UpdateResult, request: Request, **facts: Any) -> JSONAnswer:
-    """Return the response to a change of a model: its receipt, further facts, and whether it was replayed."""
-    document = {**receipt(updated, request.scope), **facts}
-    return json_answer(document, headers=[REPLAYED] if updated.replayed else [])
+def receipt_of_change(updated: UpdateResult, request: Request, response: Response) -> dict[str, Any]:
+    """Return the receipt of a change of a model; a header of the response tells whether the change was replayed."""
+    note_replayed(response, updated.replayed)
+    return receipt(updated, request.scope)
 
 
 def numbers(scores: int, probabilities: bool) -> int:

@@ -1,8 +1,8 @@
-"""Uploads written to the disk, with at most a megabyte of each in memory."""
+"""Uploads written to unnamed files in the data directory, with at most a megabyte of each in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import IO
@@ -13,13 +13,13 @@ from starlette.requests import ClientDisconnect, Request
 
 from manylabel_core.datasets.formats.mulan import MAX_XML_BYTES
 from manylabel_core.datasets.label_details import MAX_DETAILS_BYTES
-from manylabel_service.api.translation.scratch_files import full_disk, scratch_file
 from manylabel_service.api.web.bodies import check_coding, check_headers, in_time, length_of, too_large
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.datasets.upload_slots import Upload
-from manylabel_service.errors import NotReady
+from manylabel_service.errors import DISK_FULL, NotReady, StorageFull
 from manylabel_service.settings import Settings
+from manylabel_service.storage import open_in_thread
 
 
 def boundary_of(content_type: str) -> bytes:
@@ -31,18 +31,7 @@ def boundary_of(content_type: str) -> bytes:
 
 
 class Multipart:
-    """Parser of a body whose parts have known names, each at most once.
-
-    Parameters
-    ----------
-    boundary : boundary of the parts.
-    names : allowed names of parts.
-
-    Attributes
-    ----------
-    seen : names of the parts that have begun.
-    ended : whether the last part has ended.
-    """
+    """Parser of a body whose parts have known names, each at most once. `seen` has the names of the parts so far."""
 
     def __init__(self, boundary: bytes, names: Collection[str]) -> None:
         self._names = names
@@ -91,7 +80,7 @@ class Multipart:
         if name not in self._names:
             raise _wrong(f"the parts are {' and '.join(self._names)}, not {name[:100]!r}")
         if name in self.seen:
-            raise _wrong(f"the part {name} comes twice")
+            raise _wrong(f"the part {name} is repeated")
         self.seen.append(name)
 
     def _add_data(self, data: bytes, start: int, end: int) -> None:
@@ -208,7 +197,7 @@ async def giving_way(upload: Upload, seconds: float) -> AsyncIterator[None]:
     except TimeoutError:
         if upload.gave_way:
             raise NotReady("the upload was idle, and other uploads needed its slot") from None
-        raise Problem("stream_idle", f"an upload may take {seconds:g} s, and this one did not end in time") from None
+        raise Problem("stream_idle", f"the upload did not end within {seconds:g} s, the limit") from None
     finally:
         upload.give_way = None
 
@@ -242,3 +231,21 @@ async def chunks(request: Request, idle_seconds: float) -> AsyncIterator[bytes]:
         more = message.get("more_body", False)
         if chunk := message.get("body", b""):
             yield chunk
+
+
+async def scratch_file(datasets: DatasetStore, stack: ExitStack) -> IO[bytes]:
+    """Return a new file, which `stack` closes; raise StorageFull."""
+    with full_disk():
+        return stack.enter_context(await open_in_thread(datasets.scratch_file))
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Raise StorageFull where a file inside cannot be written because the disk is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            text = f"the disk of the data directory is full ({error}); free space on it"
+            raise StorageFull(text) from error
+        raise

@@ -8,6 +8,7 @@ from typing import Any
 
 import jiter
 from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.types import Message, Receive
 
 from manylabel_core.datasets.formats.ndjson import MERGED_LINES
@@ -20,16 +21,9 @@ SMALL_BYTES = 2**16
 
 
 class BodyBuffer:
-    """Buffered request bodies of an application.
+    """Counter of the buffered request bodies of an application, `n_bytes` of at most `max_bytes`.
 
-    Parameters
-    ----------
-    max_bytes : maximum bytes of all bodies together.
-    on_refused : callback when a body exceeds the free capacity.
-
-    Attributes
-    ----------
-    n_bytes : current bytes of all bodies together.
+    `on_refused` is called when a body exceeds the free capacity.
     """
 
     def __init__(self, max_bytes: int, on_refused: Callable[[], None]) -> None:
@@ -147,7 +141,7 @@ def _check_media_type(media_type: bytes, expected: bytes) -> None:
         sent = f"not {media_type.decode('latin-1')[:100]!r}" if media_type else "which is missing"
         raise Problem("unsupported_media_type", f"the Content-Type must be {expected.decode()}, {sent}")
     if expected != BYTES and (charset := _charset(media_type)) not in (b"", b"utf-8"):
-        raise Problem("unsupported_media_type", f"JSON is UTF-8 here, not {charset.decode('latin-1')[:100]!r}")
+        raise Problem("unsupported_media_type", f"the charset must be utf-8, not {charset.decode('latin-1')[:100]!r}")
 
 
 def length_of(content_length: bytes, header: str = "Content-Length") -> int:
@@ -178,6 +172,14 @@ def too_large(max_bytes: int) -> Problem:
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 REPLAYED = (b"idempotent-replayed", b"true")
+"""Header of the response to a repeated request."""
+
+
+def note_replayed(response: Response, replayed: bool) -> None:
+    """Add the header `REPLAYED` to the response of an endpoint if its request was repeated."""
+    if replayed:
+        response.raw_headers.append(REPLAYED)
+
 
 _KEY = re.compile(rb"[!-~]{1,255}")
 _KEY_ALLOWED = "must be 1 to 255 visible ASCII characters, given once"

@@ -141,12 +141,7 @@ def _weights(header: bytes) -> Iterator[tuple[bytes, float]]:
 
 
 class Unpacker:
-    """Decompressor of one body, which may have several frames.
-
-    Attributes
-    ----------
-    complete : whether the body can end here.
-    """
+    """Decompressor of one body, which may have several frames."""
 
     def __init__(self, coding: Coding) -> None:
         self._coding = coding
@@ -184,4 +179,4 @@ class Unpacker:
     def damaged(self, detail: str) -> Problem:
         """Return the problem for a body that cannot be decompressed."""
         name = self._coding.name.decode()
-        return Problem("malformed_request", f"the body is not {name}, as its Content-Encoding says: {detail}")
+        return Problem("malformed_request", f"the body is not valid {name}, its Content-Encoding: {detail}")

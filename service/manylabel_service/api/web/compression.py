@@ -1,4 +1,8 @@
-"""Compressed bodies: requests are decompressed as they arrive, within bounds, and responses compressed on request."""
+"""Compressed bodies: requests are decompressed as they arrive, within bounds, and responses compressed on request.
+
+Starlette's GZipMiddleware takes 9 us for each response that stays uncompressed, instead of 0.7 us, and has neither zstd
+nor decompression of requests.
+"""
 
 from collections.abc import Awaitable, Iterable, Iterator
 
@@ -25,11 +29,6 @@ class CompressedResponse:
     """Response that is compressed if it is large enough and of a compressible type.
 
     A streamed response is flushed after each chunk.
-
-    Parameters
-    ----------
-    wanted : header Accept-Encoding of the request.
-    send : ASGI function that sends messages.
     """
 
     __slots__ = ("_coding", "_packer", "_send", "_start", "_wanted")
@@ -97,14 +96,7 @@ FREE_BYTES = 2**22
 
 
 class DecompressedBody:
-    """Decompressed body of a request, read on demand.
-
-    Parameters
-    ----------
-    coding : coding of the body.
-    receive : ASGI function that receives the body.
-    held : counter of the memory of its decoder.
-    """
+    """Decompressed body of a request, read on demand; `held` counts the memory of its decoder."""
 
     def __init__(self, coding: Coding, receive: Receive, held: BodyBuffer) -> None:
         self._receive = receive

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from manylabel_core.records._json_pieces import OPEN_LIST, next_cut
 from manylabel_service.api.web.bodies import JSON, BodyBuffer, json_value, read_body
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.validation import M, Path, check_known, validated
+from manylabel_service.api.web.validation import M, check_known, validated
 from manylabel_service.work_rate import GRACE_SHARE, WorkRate
 
 LARGE_BYTES = 2**16
@@ -28,13 +28,8 @@ _AT_ONCE: AbstractAsyncContextManager[None] = nullcontext()
 class ParseQueue:
     """FIFO queue of the large bodies of all requests of an application.
 
-    Parsed concurrently, in time slices, all would finish late.
-
-    Parameters
-    ----------
-    held : counter of waiting bodies.
-    max_seconds : maximum expected wait in seconds, estimated from recent bodies.
-    clock : seconds.
+    Parsed concurrently, in time slices, all would finish late. A body is rejected if its expected wait, estimated from
+    recent bodies, is above `max_seconds`.
     """
 
     def __init__(self, held: BodyBuffer, max_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -46,12 +41,9 @@ class ParseQueue:
         self._converting = asyncio.Lock()
 
     def turn(self, raw: bytes, deadline: float = math.inf) -> AbstractAsyncContextManager[None]:
-        """Return a context for the parsing of a body; entering it raises a Problem queue_full or server_busy.
+        """Return a context for the parsing of a body, which must start by the deadline (time.monotonic).
 
-        Parameters
-        ----------
-        raw : the body.
-        deadline : time of the clock (time.monotonic) by which parsing must start.
+        Entering it raises a Problem queue_full or server_busy.
         """
         return self._turn(len(raw), deadline) if len(raw) >= LARGE_BYTES else _AT_ONCE
 
@@ -109,24 +101,25 @@ MAX_DOCUMENT_BYTES = 2**18
 """Maximum bytes of a body that is a document: a job, a key, the name of a snapshot."""
 
 
-async def read_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
+async def read_json(request: Request) -> tuple[Any, bytes]:
     """Return the document in the body of a request, which has at most `MAX_DOCUMENT_BYTES`, and the body itself. Raises
     a Problem or ClientDisconnect."""
-    return await read_large_json(request, min(max_bytes, MAX_DOCUMENT_BYTES))
+    return await read_large_json(request, MAX_DOCUMENT_BYTES)
 
 
-async def read_model(
-    request: Request, max_bytes: int, model: type[M], path_of: Callable[[Path], Path] = tuple
-) -> tuple[M, bytes]:
+async def read_model(request: Request, model: type[M]) -> tuple[M, bytes]:
     """Return the document in the body of a request as a model, and the body itself; raises as `read_json`."""
-    document, raw = await read_json(request, max_bytes)
-    return validated(model, document, (), path_of), raw
+    document, raw = await read_json(request)
+    return validated(model, document), raw
 
 
-async def read_large_json(request: Request, max_bytes: int) -> tuple[Any, bytes]:
-    """Return the value in the body of a request, and the body itself; raises as `read_json`."""
-    raw = await read_body(request, JSON, max_bytes)
-    async with request.scope["context"].turns.turn(raw):
+async def read_large_json(request: Request, max_bytes: int | None = None) -> tuple[Any, bytes]:
+    """Return the value in the body of a request, which has at most `max_bytes` and the limit of the server, and the
+    body itself; raises as `read_json`."""
+    context = request.scope["context"]
+    most = context.settings.max_body_bytes
+    raw = await read_body(request, JSON, most if max_bytes is None else min(max_bytes, most))
+    async with context.turns.turn(raw):
         document = await read_value(raw)
     check_known(document, ())
     return document, raw

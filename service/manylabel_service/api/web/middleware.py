@@ -55,15 +55,7 @@ class RequestMiddleware:
 
     It adds the request id and security headers to every response, and handles HEAD as GET without a body. The id of a
     request is its X-Request-ID, if valid, or a new one; it is in ``scope["request_id"]``, the response header, problem
-    documents and log lines.
-
-    Parameters
-    ----------
-    app : what is surrounded.
-    telemetry : counter of responses.
-    log_requests : whether every request gets a log line.
-    audit : audit log of calls that change or export something and of rejected calls; None for no audit.
-    origins : check of hosts and pages; None to accept all.
+    documents and log lines. Without `audit`, no call is audited; without `origins`, all hosts and pages are accepted.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ def refuse_parameters(document: Any, model: type[Parameters]) -> None:
     """Reject a body with a field that is a query parameter. Raises a Problem that says so."""
     for name in model.model_fields:
         if isinstance(document, dict) and name in document:
-            detail = f"is not a field of the body, but a parameter of the address: ?{name}=..."
+            detail = f"is a query parameter, not a field of the body: ?{name}=..."
             raise invalid((name,), detail)
 
 

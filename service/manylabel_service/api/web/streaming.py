@@ -26,13 +26,7 @@ log = structlog.get_logger()
 
 
 class Writer:
-    """Writer of one response, chunk by chunk.
-
-    Parameters
-    ----------
-    scope, send : of the request.
-    seconds : timeout in seconds for a client that receives nothing.
-    """
+    """Writer of one response, chunk by chunk, which ends when the client has received nothing for `seconds`."""
 
     def __init__(self, scope: Scope, send: Send, seconds: float) -> None:
         self._scope = scope
@@ -69,12 +63,7 @@ class Writer:
 
 
 class DownloadSlots:
-    """Registry of running downloads; the file of a slow client stays open.
-
-    Attributes
-    ----------
-    taken : number of running downloads.
-    """
+    """Counter of running downloads; the file of a slow client stays open."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -94,11 +83,7 @@ class DownloadSlots:
 class Download(Response):
     """Response that sends a file in chunks, so that only one is in memory, however slow the client is.
 
-    Parameters
-    ----------
-    file : file, read from its beginning.
-    idle_seconds : timeout in seconds for a client that receives nothing.
-    held : closed together with the file.
+    `held` is closed together with the file.
     """
 
     background = None
@@ -231,13 +216,9 @@ def resumable(pattern: str) -> dict[str, Any]:
 
 
 def last_event_id(request: Request, read: Callable[[str], E], allowed: str) -> E | None:
-    """Return the value of the header Last-Event-ID; None without it. Raises a Problem invalid_request.
+    """Return the header Last-Event-ID as parsed by `read`; None without it. Raises a Problem invalid_request.
 
-    Parameters
-    ----------
-    request : the request.
-    read : raises ValueError for an invalid id.
-    allowed : description of a valid id, for errors.
+    `read` raises ValueError for an invalid id; `allowed` describes valid ids in the error.
     """
     values = [value for name, value in request.scope["headers"] if name == b"last-event-id"]
     if not values:

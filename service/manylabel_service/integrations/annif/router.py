@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api.context import Context, ContextOf, context_of
-from manylabel_service.api.translation.model_access import counting_refusals, online
+from manylabel_service.api.translation.model_access import counting_refusals, online, signature_of
 from manylabel_service.api.translation.to_json import check_numbers, receipt
 from manylabel_service.api.web.access import AccessOf, access_of
 from manylabel_service.api.web.bodies import REPLAYED, idempotency_key, read_body
@@ -22,7 +22,6 @@ from manylabel_service.api.web.routes import Router, body, json_answer
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.signature import Signature
 from manylabel_service.integrations.annif import schemas
 from manylabel_service.integrations.annif.translation import (
     DocumentReader,
@@ -36,9 +35,6 @@ from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.slices import Pace
 
 router = Router("Annif", errors=["model_not_found"])
-
-BODIES = (schemas.AnnifText, schemas.AnnifDocuments, schemas.AnnifIndexedDocuments)
-"""Schemas that no route names as its `response_model`."""
 
 _FORM = "application/x-www-form-urlencoded"
 _LISTING = ("not_ready", "storage_unavailable")
@@ -67,27 +63,27 @@ def _as_annif(endpoint: Endpoint) -> Endpoint:
 
 
 @router.endpoint("GET /annif/v1/", "Describe the interface", None, schemas.AnnifInfo, stored=False)
-async def annif_info() -> Response:
+async def annif_info() -> schemas.AnnifInfo:
     """Returns the name of the interface and the release."""
-    return json_answer({"title": "Annif REST API of ManyLabel", "version": release_of("manylabel")})
+    return schemas.AnnifInfo(title="Annif REST API of ManyLabel", version=release_of("manylabel"))
 
 
 @router.endpoint("GET /annif/v1/projects", "List models as projects", "read", schemas.AnnifProjects)
-async def annif_projects(context: ContextOf, access: AccessOf) -> Response:
+async def annif_projects(context: ContextOf, access: AccessOf) -> schemas.AnnifProjects:
     """Lists the models that the caller may see, by name, without damaged ones."""
-    return json_answer({"projects": list(map(project, (await context.registry.list(access.may_see))[0]))})
+    return schemas.AnnifProjects(projects=list(map(project, (await context.registry.list(access.may_see))[0])))
 
 
 @router.endpoint("GET /annif/v1/projects/{name}", "Show a model as a project", "read", schemas.AnnifProject)
-async def annif_project(context: ContextOf, name: str) -> Response:
+async def annif_project(context: ContextOf, name: str) -> schemas.AnnifProject:
     """Shows a model; a model that is not in memory is loaded."""
-    return json_answer(project((await context.registry.get(name)).status()))
+    return project((await context.registry.get(name)).status())
 
 
 @router.endpoint("GET /annif/v1/vocabs", "List labels of models as vocabularies", "read", schemas.AnnifVocabularies)
-async def annif_vocabularies(context: ContextOf, access: AccessOf) -> Response:
+async def annif_vocabularies(context: ContextOf, access: AccessOf) -> schemas.AnnifVocabularies:
     """Lists the vocabularies: the labels of each model that the caller may see."""
-    return json_answer({"vocabs": list(map(vocabulary, (await context.registry.list(access.may_see))[0]))})
+    return schemas.AnnifVocabularies(vocabs=list(map(vocabulary, (await context.registry.list(access.may_see))[0])))
 
 
 @router.endpoint(
@@ -131,7 +127,7 @@ async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -
     """Predicts up to 32 documents, in their order."""
     limits = read_parameters(request, schemas.AnnifLimits)
     hosted = await context.registry.get(name)
-    document, _ = await read_large_json(request, context.settings.max_body_bytes)
+    document, _ = await read_large_json(request)
     documents = validated(schemas.AnnifDocuments, document).documents
     found = await _suggest(request, hosted, documents, limits, ("documents",))
     ids = (each.document_id for each in documents)
@@ -168,11 +164,7 @@ async def _suggest(
     at: Path,
 ) -> list[list[Any]]:
     context, started, pace = context_of(request), time.perf_counter(), Pace()
-
-    async def sign(model: HostedModel) -> Signature:
-        return model.signature()
-
-    signature = await context.registry.ask(hosted, sign)
+    signature = await signature_of(context, hosted)
     if signature.records is None or not signature.has_probabilities:
         raise invalid((), "is not supported by this model: it has no text field, or no probabilities")
     check_numbers(len(documents), 2 * len(documents) * len(signature.labels), context)
@@ -202,7 +194,7 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
     settings = context.settings
     deadline = time.monotonic() + settings.max_queue_wait_seconds
     replica.queue.check_wait()
-    items, raw = await read_large_json(request, settings.max_body_bytes)
+    items, raw = await read_large_json(request)
     key = idempotency_key(request, "annif-learn", raw)
     if not isinstance(items, list) or not items:
         raise invalid((), "must be a list of documents, at least one")

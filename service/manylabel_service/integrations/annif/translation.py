@@ -37,7 +37,7 @@ def read_form(raw: bytes, limits: schemas.AnnifLimits) -> tuple[schemas.AnnifTex
         raise invalid((), f"must be a form of at most {MAX_FORM_FIELDS} fields, in UTF-8") from error
     form = dict(pairs)
     if len(form) < len(pairs):
-        raise invalid((), "must have each field once")
+        raise invalid((), "must not repeat a field")
     metadata = {name.removeprefix(METADATA): form[name] for name in form if name.startswith(METADATA)}
     return validated(schemas.AnnifText, {**limits.model_dump(exclude_unset=True), **form}), metadata
 
@@ -104,23 +104,23 @@ def _details(hosted: HostedModel, names: Sequence[str], version: int | None) -> 
     return [LabelDetails(**known.get(name, {})) for name in names]
 
 
-def vocabulary(status: Mapping[str, Any]) -> dict[str, Any]:
+def vocabulary(status: Mapping[str, Any]) -> schemas.AnnifVocabulary:
     """Return the labels of a model by its status."""
     loaded = status.get("loaded", True)
     size = status["labels"] if loaded else None
-    return {"vocab_id": status["name"], "languages": ["und"], "size": size, "loaded": loaded}
+    return schemas.AnnifVocabulary(vocab_id=status["name"], languages=["und"], size=size, loaded=loaded)
 
 
-def project(status: Mapping[str, Any]) -> dict[str, Any]:
+def project(status: Mapping[str, Any]) -> schemas.AnnifProject:
     """Return a model as an Annif project."""
     learnt = status.get("updates") or status.get("version")
-    return {
-        "project_id": status["name"],
-        "name": status["name"],
-        "backend": {"backend_id": status["algorithm"]},
-        "language": "und",
-        "vocab": vocabulary(status),
-        "vocab_language": "und",
-        "modification_time": None,
-        "is_trained": bool(learnt) if status.get("loaded", True) else None,
-    }
+    return schemas.AnnifProject(
+        project_id=status["name"],
+        name=status["name"],
+        language="und",
+        backend=schemas.AnnifBackend(backend_id=status["algorithm"]),
+        vocab=vocabulary(status),
+        vocab_language="und",
+        is_trained=bool(learnt) if status.get("loaded", True) else None,
+        modification_time=None,
+    )

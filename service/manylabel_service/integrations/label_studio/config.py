@@ -140,7 +140,7 @@ def _tags(text: str) -> list[_Tag]:
         if n_tags > MAX_CONFIG_TAGS:
             raise ConfigRefused(f"has more than {MAX_CONFIG_TAGS:,} tags")
         if len(open_tags) >= MAX_CONFIG_DEPTH:
-            raise ConfigRefused(f"has more than {MAX_CONFIG_DEPTH} tags inside one another")
+            raise ConfigRefused(f"has tags nested more than {MAX_CONFIG_DEPTH} levels deep")
         name = name.lower()
         tag = _Tag(name, attributes, []) if name in _USED else None
         open_tags.append(tag)

@@ -59,11 +59,7 @@ class Connections:
     """Connections and labelling configurations of models, in the memory of this process.
 
     Access tokens are not written to the store, whose readers could use them. Label Studio sends its token again with
-    each call of setup.
-
-    Parameters
-    ----------
-    urls : origins that may be requested.
+    each call of setup. `urls` are the origins that may be requested.
     """
 
     def __init__(self, urls: Collection[str]) -> None:
@@ -104,13 +100,9 @@ def _put(values: OrderedDict[Key, Value], key: Key, value: Value, most: int) -> 
 
 
 async def annotated_tasks(connection: Connection, deadline: float) -> AsyncGenerator[dict[str, Any] | None, None]:
-    """Yield the tasks of a project with their annotations, up to 10,000; None for a task that is too large. Raises
-    FetchFailed.
+    """Yield the tasks of a project with their annotations, up to 10,000; None for a task that is too large.
 
-    Parameters
-    ----------
-    connection : connection of the project.
-    deadline : time of time.monotonic() after which no page is requested.
+    No page is requested after the deadline (time.monotonic). Raises FetchFailed.
     """
     url = httpx2.URL(connection.url).copy_with(path="/api/tasks")
     headers = {"Authorization": f"Token {connection.token}", "Accept-Encoding": "identity"}

@@ -19,22 +19,23 @@ from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.large_json import read_large_json
 from manylabel_service.api.web.problems import Problem, invalid
-from manylabel_service.api.web.routes import JSONAnswer, Router, json_answer
+from manylabel_service.api.web.routes import JSONAnswer, Router
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, KeyInFlight, KeyReused, LimitExceeded, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.integrations.label_studio import schemas
-from manylabel_service.integrations.label_studio.answers import (
+from manylabel_service.integrations.label_studio.connection import Connections, FetchFailed, annotated_tasks
+from manylabel_service.integrations.label_studio.translation import (
     AnnotationRefused,
+    TaskReader,
     annotation_key,
     is_number,
     model_versions,
     shown,
+    to_config,
 )
-from manylabel_service.integrations.label_studio.connection import Connections, FetchFailed, annotated_tasks
-from manylabel_service.integrations.label_studio.tasks import TaskReader, to_config
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.slices import Pace
@@ -42,9 +43,6 @@ from manylabel_service.slices import Pace
 log = structlog.get_logger()
 
 router = Router("label studio", errors=["model_not_found"])
-
-BODIES = (schemas.SetupRequest, schemas.PredictTasksRequest, schemas.WebhookRequest)
-"""Schemas that no route names as its `response_model`."""
 
 TASKS_AT_ONCE = 100
 RECONCILING_SECONDS = 80.0
@@ -59,10 +57,6 @@ _NOT_CONNECTED = (
 )
 
 _LEARNT = ("ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED")
-_READING = (
-    *("malformed_json", "model_not_found", "model_is_trained", "body_too_large", "unsupported_media_type"),
-    *("invalid_request", "not_ready", "storage_unavailable"),
-)
 
 Sent = TypeVar("Sent", bound=BaseModel)
 
@@ -70,12 +64,12 @@ Sent = TypeVar("Sent", bound=BaseModel)
 @router.endpoint(
     "GET /v1/label-studio/{name}/health", "Check that a model can predict", "predict", schemas.BackendHealth
 )
-async def label_studio_health(context: ContextOf, name: str) -> Response:
+async def label_studio_health(context: ContextOf, name: str) -> schemas.BackendHealth:
     """Returns without loading the model, because Label Studio waits only a second."""
     context.registry.require_ready()
     if not await context.registry.listing.existing({name}):
         raise ModelNotFound(name)
-    return json_answer({"status": "UP", "model_class": name})
+    return schemas.BackendHealth(status="UP", model_class=name)
 
 
 @router.endpoint(
@@ -86,7 +80,7 @@ async def label_studio_health(context: ContextOf, name: str) -> Response:
     ["model_is_trained"],
     takes=schemas.SetupRequest,
 )
-async def label_studio_setup(request: Request, context: ContextOf, name: str) -> Response:
+async def label_studio_setup(request: Request, context: ContextOf, name: str) -> schemas.SetupResponse:
     """Connects a project. Label Studio calls this when the backend is added, when its settings are opened, and before
     it requests predictions. If the caller has the scope `learn` and `label_studio_urls` includes the address, the
     address and the access token are stored in memory for START_TRAINING; otherwise nothing is stored."""
@@ -95,10 +89,10 @@ async def label_studio_setup(request: Request, context: ContextOf, name: str) ->
     if replica.spec.labels is not None:
         declared = set(replica.spec.labels)
         if unknown := [label for label in config.labels if label not in declared]:
-            raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the labels declared")
+            raise invalid(("schema",), f"has the choice {unknown[0]!r}, which is not one of the declared labels")
     if access_of(request).allows("learn"):
         _connect(_connections(request), replica, sent)
-    return json_answer({"model_version": _versions(replica)[-1]})
+    return schemas.SetupResponse(model_version=_versions(replica)[-1])
 
 
 def _connections(request: Request) -> Connections:
@@ -153,7 +147,7 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
     ["model_is_trained", "batch_too_large", "queue_full", "limit_exceeded"],
     takes=schemas.WebhookRequest,
 )
-async def label_studio_webhook(request: Request, context: ContextOf, name: str) -> Response:
+async def label_studio_webhook(request: Request, context: ContextOf, name: str) -> schemas.WebhookResponse:
     """Learns each annotation once, and again with its new labels after an edit. START_TRAINING reads the annotations of
     the project from Label Studio and learns the missing ones, because Label Studio does not repeat messages; it
     responds with 422 if the setting `label_studio_urls` is empty. Other messages change nothing."""
@@ -168,8 +162,9 @@ async def label_studio_webhook(request: Request, context: ContextOf, name: str) 
                 await pace.rest()
         elif sent.action == "START_TRAINING":
             await learner.reconcile()
-    counts = {"learnt": learner.learnt, "known": learner.known, "refused": learner.refused}
-    return json_answer({**counts, "model_version": _versions(replica)[-1]})
+    return schemas.WebhookResponse(
+        learnt=learner.learnt, known=learner.known, refused=learner.refused, model_version=_versions(replica)[-1]
+    )
 
 
 @router.endpoint(
@@ -179,9 +174,9 @@ async def label_studio_webhook(request: Request, context: ContextOf, name: str) 
     schemas.BackendVersions,
     ["model_is_trained"],
 )
-async def label_studio_versions(context: ContextOf, name: str) -> Response:
+async def label_studio_versions(context: ContextOf, name: str) -> schemas.BackendVersions:
     """Lists the versions of the model: a new one begins at 0, 1, 2, 5, 10, 20, 50 ... learnt examples."""
-    return json_answer({"versions": _versions(online(await context.registry.get(name)))})
+    return schemas.BackendVersions(versions=_versions(online(await context.registry.get(name))))
 
 
 async def _sent(request: Request, context: Context, name: str, kind: type[Sent]) -> tuple[Replica, Sent]:
@@ -191,7 +186,7 @@ async def _sent(request: Request, context: Context, name: str, kind: type[Sent])
 
 
 async def _body(request: Request, context: Context, kind: type[Sent]) -> Sent:
-    document, _ = await read_large_json(request, context.settings.max_body_bytes)
+    document, _ = await read_large_json(request)
     most = context.settings.limits.max_batch_examples
     for field in ("tasks", "annotation", "task"):
         items = document.get(field) if isinstance(document, dict) else None
@@ -238,10 +233,10 @@ def _pairs(sent: schemas.WebhookRequest) -> Iterator[tuple[dict[str, Any], dict[
     annotations = sent.annotation if isinstance(sent.annotation, list) else [sent.annotation]
     tasks = sent.task if isinstance(sent.task, list) else [sent.task]
     if len(annotations) != len(tasks):
-        raise invalid(("task",), "must be as many as there are annotations")
+        raise invalid(("task",), "must have as many tasks as there are annotations")
     for annotation, task in zip(annotations, tasks, strict=True):
         if annotation is None or task is None:
-            raise invalid((), "must have an annotation and its task: have the webhook send its payload")
+            raise invalid((), "must have an annotation and its task: let the webhook send its payload")
         yield annotation, task.data
 
 
@@ -303,7 +298,7 @@ class _Learner:
         """
         if not self.connections:
             raise invalid(
-                (), "cannot be learnt from: START_TRAINING is off while the setting label_studio_urls is empty"
+                (), "cannot be processed: START_TRAINING is disabled because the setting label_studio_urls is empty"
             )
         await self._reader()
         project = self.project.get("id")
@@ -328,7 +323,7 @@ class _Learner:
         except FetchFailed as error:
             log.warning("label_studio_unreachable", model=self.replica.name, url=connection.url, error=str(error))
             raise invalid(
-                (), "cannot be learnt from: Label Studio did not send its tasks; see the server's log"
+                (), "cannot be processed: Label Studio did not send its tasks; see the server's log"
             ) from error
 
     async def _learn_if_it_can(self, annotation: Mapping[str, Any], data: Mapping[str, Any]) -> None:

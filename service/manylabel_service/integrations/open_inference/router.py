@@ -12,16 +12,15 @@ from starlette.responses import Response
 from manylabel_service.api.context import Context, ContextOf, context_of
 from manylabel_service.api.routers.versions import read_number
 from manylabel_service.api.translation.from_json import to_features, to_inputs
-from manylabel_service.api.translation.model_access import trained
+from manylabel_service.api.translation.model_access import signature_of
 from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import read_body
 from manylabel_service.api.web.problems import InferenceError
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router, body, content, json_answer
+from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router, body, content
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.predictions import PredictResult
-from manylabel_service.hosting.signature import Signature
 from manylabel_service.integrations.open_inference import schemas
 from manylabel_service.integrations.open_inference.translation import (
     EXTENSION,
@@ -38,9 +37,6 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.trained.model import TrainedModel
 
 router = Router("Open Inference Protocol", error=(InferenceError, "application/json"))
-
-BODIES = (schemas.InferRequest, InferenceError)
-"""Schemas that no route names as its `response_model`."""
 
 _LOOKING = ("model_not_found", "no_version_served", "version_damaged", "not_ready", "storage_unavailable")
 _VERSION = (*_LOOKING, "version_not_found", "model_is_online")
@@ -85,16 +81,15 @@ async def infer_by_version(request: Request, name: str, version: str) -> Respons
 
 
 @router.endpoint("GET /v2", "Describe the server", None, schemas.ServerMetadata, stored=False)
-async def server_metadata() -> Response:
+async def server_metadata() -> schemas.ServerMetadata:
     """Returns the name of the server, its release, and its extensions of the protocol."""
-    document = {"name": "manylabel", "version": release_of("manylabel"), "extensions": [EXTENSION]}
-    return json_answer(document)
+    return schemas.ServerMetadata(name="manylabel", version=release_of("manylabel"), extensions=[EXTENSION])
 
 
 @router.endpoint("GET /v2/health/live", "Is the server alive?", None, schemas.ServerLive, stored=False)
-async def server_live() -> Response:
+async def server_live() -> schemas.ServerLive:
     """Responds 200 as soon as the process serves requests."""
-    return json_answer({"live": True})
+    return schemas.ServerLive(live=True)
 
 
 @router.endpoint(
@@ -105,10 +100,10 @@ async def server_live() -> Response:
     ["not_ready", "release_too_old", "replay_mismatch"],
     stored=False,
 )
-async def server_ready(context: ContextOf) -> Response:
+async def server_ready(context: ContextOf) -> schemas.ServerReady:
     """Responds 200 when every model is restored and caught up."""
     context.registry.check_ready()
-    return json_answer({"ready": True})
+    return schemas.ServerReady(ready=True)
 
 
 @router.endpoint(
@@ -118,9 +113,9 @@ async def server_ready(context: ContextOf) -> Response:
     schemas.ModelMetadata,
     ["model_not_found", "no_version_served", "version_damaged"],
 )
-async def model_metadata(context: ContextOf, name: str) -> Response:
+async def model_metadata(context: ContextOf, name: str) -> dict[str, Any]:
     """Describes the tensors that the model accepts and returns. A model that is not in memory is loaded."""
-    return json_answer(metadata(name, await _signature(context, await context.registry.get(name), None)))
+    return metadata(name, await signature_of(context, await context.registry.get(name)))
 
 
 @router.endpoint(
@@ -130,10 +125,10 @@ async def model_metadata(context: ContextOf, name: str) -> Response:
     schemas.ModelMetadata,
     ["model_not_found", "version_not_found", "no_version_served", "model_is_online", "version_damaged"],
 )
-async def version_metadata(context: ContextOf, name: str, version: str) -> Response:
+async def version_metadata(context: ContextOf, name: str, version: str) -> dict[str, Any]:
     """Describes the tensors that a version of a trained model accepts and returns; the version is loaded."""
     hosted = await context.registry.get(name)
-    return json_answer(metadata(name, await _signature(context, hosted, read_number(name, version))))
+    return metadata(name, await signature_of(context, hosted, read_number(name, version)))
 
 
 @router.endpoint(
@@ -143,10 +138,10 @@ async def version_metadata(context: ContextOf, name: str, version: str) -> Respo
     schemas.ModelReady,
     ["model_not_found", "no_version_served", "version_damaged"],
 )
-async def model_ready(context: ContextOf, name: str) -> Response:
+async def model_ready(context: ContextOf, name: str) -> schemas.ModelReady:
     """Responds 200 when the model can predict. A model that is not in memory is loaded."""
-    await _signature(context, await context.registry.get(name), None)
-    return json_answer({"name": name, "ready": True})
+    await signature_of(context, await context.registry.get(name))
+    return schemas.ModelReady(name=name, ready=True)
 
 
 @router.endpoint(
@@ -156,21 +151,10 @@ async def model_ready(context: ContextOf, name: str) -> Response:
     schemas.ModelReady,
     ["model_not_found", "version_not_found", "no_version_served", "model_is_online", "version_damaged"],
 )
-async def version_ready(context: ContextOf, name: str, version: str) -> Response:
+async def version_ready(context: ContextOf, name: str, version: str) -> schemas.ModelReady:
     """Responds 200 when the version of a trained model can predict; the version is loaded."""
-    await _signature(context, await context.registry.get(name), read_number(name, version))
-    return json_answer({"name": name, "ready": True})
-
-
-async def _signature(context: Context, hosted: HostedModel, version: int | None) -> Signature:
-    """Return the description of a model, or of a version of a trained one."""
-    if version is not None:
-        return await context.registry.ask(trained(hosted), lambda model: model.signature_of(version))
-
-    async def ask(model: HostedModel) -> Signature:
-        return model.signature()
-
-    return await context.registry.ask(hosted, ask)
+    await signature_of(context, await context.registry.get(name), read_number(name, version))
+    return schemas.ModelReady(name=name, ready=True)
 
 
 async def _infer(request: Request, name: str, version: int | None) -> Response:
@@ -179,7 +163,7 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     hosted = await context.registry.get(name)
     raw = await read_body(request, None, settings.max_body_bytes)  # clients send no media type
     started = time.perf_counter()
-    signature = await _signature(context, hosted, version)
+    signature = await signature_of(context, hosted, version)
     convert: Any = to_features if isinstance(hosted, Replica) else to_inputs
     convert = partial(convert, max_features=settings.max_features, max_fields=settings.limits.max_record_fields)
     convert = partial(convert, records=signature.records)

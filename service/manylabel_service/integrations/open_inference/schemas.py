@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
-from manylabel_service.api.schemas.base import ResponseModel
+from manylabel_service.api.schemas.base import ResponseModel, omitted_if_none
 from manylabel_service.documented import Documented
 
 MAX_TENSORS = 1_000
@@ -100,7 +100,7 @@ class TensorDescription(ResponseModel):
     """Type of the elements; other number types are accepted too."""
     shape: list[int]
     """Shape; a dimension of -1 has any size."""
-    parameters: Parameters | None = None
+    parameters: Parameters | None = omitted_if_none()
     """`labels`: current names of the columns, a JSON list."""
 
 
@@ -109,7 +109,7 @@ class ModelMetadata(ResponseModel):
 
     name: str
     """Name of the model."""
-    versions: list[str] | None = None
+    versions: list[str] | None = omitted_if_none()
     """Versions of a trained model that can be addressed."""
     platform: str
     """`manylabel_` and the name of the learner or trainer."""

@@ -75,7 +75,7 @@ def split(inputs: Sequence[InferInput], binary: memoryview) -> list[Tensor]:
         tensors.append(Tensor(each, at, binary[begin : begin + size]))
         begin += size
     if begin != len(binary):
-        raise invalid(("inputs",), f"must name all {len(binary)} bytes after the JSON, names {begin}")
+        raise invalid(("inputs",), f"must account for all {len(binary)} bytes after the JSON, not {begin}")
     return tensors
 
 
@@ -149,7 +149,7 @@ async def _strings_from_bytes(tensor: Tensor, n: int) -> list[str]:
             raise invalid((*at, len(found)), "must be UTF-8") from None
         begin = end
     if begin != size or len(found) != n:
-        raise invalid((*tensor.at, "parameters", BINARY_SIZE), f"must be the size of {n} elements, as shape says")
+        raise invalid((*tensor.at, "parameters", BINARY_SIZE), f"must be the size of {n} elements, according to shape")
     return found
 
 
@@ -160,13 +160,13 @@ def _checked(tensor: Tensor, n: int, d: int) -> int:
     assert data is not None
     if not (data and isinstance(data[0], list)):
         if len(data) != n * d:
-            raise invalid(at, f"must have {n * d} elements, as shape says; has {len(data)}")
+            raise invalid(at, f"must have {n * d} elements, according to shape; has {len(data)}")
         return n * d
     if len(data) != n:
-        raise invalid(at, f"must have {n} rows, as shape says; has {len(data)}")
+        raise invalid(at, f"must have {n} rows, according to shape; has {len(data)}")
     for place, row in enumerate(data):
         if not isinstance(row, list) or len(row) != d:
-            raise invalid((*at, place), f"must be a list of {d} elements, as shape says")
+            raise invalid((*at, place), f"must be a list of {d} elements, according to shape")
     return n * d
 
 

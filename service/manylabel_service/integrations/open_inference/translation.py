@@ -81,19 +81,15 @@ async def to_examples(
 ) -> Examples:
     """Return the examples in the inputs of a request. Raises a Problem.
 
-    Parameters
-    ----------
-    signature : of the model.
-    convert : converts an item like those of predict at a path of the body to an example.
-    max_examples, max_features : limits of a request, and of an example.
+    `convert` converts an item like those of predict, at a path of the body, to an example.
     """
     n = n_examples(tensors[0])
     if n > max_examples:
-        raise Problem("batch_too_large", f"a batch has at most {max_examples:,} examples, this one {n:,}")
+        raise Problem("batch_too_large", f"a batch may have at most {max_examples:,} examples, this one has {n:,}")
     names = [tensor.asked.name for tensor in tensors]
     _check_names(names, signature)
     if n * len(tensors) > MAX_ROWS:
-        detail = f"a batch has at most {MAX_ROWS:,} rows in all inputs together, this one {n * len(tensors):,}"
+        detail = f"a batch may have at most {MAX_ROWS:,} rows in all inputs together, this one has {n * len(tensors):,}"
         raise Problem("batch_too_large", detail)
     if names == [EXAMPLE] and tensors[0].asked.datatype == "BYTES":
         return await _from_strings(tensors[0], n, convert)
@@ -115,7 +111,7 @@ def _check_names(names: Sequence[str], signature: Signature) -> None:
     if names == [EXAMPLE]:
         return
     if len(set(names)) < len(names):
-        raise invalid(("inputs",), "must have each name once")
+        raise invalid(("inputs",), "must not repeat a name")
     if not (signature.views or signature.vectors):
         raise invalid(("inputs",), f"must be the only input {EXAMPLE!r}: this model has no views")
     known = signature.views or (EXAMPLE, *signature.vectors)
@@ -132,7 +128,7 @@ async def _from_vectors(tensors: Sequence[Tensor], n: int, convert: Convert, max
         name, at = tensor.asked.name, tensor.at
         if name == EXAMPLE:
             if tensor.asked.datatype != "BYTES" or n_examples(tensor) != n:
-                raise invalid(at, f"must be {n} texts or records, of the datatype BYTES, beside vectors")
+                raise invalid(at, f"must be {n} texts or records, with the datatype BYTES, if there are vectors")
             values = list((await _from_strings(tensor, n, convert)).values)
             continue
         rows = await _rows(tensor, n, max_features)
@@ -154,7 +150,7 @@ async def _rows(tensor: Tensor, n: int, max_features: int) -> NDArray[np.float32
         detail = f"must be a numeric type: only the single input {EXAMPLE!r} may be BYTES"
         raise invalid((*at, "datatype"), detail)
     if n_examples(tensor) != n:
-        raise invalid((*at, "shape"), f"must have {n} examples, as the first input")
+        raise invalid((*at, "shape"), f"must have {n} examples, like the first input")
     if tensor.asked.shape[1] > max_features:
         raise invalid((*at, "shape"), f"must have at most {max_features} features, the limit of this server")
     return await to_matrix(tensor)
@@ -211,13 +207,7 @@ def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
 async def to_answer(
     predictions: Sequence[Prediction], outputs: Sequence[Output], facts: dict[str, Any]
 ) -> tuple[bytes, bytes]:
-    """Return a response in two parts: the JSON, and the binary data after it.
-
-    Parameters
-    ----------
-    outputs : requested outputs.
-    facts : further fields of the response.
-    """
+    """Return a response with these facts in two parts: the JSON, and the binary data after it."""
     # A model that learns in the meantime may know more labels at the end of a long batch than at its start.
     names = [name for name in predictions[0].scores if name in predictions[-1].scores]
     parts: list[list[bytes]] = [[] for _ in outputs]

@@ -87,7 +87,7 @@ class Range(_RequestModel):
         if self.low >= self.high:
             raise ValueError("low must be below high")
         if self.log and self.low <= 0:
-            raise ValueError("low must be above 0 where log is true")
+            raise ValueError("low must be above 0 if log is true")
         return self
 
 

@@ -122,7 +122,7 @@ def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit |
 def check_labels(labels: Vocabulary, ignored: Any, limit: LabelLimit | None) -> int:
     """Return the count of ignored labels; raise as `check_ignored`, and for more labels than the limit allows."""
     if limit is not None and len(labels) > limit.most:
-        raise ValueError(f"labels: {len(labels)}, where {limit.most} is the limit")
+        raise ValueError(f"labels: {len(labels)}, above the limit of {limit.most}")
     return check_ignored(ignored, len(labels), limit)
 
 
@@ -139,7 +139,7 @@ def _only_undeclared(limits: ModelLimits | None, info: ValidationInfo) -> ModelL
 def _pointless(limits: ModelLimits, spec: dict[str, Any]) -> Iterator[InitErrorDetails]:
     for kind in ("features", "labels"):
         if getattr(limits, kind) is not None and spec.get(kind) is not None:
-            error = PydanticCustomError("limit_declared", "must be null where {kind} are declared", {"kind": kind})
+            error = PydanticCustomError("limit_declared", "must be null if {kind} are declared", {"kind": kind})
             yield InitErrorDetails(type=error, loc=(kind,), input=None)
 
 

@@ -225,7 +225,7 @@ def _check(update: Update) -> None:
         if (kept is None) != (update.prediction_ids is None) or (kept is not None and len(kept) != n_examples):
             raise ValueError(f"{n_examples} examples must have as many ids of predictions, with what was served")
     if update.decisions is not None and len(update.decisions) != len(update.served or ()):
-        raise ValueError("each prediction that was served must have a decision, or null")
+        raise ValueError("each served prediction must have a decision or null")
     if update.answered is not None:
         widths = [len(answered.labels) for answered in update.answered]
         if widths != [len(scores) for scores in update.served or ()]:

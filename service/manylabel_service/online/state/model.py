@@ -775,7 +775,7 @@ def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> Non
     n_labels = len(model.labels) if model.updates else 0
     for part, count in counts.items():
         if count > n_labels:
-            raise ValueError(f"{part}: {count} labels, where the model has {n_labels}")
+            raise ValueError(f"{part}: {count} labels, but the model has {n_labels}")
     parts = model.labelled.parts
     parts.check(len(model.labels))
     if model.answers is not None:

@@ -359,7 +359,7 @@ class Applier:
             return self._handle_error(error.error)
         except (TargetLost, HistoryDamaged, UnreadableEntry) as error:
             self._behind = False
-            detail = f"follower {self._record.name!r} cannot go on: {error}; delete it, and create it again"
+            detail = f"follower {self._record.name!r} cannot continue: {error}; delete it, and create it again"
             return self._on_error(FollowerFailed(detail))
         except LimitExceeded as error:
             self._behind = False

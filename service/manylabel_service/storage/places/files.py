@@ -61,7 +61,7 @@ class FilePlace:
 
     def _path(self, key: str) -> Path:
         if not KEY.fullmatch(key):
-            raise ValueError(f"{key!r} is no key of an object")
+            raise ValueError(f"{key!r} is not a valid key of an object")
         return self._root / key
 
     def _put(self, path: Path, data: bytes | Path) -> bool:

@@ -92,7 +92,7 @@ class ObjectPlace:
 
     async def _in_thread(self, key: str, work: Callable[[], T]) -> T:
         if not KEY.fullmatch(key):
-            raise ValueError(f"{key!r} is no key of an object")
+            raise ValueError(f"{key!r} is not a valid key of an object")
         try:
             return await asyncio.to_thread(work)
         except MISSING as error:

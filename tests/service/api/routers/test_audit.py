@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from manylabel_service.api import schemas
+from manylabel_service.api.routers.audit import AuditPage
 from manylabel_service.api.web.routes import GuardedRoute
 from manylabel_service.settings import Settings
 
@@ -26,7 +26,7 @@ def client(serve: Callable[..., Any]) -> Iterator[TestClient]:
 def calls(client: TestClient, **parameters: Any) -> list[dict[str, Any]]:
     answer = client.get("/v1/audit", params=parameters)
     assert answer.status_code == 200, answer.text
-    schemas.AuditPage.model_validate_json(answer.content, strict=True)
+    AuditPage.model_validate_json(answer.content, strict=True)
     found: list[dict[str, Any]] = answer.json()["calls"]
     return found
 

@@ -23,7 +23,7 @@ from tests.support.processes import READER, has_ended, processes
 from tests.support.server_process import open_scratch_files
 from tests.support.waiting import eventually
 
-from manylabel_service.api import schemas
+from manylabel_service.api.routers.datasets import Dataset
 from manylabel_service.api.translation.uploads import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets.upload_slots import MAX_UPLOADS
@@ -84,13 +84,13 @@ def test_every_format(none: TestClient, format: str, data: bytes, media_type: st
     answer = upload(none, data, {"Content-Type": media_type}, format=format, split=1, **parameters)
     assert (answer.status_code, answer.headers["location"]) == (201, "/v1/datasets/songs"), answer.text
     record = answer.json()
-    schemas.Dataset.model_validate(record, strict=True)
+    Dataset.model_validate(record, strict=True)
     facts = {"name": "songs", "format": format, "rows": 2, "features": 1, "labels": 2, "cardinality": 1.0}
     assert record.items() >= {**facts, "density": 0.5, "views": {"x": 1}, "splits": {"train": 1, "test": 1}}.items()
     assert none.get("/v1/datasets").json() == {"datasets": [record]}
     assert none.get("/v1/datasets/songs").json() == record
     details = none.get("/v1/datasets/songs?details=true").json()
-    schemas.Dataset.model_validate(details, strict=True)
+    Dataset.model_validate(details, strict=True)
     due = ["1", "2"] if format == "libsvm" else ["rock", "jazz"]
     assert details == {**record, "label_names": due, "label_counts": [1, 1], "unlabelled": 0}
     assert none.delete("/v1/datasets/songs").status_code == 204
@@ -198,7 +198,7 @@ def test_details_of_labels_are_a_part_of_every_format(none: TestClient, refused:
         at = address(name, format, **more)
         post(at, files={**parts, "label_details": json.dumps(details).encode()}).raise_for_status()
         found = none.get(f"/v1/datasets/{name}?details=true")
-        schemas.Dataset.model_validate_json(found.content, strict=True)
+        Dataset.model_validate_json(found.content, strict=True)
         assert found.json()["label_details"] == {"jazz": {"title": "Jazz", "uri": "http://x/jazz"}}
         assert "label_details" not in none.get(f"/v1/datasets/{name}").json()
         none.delete(f"/v1/datasets/{name}").raise_for_status()
@@ -473,7 +473,7 @@ def test_records(none: TestClient, format: str, data: bytes, media_type: str, pa
     answer = upload(none, data, {"Content-Type": media_type}, format=format, **parameters)
     assert answer.status_code == 201, answer.text
     record = answer.json()
-    schemas.Dataset.model_validate(record, strict=True)
+    Dataset.model_validate(record, strict=True)
     fields = ["title"] if "text" in parameters else None
     assert record["text"] == {**TEXT, "fields": fields, "longer_than": None if fields else 200, "tokeniser": 1}
     features = 5 if fields else 4
@@ -516,7 +516,7 @@ def test_rows_with_weights(none: TestClient, data: bytes, parameters: dict[str, 
     """The description says that there are some; nothing is said, nor stored, of others."""
     answer = upload(none, data, **parameters)
     assert answer.status_code == 201, answer.text
-    record = schemas.Dataset.model_validate(answer.json(), strict=True)
+    record = Dataset.model_validate(answer.json(), strict=True)
     assert (record.weighted, record.features, record.labels) == (True, 1, 2)
     assert upload(none, CSV, name="plain", format="csv", label_columns=2).json()["weighted"] is False
     listed = none.get("/v1/datasets").json()["datasets"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from manylabel_service.api import schemas
+from manylabel_service.api.routers.history import HistoryEntry
 from manylabel_service.online.history import archiver
 
 
@@ -25,7 +25,7 @@ def log(client: TestClient, model: str, **query: Any) -> list[dict[str, Any]]:
     assert answer.headers["content-type"] == "application/x-ndjson"
     lines = answer.text.splitlines()
     for line in lines:
-        schemas.HistoryEntry.model_validate_json(line)
+        HistoryEntry.model_validate_json(line)
     return [json.loads(line) for line in lines]
 
 

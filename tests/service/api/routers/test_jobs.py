@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from tests.support.cases import for_each
 from tests.support.server_process import ANSWER_SECONDS
 
-from manylabel_service.api.schemas import JobList, JobLog, TrainerList
+from manylabel_service.api.routers.jobs import JobList, JobLog, TrainerList
 from manylabel_service.jobs.spec.schemas import Job
 from manylabel_service.jobs.spec.trainers import PARAMS
 

@@ -158,4 +158,4 @@ class TestRefused:
             client.post(f"{address}/predict", json={"examples": ITEMS[:5], **ASKED}).raise_for_status()
             for call in ("predict", "predict-update"):
                 answer = client.post(f"{address}/{call}", json={"examples": ITEMS[:6], **ASKED})
-                assert "a batch can have about 5 examples" in refused(answer, 413, "batch_too_large")["detail"]
+                assert "a batch can have at most about 5 examples" in refused(answer, 413, "batch_too_large")["detail"]

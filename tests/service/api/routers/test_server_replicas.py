@@ -1,4 +1,4 @@
-"""GET /v1/replicas, and /readyz where another release has to serve a model."""
+"""GET /v1/replicas, and /readyz if another release must serve a model."""
 
 from collections.abc import Callable
 from typing import Any

@@ -352,4 +352,4 @@ def test_a_rollback_has_one_aim(client: TestClient, model: str, refused: Callabl
     told = refused(
         client.post(f"{model}/rollback", json={"position": "1", "name": "x"}), 422, "invalid_request", "/name"
     )
-    assert told["errors"] == [{"pointer": "/name", "detail": "must be omitted next to a position"}]
+    assert told["errors"] == [{"pointer": "/name", "detail": "must be omitted if position is sent"}]

@@ -72,7 +72,7 @@ def test_an_answer_has_a_limit(small: TestClient, tiny: str, refused: Callable[.
     small.post(f"{tiny}/update", json={"x": {"a": 1}, "y": ["p", "q"]}).raise_for_status()
     for operation in ("predict", "predict-update"):
         problem = refused(small.post(f"{tiny}/{operation}", json={"examples": [ITEM] * 3}), 413, "batch_too_large")
-        assert "a batch can have about 2 examples" in problem["detail"]
+        assert "a batch can have at most about 2 examples" in problem["detail"]
         small.post(f"{tiny}/{operation}", json={"examples": [ITEM] * 2}).raise_for_status()
 
 

@@ -6,7 +6,8 @@ import pytest
 from tests.support.cases import for_each
 
 from manylabel_service.hosting.predictions import Prediction
-from manylabel_service.integrations.label_studio.answers import (
+from manylabel_service.integrations.label_studio.config import LabelConfig, read_config
+from manylabel_service.integrations.label_studio.translation import (
     AnnotationRefused,
     annotation_key,
     milestones,
@@ -14,7 +15,6 @@ from manylabel_service.integrations.label_studio.answers import (
     shown,
     truth,
 )
-from manylabel_service.integrations.label_studio.config import LabelConfig, read_config
 
 
 def config(*questions: str) -> LabelConfig:

@@ -65,7 +65,7 @@ BOMB = '<!DOCTYPE v [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a
         ("", "not XML"),
         ("<View/>\x00", "not XML"),
         ("<View/>" * 2, "not XML"),
-        ("<View>" * (MAX_CONFIG_DEPTH + 1), "inside one another"),
+        ("<View>" * (MAX_CONFIG_DEPTH + 1), "levels deep"),
         ("<View>" + "<a/>" * MAX_CONFIG_TAGS, "20,000 tags"),
         ("<View>" + " " * MAX_CONFIG_BYTES + "</View>", "bytes"),
         ('<View><Text name="t" value="$t"/></View>', "no <Choices>"),

@@ -109,7 +109,7 @@ async def test_a_model_that_it_learns_otherwise_is_left_to_the_others(fleet: Any
     with structlog.testing.capture_logs() as logs:
         new = await fleet.start()
     assert [line["code"] for line in told(logs, "model_withheld")] == ["replay_mismatch"]
-    with pytest.raises(ReplayMismatch, match="another release has to serve 1 of the models"):
+    with pytest.raises(ReplayMismatch, match="another release must serve 1 of the models"):
         new.check_compatible()
     for use in (new.ask(await new.get("m"), lambda m: m.predict([fleet.example(0).x])), learn(fleet, new, 0, 5)):
         with pytest.raises(NotReady) as refused:

@@ -127,7 +127,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreTooNew(path, found, VERSION)
     found_tables = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
     if not {statement for statement in _SCHEMA if statement.startswith("CREATE")} <= found_tables:
-        raise StoreDamaged(path, "its tables are not those of this version")
+        raise StoreDamaged(path, "its tables differ from those of this version")
 
 
 def _set_up(connection: sqlite3.Connection, path: Path) -> None:
