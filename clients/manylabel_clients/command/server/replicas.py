@@ -6,7 +6,7 @@ from manylabel_clients.command.declaring import Commands
 from manylabel_clients.command.options import REMOTE, AsJson, connect
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as
-from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Replicas
+from manylabel_clients.http.resources.server import KnownVersions, Replica, Replicas
 
 
 def register(app: Commands) -> None:

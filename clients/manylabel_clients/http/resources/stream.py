@@ -13,7 +13,7 @@ import httpx2
 from manylabel_clients.http.errors import ApiError
 from manylabel_clients.http.resources.examples import Example, encode_pair
 from manylabel_clients.http.resources.predictions import Prediction, predictions
-from manylabel_clients.http.resources.requests import new_key
+from manylabel_clients.http.resources.resource import new_key
 from manylabel_clients.http.transport.batches import Batches, Items
 from manylabel_clients.http.transport.exchange import (
     Exchange,

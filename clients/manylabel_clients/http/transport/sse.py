@@ -30,9 +30,8 @@ class EventStream(Generic[E]):
         retry: Retry,
         make: Callable[[str, str, dict[str, Any]], E],
         is_last: Callable[[E], bool] | None = None,
-        query: str = "",
     ) -> None:
-        self._path = f"{path}/events{'?' if query else ''}{query}"
+        self._path = path
         self._make = make
         self._is_last = is_last
         self._after = after
