@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from manylabel_clients.command.declaring import Argument, Fields, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.transport.upload import FORMATS as FILE_FORMATS
+from manylabel_clients.http.transport.upload import extension_of
 
 if TYPE_CHECKING:
     from manylabel_clients.river.files import FileStream
@@ -22,8 +24,6 @@ FORMATS = (
 TABLES = ("csv", "tsv")
 RECORDS = (*TABLES, "ndjson")
 """Formats whose rows may be records."""
-RECORD_EXTENSIONS = {".csv": "csv", ".jsonl": "ndjson", ".ndjson": "ndjson", ".tsv": "tsv"}
-"""File extensions of these formats: a copy of the list in `manylabel_core.datasets`, which may not be installed."""
 
 _File = Argument(metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS}.")
 File = Annotated[Path, _File]
@@ -179,8 +179,8 @@ def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[
 
 def record_format(path: str | PathLike[str]) -> str | None:
     """Return the format of a file by its name, if it is one of `RECORDS`; else None."""
-    path = Path(path)
-    return RECORD_EXTENSIONS.get((Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower())
+    format = FILE_FORMATS.get(extension_of(path))
+    return format if format in RECORDS else None
 
 
 def check_labelled(path: Path, labels: str | None, table: TableOptions) -> None:

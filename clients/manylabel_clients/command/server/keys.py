@@ -8,23 +8,13 @@ from typing import Annotated, Any
 
 import click
 
-from manylabel_clients.command.declaring import Argument, Commands, Option, group
+from manylabel_clients.command.declaring import Argument, Option, command, group
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import (
-    KEY_FILE,
-    REMOTE,
-    AsJson,
-    ModelName,
-    Yes,
-    confirm,
-    connect,
-    key_file,
-    read_key,
-    refuse_options_of,
-)
+from manylabel_clients.command.options import AsJson, KeyFile, ModelName, Yes, confirm, read_key, remote
 from manylabel_clients.command.output.tables import print_facts, print_table
-from manylabel_clients.command.output.text import print_as, print_json, short_time
-from manylabel_clients.command.server.program import become
+from manylabel_clients.command.output.text import print_json, short_time
+from manylabel_clients.command.server.program import init
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, RateLimits
 from manylabel_clients.http.transport.credentials import KEY_VARIABLE, MAX_TOKEN_SECONDS, derive_token
 
@@ -52,34 +42,47 @@ _AtATime = Annotated[
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
-def register(app: Commands) -> None:
-    """Add the commands."""
-    keys = group(list_keys, "keys", REMOTE)
-    keys.add(list_again, "list")
-    for command in (create, show, change, revoke):
-        keys.add(command)
-    keys.add(token, common=[KEY_FILE])
-    # All arguments after `init` are passed to the server's program.
-    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-    keys.add(init, common=(), context_settings=settings, add_help_option=False)
-    app.add_command(keys)
+def _print_all(found: list[ApiKey]) -> None:
+    if not found:
+        return click.echo("no keys: the server accepts every client that reaches it")
+    columns = ("key", "name", "scopes", "models", "state", "expires")
+    rows = [
+        (key.id, key.name, " ".join(key.scopes), " ".join(key.models), key.state, short_time(key.expires_at) or "never")
+        for key in found
+    ]
+    return print_table(columns, rows, words=len(columns))
 
 
-def list_keys(context: click.Context, as_json: AsJson = False) -> None:
-    """Create, list, change and revoke the keys of a server; without a command, list them."""
-    if context.invoked_subcommand is not None:
-        return refuse_options_of(context, context.invoked_subcommand)
-    return list_again(as_json)
+def _print(key: ApiKey) -> None:
+    limits = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in _limits(key.rates).items())
+    facts = {
+        "key": key.id,
+        "name": key.name,
+        "note": key.note or "none",
+        "scopes": ", ".join(key.scopes),
+        "models": ", ".join(key.models),
+        "state": key.state,
+        "created": key.created_at,
+        "expires": key.expires_at or "never",
+        **({"revoked": key.revoked_at} if key.revoked_at else {}),
+        "rates": limits or "no limits",
+    }
+    print_facts(facts)
 
 
-def list_again(as_json: AsJson = False) -> None:
+def _limits(rates: RateLimits) -> dict[str, Any]:
+    return {name: value for name in RateLimits.__dataclass_fields__ if (value := getattr(rates, name)) is not None}
+
+
+@remote(_print_all)
+def list_keys(client: Client) -> list[ApiKey]:
     """List the keys whose permissions do not exceed your own, including expired and revoked ones."""
-    with connect() as client:
-        found = client.keys.list()
-    print_as(as_json, found, _print_all)
+    return client.keys.list()
 
 
+@remote()
 def create(
+    client: Client,
     name: Annotated[str, Argument(metavar="NAME", help="Owner or purpose of the key.")],
     scope: Annotated[
         list[str], Option(metavar="SCOPE", help=f"{', '.join(SCOPES)} (which includes all others). Repeatable.")
@@ -114,7 +117,7 @@ def create(
     """
     rates = RateLimits(requests_per_second, examples_per_second, max_concurrent_requests)
     expires_at = _time(expires)
-    with connect() as client, _KeyFile(file) as key_file:
+    with _KeyFile(file) as key_file:
         made = client.keys.create(
             name, scopes=scope, models=model or ["*"], expires_at=expires_at, note=note, rates=rates
         )
@@ -128,14 +131,15 @@ def create(
     return None
 
 
-def show(id: KeyId, as_json: AsJson = False) -> None:
+@remote(_print)
+def show(client: Client, id: KeyId) -> ApiKey:
     """Show the permissions of a key, never the key."""
-    with connect() as client:
-        found = client.keys.get(id)
-    print_as(as_json, found, _print)
+    return client.keys.get(id)
 
 
+@remote(_print)
 def change(
+    client: Client,
     id: KeyId,
     name: Annotated[str | None, Option(help="New name.", show_default=False)] = None,
     note: Annotated[str | None, Option(help="New note; '' removes it.", show_default=False)] = None,
@@ -147,8 +151,7 @@ def change(
     examples_per_second: _Examples = None,
     max_concurrent_requests: _AtATime = None,
     no_rates: Annotated[bool, Option("--no-rates", help="Remove all rate limits first.")] = False,
-    as_json: AsJson = False,
-) -> None:
+) -> ApiKey:
     """Change the name, note, expiry or rates of a key. Its scopes and models cannot change: create another key."""
     changes: dict[str, Any] = {} if name is None else {"name": name}
     if note is not None:
@@ -163,41 +166,34 @@ def change(
     limits = {rate: value for rate, value in given.items() if value is not None}
     if not (changes or limits or no_rates):
         raise click.BadParameter("nothing to change: give --name, --note, --expires or a rate")
-    with connect() as client:
-        if limits or no_rates:
-            before = {} if no_rates else _limits(client.keys.get(id).rates)
-            changes["rates"] = before | limits
-        changed = client.keys.update(id, **changes)
-    print_as(as_json, changed, _print)
+    if limits or no_rates:
+        before = {} if no_rates else _limits(client.keys.get(id).rates)
+        changes["rates"] = before | limits
+    return client.keys.update(id, **changes)
 
 
-def revoke(id: KeyId, yes: Yes = False) -> None:
+@remote()
+def revoke(client: Client, id: KeyId, yes: Yes = False) -> None:
     """Revoke a key permanently. All servers reject it within 1 s."""
     confirm(f"Revoke {id}?", yes)
-    with connect() as client:
-        client.keys.revoke(id)
+    client.keys.revoke(id)
     click.echo(f"revoked {id}")
 
 
 def token(
     model: ModelName,
     seconds: Annotated[int, Option(min=1, max=MAX_TOKEN_SECONDS, help="Validity in seconds.")] = 300,
+    api_key: KeyFile = None,
 ) -> None:
     """Derive a short-lived token from a key, for predictions of one model, for example in a browser. No server is
     called."""
-    path = key_file()
-    key = os.environ.get(KEY_VARIABLE) if path is None else read_key(path).text
+    key = os.environ.get(KEY_VARIABLE) if api_key is None else read_key(api_key).text
     if not key:
         raise Failure(f"a token is derived from a key: give --api-key-file, or {KEY_VARIABLE}")
     try:
         click.echo(derive_token(key, model, seconds))
     except ValueError as error:
         raise Failure(str(error)) from None
-
-
-def init(context: click.Context) -> None:
-    """Create the first key of a store, with full access; `manylabel keys init --help` lists its options."""
-    become("manylabel_service.access", ["init", *context.args])
 
 
 class _KeyFile:
@@ -231,37 +227,19 @@ def _time(text: str | None) -> str | datetime | None:
     return text if found is None else datetime.now(UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
-def _limits(rates: RateLimits) -> dict[str, Any]:
-    return {name: value for name in RateLimits.__dataclass_fields__ if (value := getattr(rates, name)) is not None}
-
-
 def _without_text(made: NewApiKey) -> ApiKey:
     return ApiKey(**{name: getattr(made, name) for name in ApiKey.__dataclass_fields__})
 
 
-def _print_all(found: list[ApiKey]) -> None:
-    if not found:
-        return click.echo("no keys: the server accepts every client that reaches it")
-    columns = ("key", "name", "scopes", "models", "state", "expires")
-    rows = [
-        (key.id, key.name, " ".join(key.scopes), " ".join(key.models), key.state, short_time(key.expires_at) or "never")
-        for key in found
-    ]
-    return print_table(columns, rows, words=len(columns))
-
-
-def _print(key: ApiKey) -> None:
-    limits = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in _limits(key.rates).items())
-    facts = {
-        "key": key.id,
-        "name": key.name,
-        "note": key.note or "none",
-        "scopes": ", ".join(key.scopes),
-        "models": ", ".join(key.models),
-        "state": key.state,
-        "created": key.created_at,
-        "expires": key.expires_at or "never",
-        **({"revoked": key.revoked_at} if key.revoked_at else {}),
-        "rates": limits or "no limits",
-    }
-    print_facts(facts)
+keys = group(
+    "keys",
+    list_keys,
+    command(list_keys, "list"),
+    create,
+    show,
+    change,
+    revoke,
+    token,
+    init,
+    help="Create, list, change and revoke the keys of a server; without a command, list them.",
+)

@@ -9,9 +9,10 @@ from typing import Annotated
 
 import click
 
-from manylabel_clients.command.declaring import Commands, Option
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import REMOTE, connect, read_key
+from manylabel_clients.command.options import address, read_key, remote
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
 from manylabel_clients.integrations.paperless.archive import Archive, PaperlessError
 from manylabel_clients.integrations.paperless.listener import listening
@@ -22,12 +23,9 @@ MIN_SECONDS = 1.0
 """Minimum seconds between two polls of paperless, regardless of webhooks."""
 
 
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(paperless, common=REMOTE)
-
-
+@remote()
 def paperless(
+    client: Client,
     paperless_url: Annotated[
         str, Option("--paperless", envvar="PAPERLESS_URL", metavar="URL", help="Address of paperless-ngx.")
     ],
@@ -78,12 +76,11 @@ def paperless(
         raise Failure(f"a token of paperless is needed: give --token-file, or {TOKEN_VARIABLE}")
     wake = threading.Event()
     with ExitStack() as stack:
-        client = stack.enter_context(connect())
         archive = Archive(paperless_url, token)
         stack.callback(archive.close)
         sidecar = Sidecar(archive, client, model, state, sure, dry_run, lambda line: click.echo(line))
         if listen is not None:
-            host, port = _address(listen)
+            host, port = address(listen, "--listen", "127.0.0.1:8011", least=0)
             stack.enter_context(listening(host, port, wake))
         while True:
             wake.clear()
@@ -101,10 +98,3 @@ def paperless(
                 return
             time.sleep(MIN_SECONDS)
             wake.wait(every)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, found, port = text.rpartition(":")
-    if not found or not host or not (port.isascii() and port.isdecimal() and 0 <= int(port) < 2**16):
-        raise click.BadParameter(f"must be HOST:PORT, such as 127.0.0.1:8011, not {text!r}", param_hint="--listen")
-    return host.strip("[]"), int(port)

@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from manylabel_clients.command.data.files import FORMATS, LABELS_HELP, PLAIN, RowOptions, ZeroBased, read_file
-from manylabel_clients.command.declaring import Argument, Commands, Option
+from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import AsJson, named_values
+from manylabel_clients.command.options import AsJson, Holdout, Params, Seed, named_values
 from manylabel_clients.command.output.measures import measure_rows
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_json
-from manylabel_clients.command.training.options import Holdout, Params, Seed
 
 if TYPE_CHECKING:
     from manylabel_core.datasets import Dataset
-
-
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(train)
 
 
 def train(

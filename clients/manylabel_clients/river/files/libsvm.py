@@ -73,7 +73,8 @@ class LibsvmFile(FileStream):
         else:
             self.labels, self.n_samples = self._look_through()
 
-    def __iter__(self) -> Iterator[Row]:
+    def examples(self) -> Iterator[Row]:
+        """Iterate over (x, y)."""
         for words in self._rows():
             y = dict.fromkeys(self.labels, False)
             for label in words.labels:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_clients.river.files.stream import FileFormatError, FileStream, LabelledRow, Row, naming, present
+from manylabel_clients.river.files.stream import FileFormatError, FileStream, LabelledRow, naming
 from manylabel_core.datasets import BadDataset
 from manylabel_core.datasets.formats.npz import WEIGHT, checked_weights
 from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
@@ -65,10 +65,6 @@ class NpzFile(FileStream):
             self.labels = _names(archive, "label_names", n_labels, "labels")
         self.n_samples, self.n_features = n_samples, n_features
 
-    def __iter__(self) -> Iterator[Row]:
-        for x, y, *_ in self.examples():
-            yield x, y
-
     def examples(self) -> Iterator[LabelledRow]:
         """Iterate over (x, y), and (x, y, weight) if the file has weights."""
         with naming(self.path), self.path.open("rb") as file, Archive(file) as archive:
@@ -83,7 +79,7 @@ class NpzFile(FileStream):
         if not (np.isfinite(values) | (columns is None and np.isnan(values))).all():
             raise FileFormatError(self.path, "X is not finite", row=row)
         if columns is None:
-            return present(self._features, values)
+            return {name: value for name, value in zip(self._features, values.tolist(), strict=True) if value == value}
         _check_columns(self.path, "X", columns, self.n_features, row)
         return {self._features[column]: value for column, value in zip(columns, values.tolist(), strict=True)}
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from os import PathLike
 from typing import Any
 
-from manylabel_clients.river.files.stream import NO_LIMITS, Example, FileFormatError, FileStream, Row, naming
+from manylabel_clients.river.files.stream import NO_LIMITS, Example, FileFormatError, FileStream, naming
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts
 from manylabel_core.datasets.formats.examples import known_numbers
 from manylabel_core.datasets.formats.ndjson import JsonLines
@@ -67,11 +67,6 @@ class RecordFile(FileStream):
     def _rows(self) -> Iterator[ExampleRow]:
         with naming(self.path), self._opened() as rows:
             yield from (row for row in rows if row.y is not None)
-
-    def __iter__(self) -> Iterator[Row]:
-        labels = self.labels
-        for x, y, *_ in self.examples():
-            yield x, y if isinstance(y, dict) else {**dict.fromkeys(labels, False), **dict.fromkeys(y, True)}
 
     def examples(self) -> Iterator[Example]:
         """Iterate over (x, y) as stored in the file: y is a list if a row lists its labels.
