@@ -1,7 +1,5 @@
 """Descriptions of online models and of trained models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias

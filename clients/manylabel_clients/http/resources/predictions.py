@@ -1,7 +1,5 @@
 """Results of predictions and updates."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Streams of examples without I/O: batches under one key, each resumed where it was interrupted."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence

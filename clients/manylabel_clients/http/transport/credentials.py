@@ -1,7 +1,5 @@
 """API key that a client sends with each request, and tokens derived from it; both are hidden in output."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -5,8 +5,6 @@ after that step. It returns the result. The sync and the async connections only 
 and errors are implemented and tested once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

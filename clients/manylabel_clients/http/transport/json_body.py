@@ -1,7 +1,5 @@
 """Values as JSON, with errors that name the location of a bad value; dataclasses from JSON, by their type hints."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping

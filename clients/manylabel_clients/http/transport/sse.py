@@ -1,7 +1,5 @@
 """Server-sent events without I/O: parsing, and when to reconnect."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar

@@ -1,7 +1,5 @@
 """Body of an upload: a file in chunks, which can be resent."""
 
-from __future__ import annotations
-
 import io
 import os
 import uuid
