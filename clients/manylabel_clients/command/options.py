@@ -30,8 +30,7 @@ def _checked_url(url: str) -> str:
 
 
 Url = Annotated[
-    str,
-    Option("--url", callback=_checked_url, envvar="MANYLABEL_URL", metavar="URL", help="Address of the server."),
+    str, Option("--url", callback=_checked_url, envvar="MANYLABEL_URL", metavar="URL", help="Address of the server.")
 ]
 Timeout = Annotated[
     float | None,
@@ -70,10 +69,7 @@ Params = Annotated[
         "--param", metavar="NAME=VALUE", help="Parameter of the trainer with a JSON value, such as C=0.1. Repeatable."
     ),
 ]
-Holdout = Annotated[
-    float | None,
-    Option(metavar="SHARE", help="Share of rows held out for evaluation, such as 0.2."),
-]
+Holdout = Annotated[float | None, Option(metavar="SHARE", help="Share of rows held out for evaluation, such as 0.2.")]
 Seed = Annotated[int, Option(min=0, help="Random seed.")]
 BatchSize = Annotated[int, Option(min=1, max=10_000, help="Examples per request; 1 responds to each line at once.")]
 

@@ -64,7 +64,7 @@ class Client(ClientCalls, SyncResource):
     Raises
     ------
     ValueError
-        If `base_url` is no HTTP address, `api_key` cannot be sent, or `headers` has another Authorization.
+        If `base_url` is not an HTTP address, `api_key` cannot be sent, or `headers` also has an Authorization.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class Client(ClientCalls, SyncResource):
 
     @property
     def webhooks(self) -> Webhooks:
-        """The webhooks of the server: events that it posts to other servers."""
+        """Webhooks of the server: events that it posts to other servers."""
         return Webhooks(self._connections)
 
     def close(self) -> None:
@@ -159,7 +159,7 @@ class AsyncClient(ClientCalls, AsyncResource):
 
     @property
     def webhooks(self) -> AsyncWebhooks:
-        """The webhooks of the server: events that it posts to other servers."""
+        """Webhooks of the server: events that it posts to other servers."""
         return AsyncWebhooks(self._connections)
 
     async def aclose(self) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import click
 
-from manylabel_clients.command.data.files import LABELS_HELP, PLAIN, RowOptions, check_labelled, label_columns
+from manylabel_clients.command.data.files import PLAIN, RowOptions, TrainingLabels, check_labelled, label_columns
 from manylabel_clients.command.data.label_details import FILE_HELP, read_label_details
 from manylabel_clients.command.declaring import Argument, Option, group
 from manylabel_clients.command.options import AsJson, Yes, confirm, remote
@@ -68,20 +68,15 @@ def add(
     name: DatasetName,
     file: Annotated[Path, Argument(metavar="FILE", exists=True, dir_okay=False, help="Labelled examples.")],
     format: Annotated[
-        str | None,
-        Option(help="libsvm, arff, npz, ndjson, csv or tsv. Default: by the ending of the file's name."),
+        str | None, Option(help="libsvm, arff, npz, ndjson, csv or tsv. Default: by the ending of the file's name.")
     ] = None,
-    labels: Annotated[
-        str | None,
-        Option(metavar="XML|N|A,B,...", help=LABELS_HELP),
-    ] = None,
+    labels: TrainingLabels = None,
     table: RowOptions = PLAIN,
     train_rows: Annotated[
         int | None, Option(min=1, help="Number of first rows in the split train; the other rows are the split test.")
     ] = None,
     label_details: Annotated[
-        Path | None,
-        Option(exists=True, dir_okay=False, help=f"Titles, descriptions and URIs of labels. {FILE_HELP}"),
+        Path | None, Option(exists=True, dir_okay=False, help=f"Titles, descriptions and URIs of labels. {FILE_HELP}")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

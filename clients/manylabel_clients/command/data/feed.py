@@ -35,16 +35,9 @@ def feed(
     zero_based: ZeroBased = False,
     table: NamedRowOptions = PLAIN,
     complete: Annotated[
-        bool,
-        Option(
-            "--complete",
-            help="The file names all labels: every label that a row lacks is false, and is not sent.",
-        ),
+        bool, Option(help="The file names all labels: every label that a row lacks is false, and is not sent.")
     ] = False,
-    resume: Annotated[
-        bool,
-        Option("--resume", help="Resume where the last feed of this file into this model stopped."),
-    ] = False,
+    resume: Annotated[bool, Option(help="Resume where the last feed of this file into this model stopped.")] = False,
     batch_size: BatchSize = BATCH_SIZE,
     as_json: AsJson = False,
 ) -> None:

@@ -50,16 +50,12 @@ def evaluate(
     zero_based: ZeroBased = False,
     table: RowOptions = PLAIN,
     batch_size: BatchSize = 64,
-    history: Annotated[bool, Option("--history", help="Show the metrics history; --json has all points.")] = False,
-    reliability: Annotated[
-        bool,
-        Option("--reliability", help="Show the reliability diagram."),
-    ] = False,
-    label: Annotated[str | None, Option("--label", metavar="NAME", help="With --reliability: only this label.")] = None,
+    history: Annotated[bool, Option(help="Show the metrics history; --json has all points.")] = False,
+    reliability: Annotated[bool, Option(help="Show the reliability diagram.")] = False,
+    label: Annotated[str | None, Option(metavar="NAME", help="With --reliability: only this label.")] = None,
     precision: Annotated[
         float | None,
         Option(
-            "--precision",
             help="How many labels may be applied unseen at this precision: the account of the model's promise, or, "
             "with a file, that of a promise that begins with the file.",
         ),

@@ -39,8 +39,7 @@ def export_model(
     ],
     version: Annotated[int | None, Option(min=1, help="Version of a trained model. Default: the served one.")] = None,
     snapshot: Annotated[
-        str | None,
-        Option(help="Snapshot of an online model, by name or position. Default: the current state."),
+        str | None, Option(help="Snapshot of an online model, by name or position. Default: the current state.")
     ] = None,
 ) -> None:
     """Write a linear model, with its record parsing, scaling and thresholds, to a file that predicts without a server.

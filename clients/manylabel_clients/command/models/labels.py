@@ -44,7 +44,7 @@ def labels(
     client: Client,
     name: ModelName,
     sort: Annotated[str, Option(help="Sort key: name, frequency, first_seen, f1, window_f1, ...")] = "frequency",
-    ascending: Annotated[bool, Option("--ascending", help="Sort in ascending order.")] = False,
+    ascending: Annotated[bool, Option(help="Sort in ascending order.")] = False,
     offset: Annotated[int, Option(min=0, help="Number of labels to skip.")] = 0,
     limit: Annotated[int, Option(min=1, max=1000, help="Maximum number of labels.")] = 50,
     version: Annotated[int | None, Option(min=1, help="Version of a trained model. Default: the served one.")] = None,
@@ -106,12 +106,12 @@ def set_promise(
         float | None, Option(help="Share of right labels among those applied unseen, such as 0.95.")
     ] = None,
     settled: Annotated[float, Option(help="Share of entirely right examples among those that need no review.")] = 0.9,
-    review_all: Annotated[bool, Option("--review-all", help="Every example needs review.")] = False,
+    review_all: Annotated[bool, Option(help="Every example needs review.")] = False,
     missed: Annotated[
         float, Option(help="Share of all true labels that may be missed in examples without review.")
     ] = 0.02,
     audit_rate: Annotated[float, Option(help="Share of settled examples that are sent to review for audits.")] = 0.05,
-    end: Annotated[bool, Option("--end", help="End the promise.")] = False,
+    end: Annotated[bool, Option(help="End the promise.")] = False,
 ) -> None:
     """Promise a precision of a model: predictions say which labels may be applied unseen, and what needs review.
 

@@ -33,8 +33,7 @@ def create(
         Option(help="Learner: falt, salt, kernel_falt, kernel_salt, passive_aggressive or kernel_passive_aggressive."),
     ] = "falt",
     param: Annotated[
-        list[str] | None,
-        Option(metavar="NAME=VALUE", help="Parameter of the algorithm, such as eta=0.5. Repeatable."),
+        list[str] | None, Option(metavar="NAME=VALUE", help="Parameter of the algorithm, such as eta=0.5. Repeatable.")
     ] = None,
     scaling: Annotated[str | None, Option(help="Scaling: auto, none or unit.")] = None,
     missing: Annotated[
@@ -43,8 +42,7 @@ def create(
     labels: Annotated[str | None, Option(metavar="A,B,...", help="Allowed labels. Default: any.")] = None,
     groups: Annotated[Path | None, Option(exists=True, dir_okay=False, help=of_labels.GROUPS_HELP)] = None,
     features: Annotated[
-        str | None,
-        Option(metavar="N|A,B,...", help="Number or names of the allowed features. Default: any."),
+        str | None, Option(metavar="N|A,B,...", help="Number or names of the allowed features. Default: any.")
     ] = None,
     limit: Annotated[
         list[str] | None,
@@ -151,7 +149,7 @@ def show(client: Client, name: ModelName) -> AnyStatus:
 def delete(
     client: Client,
     name: ModelName,
-    followers: Annotated[bool, Option("--followers", help="Delete the models that follow it too.")] = False,
+    followers: Annotated[bool, Option(help="Delete the models that follow it too.")] = False,
     yes: Yes = False,
 ) -> None:
     """Delete a model and its log. This cannot be undone."""

@@ -22,20 +22,20 @@ def predict(
     labels: LabelColumns = None,
     table: UnlabelledRowOptions = PLAIN,
     batch_size: BatchSize = 64,
-    probabilities: Annotated[bool, Option("--probabilities", help="Show probabilities, too.")] = False,
+    probabilities: Annotated[bool, Option(help="Show probabilities, too.")] = False,
     explain: Annotated[
-        int, Option("--explain", min=0, max=100, help="Number of features for and against each predicted label.")
+        int, Option(min=0, max=100, help="Number of features for and against each predicted label.")
     ] = 0,
-    top: Annotated[int | None, Option("--top", min=1, help="Number of labels to show, best first.")] = None,
+    top: Annotated[int | None, Option(min=1, help="Number of labels to show, best first.")] = None,
     only: Annotated[
-        list[str] | None, Option("--only", help="Only this label, or labels with a prefix: 'role::*'. Repeatable.")
+        list[str] | None, Option(help="Only this label, or labels with a prefix: 'role::*'. Repeatable.")
     ] = None,
     except_: Annotated[
         list[str] | None, Option("--except", help="Omit this label, or labels with a prefix. Repeatable.")
     ] = None,
-    keep: Annotated[bool, Option("--keep", help="Store the predictions for `manylabel label`.")] = False,
+    keep: Annotated[bool, Option(help="Store the predictions for `manylabel label`.")] = False,
     keep_record: Annotated[
-        bool, Option("--keep-record", help="Like --keep, and store the example itself for the person who labels it.")
+        bool, Option(help="Like --keep, and store the example itself for the person who labels it.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:

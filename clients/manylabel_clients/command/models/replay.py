@@ -45,7 +45,7 @@ def replay(
     until: Annotated[
         str | None, Option(metavar="TIME|POSITION", help="Last time or position to learn. Default: now.")
     ] = None,
-    keep: Annotated[bool, Option("--keep", help="Retain the followers, which learn nothing after the end.")] = False,
+    keep: Annotated[bool, Option(help="Retain the followers, which learn nothing after the end.")] = False,
     wait: Annotated[float, Option(metavar="SECONDS", min=0, help="Maximum seconds to wait for all of them.")] = 3600.0,
     as_json: AsJson = False,
 ) -> None:

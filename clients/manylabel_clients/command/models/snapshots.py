@@ -20,12 +20,11 @@ MAX_ENTRIES = 10_000
 def snapshots(
     client: Client,
     model: ModelName,
-    take: Annotated[bool, Option("--take", help="Take a snapshot, which stays until it is deleted.")] = False,
+    take: Annotated[bool, Option(help="Take a snapshot, which stays until it is deleted.")] = False,
     name: Annotated[str | None, Option(help="With --take: name of the snapshot.")] = None,
     note: Annotated[str | None, Option(help="With --take: purpose of the snapshot.")] = None,
     delete: Annotated[
-        str | None,
-        Option(metavar="SNAPSHOT", help="Delete a manual snapshot, by its name or position."),
+        str | None, Option(metavar="SNAPSHOT", help="Delete a manual snapshot, by its name or position.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -18,8 +18,7 @@ from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.resources.predictions import Updated
 
 Key = Annotated[
-    str | None,
-    Option(help="Idempotency key: the same command with the same key and input is learnt once."),
+    str | None, Option(help="Idempotency key: the same command with the same key and input is learnt once.")
 ]
 
 
@@ -48,8 +47,7 @@ def label(
     client: Client,
     model: ModelName,
     source: Annotated[
-        str | None,
-        Argument(metavar="[INPUT]", help="Ids and labels: JSON, a file, or - for standard input."),
+        str | None, Argument(metavar="[INPUT]", help="Ids and labels: JSON, a file, or - for standard input.")
     ] = None,
     batch_size: BatchSize = 64,
     key: Key = None,
@@ -57,9 +55,7 @@ def label(
     send_every: Annotated[
         int,
         Option(
-            min=1,
-            max=100,
-            help="Without INPUT, labels sent per request. The queue is sorted again after each request.",
+            min=1, max=100, help="Without INPUT, labels sent per request. The queue is sorted again after each request."
         ),
     ] = 10,
     as_json: AsJson = False,

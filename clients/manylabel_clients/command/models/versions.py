@@ -55,7 +55,7 @@ def promote(
     client: Client,
     name: ModelName,
     version: Annotated[int | None, Argument(min=1, help="Number of the version of a trained model.")] = None,
-    force: Annotated[bool, Option("--force", help="Serve it even if its features or scaling differ.")] = False,
+    force: Annotated[bool, Option(help="Serve it even if its features or scaling differ.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Serve a version of a trained model, or promote a follower; promoting the earlier one switches back.

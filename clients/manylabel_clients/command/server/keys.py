@@ -2,13 +2,15 @@
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import click
 
-from manylabel_clients.command.declaring import Argument, Option, command, group
+from manylabel_clients.command.declaring import Argument, Fields, Option, command, group
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import AsJson, KeyFile, ModelName, Yes, confirm, read_key, remote
 from manylabel_clients.command.output.tables import print_facts, print_table
@@ -19,26 +21,27 @@ from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, Rat
 from manylabel_clients.http.transport.credentials import KEY_VARIABLE, MAX_TOKEN_SECONDS, derive_token
 
 KeyId = Annotated[str, Argument(metavar="ID", help="Id of the key: the part between its two underscores.")]
-_Note = Annotated[str | None, Option(help="Note for people.", show_default=False)]
+_Note = Annotated[str | None, Option(help="Note for people.")]
 _Expires = Annotated[
     str | None,
     Option(
         "--expires",
         metavar="TIME",
         help="Expiry: a duration (90d, 12h, 30m) or a time such as 2027-01-31T12:00:00Z. Default: never.",
-        show_default=False,
     ),
 ]
-_PerSecond = Annotated[
-    float | None, Option("--requests-per-second", min=0, help="Maximum average rate of requests.", show_default=False)
-]
-_Examples = Annotated[
-    float | None, Option("--examples-per-second", min=0, help="Maximum average rate of examples.", show_default=False)
-]
-_AtATime = Annotated[
-    int | None,
-    Option("--max-concurrent-requests", min=1, help="Maximum number of concurrent requests.", show_default=False),
-]
+
+
+class RateOptions(NamedTuple):
+    """Options for the rate limits of a key."""
+
+    requests_per_second: Annotated[float | None, Option(min=0, help="Maximum average rate of requests.")] = None
+    examples_per_second: Annotated[float | None, Option(min=0, help="Maximum average rate of examples.")] = None
+    max_concurrent_requests: Annotated[int | None, Option(min=1, help="Maximum number of concurrent requests.")] = None
+
+
+NO_RATES = RateOptions()
+_Rates = Annotated[RateOptions, Fields(*RateOptions._fields)]
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -93,14 +96,11 @@ def create(
             metavar="PATTERN",
             help="Model, dataset or job target that the key includes, or a prefix of names followed by *. "
             "Repeatable. Default: all.",
-            show_default=False,
         ),
     ] = None,
     expires: _Expires = None,
     note: _Note = None,
-    requests_per_second: _PerSecond = None,
-    examples_per_second: _Examples = None,
-    max_concurrent_requests: _AtATime = None,
+    rates: _Rates = NO_RATES,
     file: Annotated[
         Path | None,
         Option(
@@ -115,13 +115,13 @@ def create(
 
     Example: `manylabel keys create "the tagging page" --scope predict --model 'tags-*' --expires 90d --file page.key`
     """
-    rates = RateLimits(requests_per_second, examples_per_second, max_concurrent_requests)
-    expires_at = _time(expires)
-    with _KeyFile(file) as key_file:
+    expires_at, limits = _time(expires), RateLimits(*rates)
+    with _new_file(file):
         made = client.keys.create(
-            name, scopes=scope, models=model or ["*"], expires_at=expires_at, note=note, rates=rates
+            name, scopes=scope, models=model or ["*"], expires_at=expires_at, note=note, rates=limits
         )
-        key_file.write(made.key)
+        if file is not None:
+            file.write_text(f"{made.key}\n")
     if as_json:
         return print_json(made if file is None else _without_text(made))
     where = "" if file is None else f", in {file}"
@@ -141,16 +141,11 @@ def show(client: Client, id: KeyId) -> ApiKey:
 def change(
     client: Client,
     id: KeyId,
-    name: Annotated[str | None, Option(help="New name.", show_default=False)] = None,
-    note: Annotated[str | None, Option(help="New note; '' removes it.", show_default=False)] = None,
-    expires: Annotated[
-        str | None,
-        Option(metavar="TIME", help="Expiry, as in create; or never.", show_default=False),
-    ] = None,
-    requests_per_second: _PerSecond = None,
-    examples_per_second: _Examples = None,
-    max_concurrent_requests: _AtATime = None,
-    no_rates: Annotated[bool, Option("--no-rates", help="Remove all rate limits first.")] = False,
+    name: Annotated[str | None, Option(help="New name.")] = None,
+    note: Annotated[str | None, Option(help="New note; '' removes it.")] = None,
+    expires: Annotated[str | None, Option(metavar="TIME", help="Expiry, as in create; or never.")] = None,
+    rates: _Rates = NO_RATES,
+    no_rates: Annotated[bool, Option(help="Remove all rate limits first.")] = False,
 ) -> ApiKey:
     """Change the name, note, expiry or rates of a key. Its scopes and models cannot change: create another key."""
     changes: dict[str, Any] = {} if name is None else {"name": name}
@@ -158,12 +153,7 @@ def change(
         changes["note"] = note or None
     if expires is not None:
         changes["expires_at"] = None if expires == "never" else _time(expires)
-    given = {
-        "requests_per_second": requests_per_second,
-        "examples_per_second": examples_per_second,
-        "max_concurrent_requests": max_concurrent_requests,
-    }
-    limits = {rate: value for rate, value in given.items() if value is not None}
+    limits = {rate: value for rate, value in rates._asdict().items() if value is not None}
     if not (changes or limits or no_rates):
         raise click.BadParameter("nothing to change: give --name, --note, --expires or a rate")
     if limits or no_rates:
@@ -196,29 +186,21 @@ def token(
         raise Failure(str(error)) from None
 
 
-class _KeyFile:
+@contextmanager
+def _new_file(path: Path | None) -> Iterator[None]:
     """Create the file before the key, so that no key is lost; remove the file if no key is created."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._is_written = False
-
-    def __enter__(self) -> "_KeyFile":
-        if self._path is not None:
-            try:
-                os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            except FileExistsError:
-                raise Failure(f"{self._path} exists already: choose a new file for the key") from None
-        return self
-
-    def write(self, key: str) -> None:
-        if self._path is not None:
-            self._path.write_text(f"{key}\n")
-        self._is_written = True
-
-    def __exit__(self, *_: object) -> None:
-        if self._path is not None and not self._is_written:
-            self._path.unlink(missing_ok=True)
+    if path is None:
+        yield
+        return
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        raise Failure(f"{path} exists already: choose a new file for the key") from None
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 def _time(text: str | None) -> str | datetime | None:

@@ -15,10 +15,9 @@ from manylabel_clients.http.transport.credentials import KEY_VARIABLE
 
 
 def mcp(
-    model: Annotated[str | None, Option("--model", help="Default model of tool calls.")] = None,
+    model: Annotated[str | None, Option(help="Default model of tool calls.")] = None,
     http: Annotated[
-        str | None,
-        Option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of standard input and output."),
+        str | None, Option(metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of standard input and output.")
     ] = None,
     url: Url = DEFAULT_URL,
     timeout: Timeout = None,

@@ -29,16 +29,11 @@ def paperless(
     paperless_url: Annotated[
         str, Option("--paperless", envvar="PAPERLESS_URL", metavar="URL", help="Address of paperless-ngx.")
     ],
-    model: Annotated[
-        str, Option("--model", help="Name of the model, which is created if it does not exist.")
-    ] = "paperless",
+    model: Annotated[str, Option(help="Name of the model, which is created if it does not exist.")] = "paperless",
     token_file: Annotated[
         Path | None,
         Option(
-            "--token-file",
-            metavar="FILE",
-            help="File with the token of a user of paperless. Default: the variable PAPERLESS_TOKEN.",
-            show_default=False,
+            metavar="FILE", help="File with the token of a user of paperless. Default: the variable PAPERLESS_TOKEN."
         ),
     ] = None,
     sure: Annotated[
@@ -48,22 +43,12 @@ def paperless(
     state: Annotated[
         Path, Option(dir_okay=False, metavar="FILE", help="File with the state of the sidecar: how far it has read.")
     ] = Path("manylabel-paperless.json"),
-    every: Annotated[
-        float, Option("--every", min=1, metavar="SECONDS", help="Poll interval of paperless in seconds.")
-    ] = 60.0,
+    every: Annotated[float, Option(min=1, metavar="SECONDS", help="Poll interval of paperless in seconds.")] = 60.0,
     listen: Annotated[
-        str | None,
-        Option(
-            "--listen",
-            metavar="HOST:PORT",
-            help="Address for webhooks of paperless; each triggers a poll.",
-            show_default=False,
-        ),
+        str | None, Option(metavar="HOST:PORT", help="Address for webhooks of paperless; each triggers a poll.")
     ] = None,
-    once: Annotated[bool, Option("--once", help="Poll once, then exit.")] = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Learn, and print what would be assigned, but change nothing.")
-    ] = False,
+    once: Annotated[bool, Option(help="Poll once, then exit.")] = False,
+    dry_run: Annotated[bool, Option(help="Learn, and print what would be assigned, but change nothing.")] = False,
 ) -> None:
     """Learn from the documents of paperless-ngx, and assign sure labels to new ones.
 

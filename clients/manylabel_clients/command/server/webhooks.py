@@ -78,17 +78,12 @@ def list_webhooks(client: Client) -> list[Webhook]:
 def create(
     client: Client,
     address: Annotated[
-        str,
-        Argument(metavar="ADDRESS", help="Address of the receiver, which webhook_urls must allow."),
+        str, Argument(metavar="ADDRESS", help="Address of the receiver, which webhook_urls must allow.")
     ],
     event: Annotated[list[str], Option(metavar="EVENT", help=f"{', '.join(EVENTS)}. Repeatable.")],
     model: Annotated[
         list[str] | None,
-        Option(
-            metavar="PATTERN",
-            help="Model, or a prefix of names followed by *. Repeatable. Default: all.",
-            show_default=False,
-        ),
+        Option(metavar="PATTERN", help="Model, or a prefix of names followed by *. Repeatable. Default: all."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

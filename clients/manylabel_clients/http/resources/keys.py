@@ -42,7 +42,7 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key of a server with its permissions; its text is shown only at its creation."""
+    """API key of a server with its permissions. The key itself is shown only when it is created."""
 
     id: str
     """Part of the key between its two underscores; not secret."""
@@ -66,7 +66,7 @@ class NewApiKey(ApiKey):
     """A new key with its text."""
 
     key: str = field(repr=False)
-    """Complete key, ``ml_...``: store it, it is not shown again."""
+    """The key, ``ml_...``. Store it: it is not shown again."""
 
 
 class KeyCalls(Resource):
@@ -139,11 +139,11 @@ class KeyCalls(Resource):
 
 
 class Keys(KeyCalls, SyncResource):
-    """The keys of a server, as `Client.keys` has them."""
+    """API keys of a server, from `Client.keys`."""
 
 
 class AsyncKeys(KeyCalls, AsyncResource):
-    """The keys of a server, as `AsyncClient.keys` has them: the calls of `Keys`, awaited."""
+    """API keys of a server, from `AsyncClient.keys`: the calls of `Keys`, awaited."""
 
 
 def _listed(name: str, given: Sequence[str]) -> tuple[str, ...]:

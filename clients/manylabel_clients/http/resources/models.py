@@ -234,10 +234,9 @@ class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
         ref: str | None = None,
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Submit the true labels of a stored prediction (`keep`); a mapping can have some of them, and later calls the
-        others.
+        """Submit true labels of a stored prediction (`keep`). A mapping can have some labels, and later calls the others.
 
-        Raises NotFound for an unknown prediction, Conflict if it has these labels already, and Expired if it had
+        Raises NotFound for an unknown prediction, Conflict if it has these labels already, and Expired if it has
         expired.
         """
         body = encode_truth(id, y, weight, source, ref)
@@ -386,15 +385,15 @@ class Model(ModelCalls, SyncResource):
     names (complete: all other labels are false) or a mapping of names to True or False (partial: all others are
     unknown).
 
-    Calls with many examples send them in order, in requests of at most `batch_size` examples. A request is
-    learnt as a whole or not at all; the call as a whole is not: when a later request fails, the error says in
-    `done` how many examples had been answered before it.
+    Calls with many examples send them in order, in requests of at most `batch_size` examples. The server learns all
+    examples of a request or none. If a later request fails, earlier ones are learnt already: `done` of the error is
+    their number of examples.
 
-    Every learning call carries an idempotency key, so that its retries count once. Give one yourself to make
-    the call repeatable from a new process: the same key with the same examples (and `batch_size`) is learnt
-    once, for as long as the server remembers the key.
+    Each learning call has an idempotency key, so that its retries count once. Pass your own key to repeat the call from
+    a new process: while the server stores the key, the same examples with the same key and `batch_size` are learnt
+    once.
     """
 
 
 class AsyncModel(ModelCalls, AsyncResource):
-    """A model of a server with the calls of `Model`, awaited; those with many examples also accept async iterables."""
+    """Model of a server with the calls of `Model`, awaited; those with many examples also accept async iterables."""

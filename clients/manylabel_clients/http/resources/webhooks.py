@@ -1,4 +1,4 @@
-"""The webhooks of a server: events that it posts to other servers."""
+"""Webhooks of a server: events that it posts to other servers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class NewWebhook(Webhook):
     """A webhook that was just created, with its secret."""
 
     secret: str = field(default="", repr=False)
-    """Secret that signs the events, ``whsec_...``: keep it, it is never shown again."""
+    """Secret that signs the events, ``whsec_...``. Store it: it is not shown again."""
 
 
 class WebhookCalls(Resource):
@@ -111,8 +111,8 @@ class WebhookCalls(Resource):
 
 
 class Webhooks(WebhookCalls, SyncResource):
-    """The webhooks of a server, as `Client.webhooks` has them."""
+    """Webhooks of a server, from `Client.webhooks`."""
 
 
 class AsyncWebhooks(WebhookCalls, AsyncResource):
-    """The webhooks of a server, as `AsyncClient.webhooks` has them: the calls of `Webhooks`, awaited."""
+    """Webhooks of a server, from `AsyncClient.webhooks`: the calls of `Webhooks`, awaited."""

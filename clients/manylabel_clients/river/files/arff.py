@@ -24,15 +24,15 @@ class ArffFile(FileStream):
     ----------
     path : str or path
     labels : path, int or sequence of str, optional
-        Which attributes are labels: a Mulan XML file, the first n attributes (n), the last n (-n), or their
-        names. Without it: the XML beside the file (``emotions.xml`` for ``emotions.arff``,
-        ``emotions-train.arff`` and ``emotionsTest-3.arff``), else MEKA's ``-C n`` in the relation's name.
+        Label attributes: a Mulan XML file, the first n attributes (n), the last n (-n), or their names. Default: the
+        XML file next to the ARFF file (``emotions.xml`` for ``emotions.arff``, ``emotions-train.arff`` and
+        ``emotionsTest-3.arff``), else MEKA's ``-C n`` in the name of the relation.
 
     Raises
     ------
     FileFormatError
-        With the file and the line number: unknown or repeated attributes, string, date and relational
-        attributes, values that are not among the attribute's, a weight that is not above 0 and at most 1,000.
+        The file has unknown or repeated attributes, string, date or relational attributes, undeclared nominal values,
+        or a weight that is not above 0 and at most 1,000. The message has the file and the line.
 
     Examples
     --------
