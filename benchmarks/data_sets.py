@@ -1,7 +1,5 @@
 """Public datasets, one file each, in a folder named by the user."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import math

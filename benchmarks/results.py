@@ -24,6 +24,8 @@ PACKAGES = (
     "manylabel", "numpy", "scipy", "scikit-learn", "numba", "river", "vowpalwabbit", "fastapi", "uvicorn", "uvloop",
     "httptools", "pydantic", "redis",
 )  # fmt: skip
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""Environment of a process that computes with one thread."""
 LAST_WORDS_SECONDS = 10.0
 """Seconds for child processes that still write when the run has ended."""
 

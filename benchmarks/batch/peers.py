@@ -1,7 +1,5 @@
 """scikit-learn's support vector machines, one per label, solved to the same duality gap as the trainers."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Sequence

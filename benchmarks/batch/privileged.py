@@ -4,8 +4,6 @@ non-zeros.
 CPU seconds are printed next to wall-clock seconds, because only they are meaningful on a busy machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 import warnings
@@ -55,17 +53,15 @@ def large(args: argparse.Namespace) -> Spent:
     return spent
 
 
-def scaling(args: argparse.Namespace) -> dict[tuple[str, str], list[tuple[int, float]]]:
+def scaling(args: argparse.Namespace) -> None:
     """Print the CPU seconds of a D-step of a few passes by n, L and the width of rows."""
     full = {"n": 4_000, "L": 200, "d": 80}
-    curves: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for axis in full:
         for share in (0.125, 0.25, 0.5, 1.0):
             size = {key: max(8, round((share if key == axis else 0.5) * value)) for key, value in full.items()}
             size["n"] = max(100, round(size["n"] * args.scale))
-            curves.setdefault(("PrML, D-step", axis), []).append((size[axis], spent := _passes(size, args)))
+            spent = _passes(size, args)
             print(f"PrML, D-step: n = {size['n']:6,}  L = {size['L']:4}  d = {size['d']:4}  {spent:8.2f} s", flush=True)
-    return curves
 
 
 def _passes(size: dict[str, int], args: argparse.Namespace) -> float:

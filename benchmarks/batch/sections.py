@@ -10,8 +10,6 @@ problem. SVC(kernel="rbf"), which computes its kernel values itself, is timed on
 other libraries are), and its time for all is extrapolated. All data are synthetic, seeded, and generated before timing.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import resource
@@ -28,6 +26,7 @@ import numpy as np
 from benchmarks.batch import privileged, views
 from benchmarks.batch.peers import TOLERANCES, Fit, fit_all, linear_svc, svc, tuned
 from benchmarks.batch.synthetic import Labelled, attributes, covariance, documents
+from benchmarks.output import verdict
 from manylabel_core.batch import MLRL
 from manylabel_core.mercer import Kernel, gram, scale_gamma
 from manylabel_core.solvers import DualResult, StoredGram, solve_kernel_dual, solve_linear_dual
@@ -53,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="folder for the plots (SVG and PNG)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -166,9 +164,7 @@ def prml(args: argparse.Namespace) -> None:
     """Time PrML at the sizes of its paper's sets."""
     for name, spent in privileged.fits(args).items():
         _verdict(f"{name}: seconds", spent.clock, at_most=60)
-    curves = privileged.scaling(args)
-    if args.out is not None:
-        _plot(curves, args.out, "batch-prml-scaling")
+    privileged.scaling(args)
     _verdict("eurlex-sized: seconds", privileged.large(args).clock, at_most=120)
 
 
@@ -178,17 +174,13 @@ def scaling(args: argparse.Namespace) -> None:
         "MLRL, linear": (_mlrl_seconds, {"n": 5_400, "L": 101, "d": 944}),
         "M3L, RBF, R = I": (_m3l_seconds, {"n": 10_000, "L": 85, "d": 252}),
     }
-    curves: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for name, (seconds, full) in sizes.items():
         for axis in full:
             for share in (0.125, 0.25, 0.5, 1.0):
                 size = {key: max(4, round((share if key == axis else 0.5) * value)) for key, value in full.items()}
                 size["n"] = max(100, round(size["n"] * args.scale))
                 spent = seconds(size, args)
-                curves.setdefault((name, axis), []).append((size[axis], spent))
                 print(f"{name:18} n = {size['n']:6,}  L = {size['L']:4}  d = {size['d']:4}  {spent:8.2f} s", flush=True)
-    if args.out is not None:
-        _plot(curves, args.out)
 
 
 def large(args: argparse.Namespace) -> None:
@@ -301,28 +293,6 @@ def _m3l_seconds(size: dict[str, int], args: argparse.Namespace) -> float:
     return time.perf_counter() - start
 
 
-def _plot(curves: dict[tuple[str, str], list[tuple[int, float]]], folder: Path, file: str = "batch-scaling") -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    names = list(dict.fromkeys(name for name, _ in curves))
-    figure, panels = plt.subplots(len(names), 3, figsize=(10, 3 * len(names)), layout="constrained", squeeze=False)
-    for row, name in zip(panels, names, strict=True):
-        for panel, axis in zip(row, ("n", "L", "d"), strict=True):
-            size, seconds = np.array(curves[name, axis]).T
-            panel.loglog(size, seconds, "o-", label="measured")
-            panel.loglog(size, seconds[-1] * size / size[-1], ":", color="grey", label="linear growth")
-            panel.set(xlabel=axis, ylabel="seconds", title=name)
-            panel.legend(frameon=False)
-    folder.mkdir(parents=True, exist_ok=True)
-    for kind in ("svg", "png"):
-        figure.savefig(folder / f"{file}.{kind}", dpi=120)
-        print(f"wrote {folder / f'{file}.{kind}'}")
-    plt.close(figure)
-
-
 def _peak_gb() -> float:
     """Return the peak memory of this process. (The value of getrusage includes the parent process.)"""
     with contextlib.suppress(OSError):
@@ -334,10 +304,7 @@ def _peak_gb() -> float:
 
 def _verdict(what: str, value: float, at_least: float | None = None, at_most: float | None = None) -> None:
     """Print a ratio or a size next to its target."""
-    met = (at_least is None or value >= at_least) and (at_most is None or value <= at_most)
-    aims = [f"{sign} {aim:g}" for sign, aim in ((">=", at_least), ("<=", at_most)) if aim is not None]
-    note = f"   aim {aims[0]}   {'met' if met else 'MISSED'}" if aims else ""
-    print(f"-> {what:50} {value:8.2f}{note}", flush=True)
+    print(f"-> {what:50} {value:8.2f}   {verdict(value, at_least, at_most)}", flush=True)
 
 
 if __name__ == "__main__":

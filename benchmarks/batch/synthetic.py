@@ -1,7 +1,5 @@
 """Seeded data with the sizes and about the statistics of the sets on which the batch trainers are measured."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

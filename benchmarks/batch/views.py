@@ -1,7 +1,5 @@
 """Seeded data to time a fit of LSA-MML: three dense views of one hidden representation, and many labels."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from typing import Any, NamedTuple

@@ -67,7 +67,7 @@ def reads_no_download(port: int) -> None:
 def stalls_bodies(port: int) -> None:
     """Open many connections that announce a body and do not send it."""
     with suppress(OSError):
-        clients = [socket.create_connection((HOST, port), TIMEOUT_SECONDS) for _ in range(200)]
+        clients = [_connected(port) for _ in range(200)]
         for client in clients:
             client.sendall(_head("POST", "/v1/models/victim/update", "application/json", 2_000_000) + b"{" * 10_000)
         time.sleep(2.0)
@@ -160,7 +160,7 @@ def overloads(port: int) -> None:
 @contextmanager
 def _crowd(port: int, n: int) -> Iterator[list[socket.socket]]:
     with ExitStack() as stack:
-        yield [stack.enter_context(socket.create_connection((HOST, port), TIMEOUT_SECONDS)) for _ in range(n)]
+        yield [stack.enter_context(_connected(port)) for _ in range(n)]
 
 
 _CLIENTS: tuple[Callable[[int], None], ...] = (
@@ -217,10 +217,8 @@ def _repeat(name: str, port: int, seconds: float) -> None:
     sys.exit()
 
 
-@contextmanager
-def _connected(port: int) -> Iterator[socket.socket]:
-    with socket.create_connection((HOST, port), TIMEOUT_SECONDS) as client:
-        yield client
+def _connected(port: int) -> socket.socket:
+    return socket.create_connection((HOST, port), TIMEOUT_SECONDS)
 
 
 def _head(method: str, path: str, media_type: str, length: int) -> bytes:

@@ -12,7 +12,6 @@ import os
 import signal
 import statistics
 import time
-import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +21,7 @@ import uvloop
 from benchmarks.http import servers
 from benchmarks.http.load import Load, apply_load, post
 from benchmarks.http.requests import bodies, create
+from benchmarks.output import spread, verdict
 
 AIM = 3.0
 """Maximum factor by which the 99th percentile may grow."""
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
         for n_connections in args.connections:
             _compare(args, jobs, requests, n_connections)
         for id in _ids(args.port):
-            _ask(args.port, f"/v1/jobs/{id}", method="DELETE")
+            servers.post(args.port, f"/v1/jobs/{id}", None, method="DELETE")
     os.sched_setaffinity(0, servers.OTHERS)
 
 
@@ -72,11 +72,10 @@ def _compare(args: argparse.Namespace, jobs: Sequence[int], requests: Sequence[b
             beside.append(load)
             shares.append((_cpu_seconds(jobs) - cpu) / seconds / len(servers.CORES))
     ratios = [b.p99_ms / a.p99_ms for a, b in zip(without, beside, strict=True)]
-    ratio = statistics.median(ratios)
+    aim = verdict(statistics.median(ratios), at_most=AIM)
     _print(f"{n_connections:4}  without jobs", without, "")
-    spread = f"{ratio:6.2f} ({min(ratios):.2f}..{max(ratios):.2f})"
-    verdict = f"aim {AIM:g}: {'met' if ratio < AIM else 'MISSED'}"
-    _print(f"{n_connections:4}  beside jobs", beside, f"{spread:22} {statistics.median(shares):8.0%}   {verdict}")
+    shown = f"{spread(ratios):22} {statistics.median(shares):8.0%}   {aim}"
+    _print(f"{n_connections:4}  beside jobs", beside, shown)
 
 
 def _print(name: str, loads: Sequence[Load], rest: str) -> None:
@@ -94,10 +93,11 @@ def _begin(port: int) -> list[int]:
     Y = X @ rng.standard_normal((FEATURES, LABELS)) + 6.0 * rng.standard_normal((ROWS, LABELS)) > 0
     file = io.BytesIO()
     np.savez(file, X=X, Y=Y.astype(np.int8))
-    _ask(port, "/v1/datasets?name=noise&format=npz", file.getvalue(), "application/octet-stream")
+    path, media_type = "/v1/datasets?name=noise&format=npz", "application/octet-stream"
+    servers.post(port, path, file.getvalue(), media_type=media_type)
     for number in range(JOBS):
         job = {"trainer": "m3l", "params": ENDLESS, "data": {"dataset": "noise"}, "model": f"trained-{number}"}
-        _ask(port, "/v1/jobs", json.dumps(job).encode())
+        servers.post(port, "/v1/jobs", json.dumps(job).encode())
     while not all(_iteration(port, id) > 0 for id in _ids(port)):
         time.sleep(0.1)
     return _training_processes()
@@ -135,9 +135,3 @@ def _tell(processes: Sequence[int], number: signal.Signals) -> None:
 def _cpu_seconds(processes: Sequence[int]) -> float:
     fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in processes]
     return sum(int(of[11]) + int(of[12]) for of in fields) / os.sysconf("SC_CLK_TCK")
-
-
-def _ask(port: int, path: str, body: bytes | None = None, kind: str = "application/json", method: str = "POST") -> None:
-    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, {"Content-Type": kind}, method=method)
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        answer.read()

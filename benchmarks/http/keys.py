@@ -24,6 +24,7 @@ from scipy.stats import mannwhitneyu
 from benchmarks.http import servers
 from benchmarks.http.load import Load, apply_load, post
 from benchmarks.http.requests import bodies, create
+from benchmarks.output import verdict
 from manylabel_service.access import key_text, token_text
 from manylabel_service.access.key import KeyStore, new_key
 from manylabel_service.access.keyring import Keyring
@@ -91,12 +92,11 @@ def _print(n_connections: int, runs: Runs) -> None:
         times = [theirs / ours for (_, ours), (_, theirs) in pairs]
         rate = statistics.median(load.requests_per_second for load, _ in found)
         cpu = 1e6 * statistics.median(seconds for _, seconds in found)
-        share = statistics.median(times)
-        verdict = f"   aim {AIM}: {'met' if share >= AIM else 'MISSED'}" if name == "with a key" else ""
-        print(f"{name:24} {rate:12,.0f}   {_spread(rates):22} {cpu:14.1f}   {_spread(times)}{verdict}")
+        aim = verdict(statistics.median(times), at_least=AIM if name == "with a key" else None)
+        print(f"{name:24} {rate:12,.0f}   {_quartiles(rates):22} {cpu:14.1f}   {_quartiles(times)}   {aim}")
 
 
-def _spread(values: list[float]) -> str:
+def _quartiles(values: list[float]) -> str:
     first, median, third = statistics.quantiles(values, n=4)
     return f"{median:.3f} ({first:.3f}..{third:.3f})"
 

@@ -20,6 +20,7 @@ import uvloop
 from benchmarks.http import servers
 from benchmarks.http.load import apply_load, post
 from benchmarks.http.requests import bodies, create
+from benchmarks.output import spread
 
 CONNECTIONS = 32
 """Number of connections per replica."""
@@ -47,8 +48,7 @@ def run(args: argparse.Namespace) -> None:
             name = f"{updates_per_second} updates/s"
             one, two = (statistics.median(rate[i] for rate in rates) for i in range(2))
             shares = [both / alone for alone, both in rates]
-            share = statistics.median(shares)
-            print(f"{name:25} {one:16,.0f} {two:14,.0f}   {share:6.2f} ({min(shares):.2f}..{max(shares):.2f})")
+            print(f"{name:25} {one:16,.0f} {two:14,.0f}   {spread(shares)}")
 
 
 def _measure(clients: list[ProcessPoolExecutor], ports: list[int], n_requests: int) -> tuple[float, float]:

@@ -14,6 +14,7 @@ import uvloop
 
 from benchmarks.http import servers
 from benchmarks.http.load import Load, apply_load, post
+from benchmarks.output import spread, verdict
 
 N_FEATURES, N_LABELS = 103, 14
 AIMS = {
@@ -105,12 +106,9 @@ def _print(n_connections: int, runs: dict[str, list[Load]], aims: dict[str, floa
             ours.requests_per_second / empty.requests_per_second
             for ours, empty in zip(loads, runs["empty"], strict=True)
         ]
-        share = statistics.median(shares)
         rate, p50, p99 = (
             statistics.median(getattr(load, field) for load in loads)
             for field in ("requests_per_second", "p50_ms", "p99_ms")
         )
-        aim = aims.get(name)
-        verdict = "" if aim is None else f"   aim {aim}: {'met' if share >= aim else 'MISSED'}"
-        spread = f"{share:5.2f} ({min(shares):.2f}..{max(shares):.2f})"
-        print(f"{name:25} {rate:12,.0f}   {spread:22} {p50:8.2f} {p99:8.2f}{verdict}")
+        aim = verdict(statistics.median(shares), at_least=aims.get(name))
+        print(f"{name:25} {rate:12,.0f}   {spread(shares, '5.2f'):22} {p50:8.2f} {p99:8.2f}   {aim}")

@@ -8,7 +8,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 EMPTY_APP = """
@@ -100,15 +100,27 @@ def sqlite() -> Iterator[list[str]]:
         yield ["--data-dir", directory]
 
 
+def store(kind: str, port: int, appendfsync: str = "everysec") -> AbstractContextManager[list[str]]:
+    """Start a store, ``sqlite`` or ``redis`` on a port; yield the flags with which a server uses it."""
+    return redis(port, appendfsync) if kind == "redis" else sqlite()
+
+
 def redis_version() -> str:
     """Return the version that the program prints."""
     text = subprocess.run([_redis_program(), "--version"], capture_output=True, text=True, check=True).stdout
     return text.partition("v=")[2].partition(" ")[0]
 
 
-def post(port: int, path: str, body: bytes, key: str = "", method: str = "POST") -> bytes:
+def post(
+    port: int,
+    path: str,
+    body: bytes | None,
+    key: str = "",
+    method: str = "POST",
+    media_type: str = "application/json",
+) -> bytes:
     """Send a POST request, with an optional key, and return the response."""
-    headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
+    headers = {"Content-Type": media_type, **({"Authorization": f"Bearer {key}"} if key else {})}
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers, method=method)
     with urllib.request.urlopen(request, timeout=60) as answer:
         return bytes(answer.read())

@@ -19,6 +19,7 @@ from http.client import HTTPConnection
 import numpy as np
 
 from benchmarks.http import servers
+from benchmarks.output import verdict
 
 N_CLIENTS = 4
 N_LISTENERS = 4
@@ -31,8 +32,8 @@ JOB_SECONDS = 60.0
 """Seconds between the end of a job and the submission of the next."""
 N_PARTS = 10
 """Number of parts of the run, each with a printed line."""
-AIM = 0.02
-"""Maximum share of the memory by which its trend may rise over the run."""
+AIM = 2.0
+"""Maximum percentage of the memory by which its trend may rise over the run."""
 
 Sample = tuple[float, float, int, int]
 """Seconds, resident MB, open descriptors, and threads."""
@@ -41,8 +42,7 @@ Sample = tuple[float, float, int, int]
 def run(args: argparse.Namespace) -> None:
     """Print the resources of each server in each tenth of the run, and the latencies of the clients."""
     with ExitStack() as stack:
-        store = servers.redis(args.port + 10, "everysec") if args.store == "redis" else servers.sqlite()
-        flags = stack.enter_context(store)
+        flags = stack.enter_context(servers.store(args.store, args.port + 10))
         ports = [args.port + number for number in range(N_REPLICAS[args.store])]
         started = [stack.enter_context(servers.manylabel(port, flags, servers.CORES)) for port in ports]
         for algorithm in ALGORITHMS:
@@ -204,5 +204,5 @@ def _print(port: int, samples: np.ndarray[tuple[int, int], np.dtype[np.float64]]
         print(f"to minute {seconds[-1] / 60:5.1f} {memory:44} {descriptors.max():6.0f} {threads.max():8.0f}")
     slope = np.polyfit(samples[:, 0], samples[:, 1], 1)[0]
     rise = slope * (samples[-1, 0] - samples[0, 0]) / np.median(samples[:, 1])
-    verdict = f"aim {100 * AIM:g} %: {'met' if rise <= AIM else 'MISSED'}"
-    print(f"trend: {60 * slope:+.3f} MB a minute, {100 * rise:+.2f} % in all   {verdict}")
+    aim = verdict(100 * rise, at_most=AIM)
+    print(f"trend: {60 * slope:+.3f} MB a minute, {100 * rise:+.2f} % in all   {aim}")

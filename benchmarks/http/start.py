@@ -2,11 +2,11 @@
 
 import argparse
 import json
-import statistics
 import time
 from contextlib import ExitStack
 
 from benchmarks.http import servers
+from benchmarks.output import spread
 
 N_MODELS, N_FEATURES, N_LABELS = 100, 2_500, 100
 """Sizes of the restored models; a weight has 4 bytes."""
@@ -17,14 +17,11 @@ def run(args: argparse.Namespace) -> None:
     print("\nfrom start to ready               seconds  (min..max)")
     for models in (0, N_MODELS):
         with ExitStack() as stack:
-            if args.store == "redis":
-                flags = stack.enter_context(servers.redis(args.port + 10, "everysec"))
-            else:
-                flags = stack.enter_context(servers.sqlite())
+            flags = stack.enter_context(servers.store(args.store, args.port + 10))
             size = _fill(args.port, flags, models)
             seconds = [_start(args.port, flags, models) for _ in range(args.repeats)]
         name = f"{args.store}, {models} models" + (f" of {size / 1e6:.1f} MB" if models else "")
-        print(f"{name:28} {statistics.median(seconds):12.2f}  ({min(seconds):.2f}..{max(seconds):.2f})")
+        print(f"{name:28} {spread(seconds):>20}")
 
 
 def _fill(port: int, flags: list[str], n_models: int) -> float:

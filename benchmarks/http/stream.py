@@ -15,6 +15,7 @@ from contextlib import ExitStack
 import numpy as np
 
 from benchmarks.http import servers
+from benchmarks.output import spread, verdict
 
 N_FEATURES, N_LABELS = 100, 10
 AIM = 20_000
@@ -42,18 +43,15 @@ def run(args: argparse.Namespace) -> None:
                     rates.setdefault(name, []).append(result)
     for name, results in rates.items():
         per_second = [rate for rate, _ in results]
-        median, cpu = statistics.median(per_second), statistics.median(cpu for _, cpu in results)
-        spread = f"({min(per_second):,.0f}..{max(per_second):,.0f})"
-        verdict = f"aim {AIM:,}: {'met' if median >= AIM else 'MISSED'}"
-        print(f"{name:25} {median:14,.0f}  {spread:20} {cpu:8.1f}   {verdict}")
+        cpu, aim = statistics.median(cpu for _, cpu in results), verdict(statistics.median(per_second), at_least=AIM)
+        print(f"{name:25} {spread(per_second, ',.0f'):>36} {cpu:8.1f}   {aim}")
 
 
 def _stores(stack: ExitStack, args: argparse.Namespace) -> dict[str, list[str]]:
-    if args.store == "sqlite":
-        return {"stream (sqlite)": stack.enter_context(servers.sqlite())}
+    policies = ("everysec", "always") if args.store == "redis" else ("sqlite",)
     return {
-        f"stream ({policy})": stack.enter_context(servers.redis(args.port + 10 + i, policy))
-        for i, policy in enumerate(("everysec", "always"))
+        f"stream ({policy})": stack.enter_context(servers.store(args.store, args.port + 10 + i, policy))
+        for i, policy in enumerate(policies)
     }
 
 

@@ -2,8 +2,6 @@
 ensemble.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

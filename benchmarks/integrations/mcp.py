@@ -1,7 +1,5 @@
 """Agent that teaches, classifies, explains and reviews through `manylabel mcp`, over standard input and output."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -1,7 +1,5 @@
 """Sidecar of paperless-ngx with a server of recorded responses: documents, a new one, and a correction."""
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from pathlib import Path

@@ -4,8 +4,6 @@ Each part starts a server, and prints what a user types and sees. Annif runs in 
 `punkt_tab`: `pip install 'annif[omikuji]'`. The server of recorded responses in tests/support replaces paperless-ngx.
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Commands as a user types them, with their output."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Webhooks with a receiver that verifies signatures: events, a failure that is repeated, and the delivery log."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import threading

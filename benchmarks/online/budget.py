@@ -6,10 +6,8 @@ Two prequential tables, in which only the budget and the strategy are chosen:
 - a long seeded stream with constantly changing examples and labels: F1, memory and time per prediction along the
   stream. Without a budget only its beginning can be learnt.
 
-Times are CPU time on one thread. Calibration is off: predictions use the learnt threshold. --out writes plots too.
+Times are CPU time on one thread. Calibration is off: predictions use the learnt threshold. --out draws the stream.
 """
-
-from __future__ import annotations
 
 import argparse
 import time
@@ -22,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.data_sets import load_stream
-from benchmarks.online.budget_plots import plot_orders, plot_stream
 from benchmarks.online.drifting import Drifting
+from benchmarks.output import save_plot
 from manylabel_core import KernelFALT, KernelSALT
 from manylabel_core.rows import as_rows, as_targets
 
@@ -79,7 +77,7 @@ class Point(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("--data", type=Path, required=True, help="folder of the datasets")
-    parser.add_argument("--out", type=Path, help="folder for the plots")
+    parser.add_argument("--out", type=Path, help="folder for the plot")
     parser.add_argument("--orders", type=int, default=5, help="random orders of yeast and scene")
     parser.add_argument("--rows", type=int, default=1_000_000, help="length of the drifting stream, 0 for none")
     parser.add_argument("--unbounded-rows", type=int, default=20_000, help="as much of it without a budget")
@@ -89,22 +87,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Print the tables; write the plots."""
+    """Print the tables."""
     for make in CONTENDERS.values():  # compiled before anything is timed
         _learn(make(budget=None if make is CONTENDERS[FREE] else 2), np.eye(8), np.eye(8, 2, dtype=np.int8))
     for name in SETS if args.orders else ():
-        plot_orders(args.out, name, _compare_orders(args, name))
+        _compare_orders(args, name)
     if args.rows:
-        plot_stream(args.out, _compare_stream(args))
+        results = _compare_stream(args)
+        if args.out is not None:
+            _plot(args.out, results)
 
 
-def _compare_orders(args: argparse.Namespace, name: str) -> dict[str, dict[int, NDArray[np.float64]]]:
-    """Return micro- and macro-F1 per order of every contender, by budget; 0 stands for no budget."""
+def _compare_orders(args: argparse.Namespace, name: str) -> None:
+    """Print micro- and macro-F1 of every contender by budget; 0 stands for no budget."""
     X, Y = load_stream(args.data, name)
     print(
         f"\n{name}: {X.shape[0]} examples, {args.orders} random orders, mean (sd) of micro F1 / macro F1, microseconds"
     )
-    results: dict[str, dict[int, NDArray[np.float64]]] = {}
     for label, budget in [(FREE, 0), *((only, budget) for only in args.only for budget in args.budgets)]:
         found = []
         for seed in range(args.orders):
@@ -115,13 +114,12 @@ def _compare_orders(args: argparse.Namespace, name: str) -> dict[str, dict[int, 
                 part = order[first : first + BLOCK]
                 counts.add(Y[part], _learn(model, X[part], Y[part]))
             found.append((*counts.f1, 1e6 * (time.process_time() - start) / len(order)))
-        results.setdefault(label, {})[budget] = scores = np.array(found)
+        scores = np.array(found)
         (micro, macro, us), (micro_sd, macro_sd, _) = scores.mean(axis=0), scores.std(axis=0, ddof=len(found) > 1)
         shown = f"{budget:>6}" if budget else "      "
         print(
             f"  {label:16}{shown}  {micro:.4f} ({micro_sd:.4f}) / {macro:.4f} ({macro_sd:.4f})  {us:7.0f}", flush=True
         )
-    return results
 
 
 def _compare_stream(args: argparse.Namespace) -> dict[tuple[str, int], list[Point]]:
@@ -174,3 +172,27 @@ def _predict_us(model: Any, X: NDArray[Any]) -> float:
         model.pipeline.score(rows)
         times.append(time.process_time() - start)
     return 1e6 * min(times) / len(X)
+
+
+def _plot(folder: Path, results: dict[tuple[str, int], list[Point]]) -> None:
+    """Plot F1, memory and time along the stream, in one file per budget."""
+    from matplotlib.figure import Figure
+
+    for shown in sorted({budget for _, budget in results if budget}):
+        figure = Figure(figsize=(18.0, 4.5), layout="constrained")
+        axes = figure.subplots(1, 3)
+        for (label, budget), points in results.items():
+            if budget not in (0, shown):
+                continue
+            style = {"label": label} if budget else {"label": label, "color": "black", "linestyle": ":"}
+            rows = [point.rows for point in points]
+            axes[0].plot(rows, [point.micro for point in points], **style)
+            axes[1].plot(rows, [point.nbytes / 1e3 for point in points], **style)
+            axes[2].plot(rows, [point.predict_us for point in points], **style)
+        titles = ("micro F1 since the point before", "memory, kB", "time of a prediction, microseconds")
+        for axis, title in zip(axes, titles, strict=True):
+            axis.set(title=f"{title}, budget {shown}", xlabel="examples")
+        axes[1].set_yscale("log")
+        axes[2].set_yscale("log")
+        axes[0].legend(fontsize="small")
+        save_plot(figure, folder / f"budget-stream-{shown}.png")

@@ -9,8 +9,6 @@ bin, .95 to 1.
 With --noise, 8 % of the true labels are dropped and 5 % as many are added beforehand.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.data_sets import load_stream
+from benchmarks.output import save_plot
 from manylabel_core import FALT, SALT, KernelFALT
 from manylabel_core.checks import is_sparse
 from manylabel_core.metrics import macro_f1, micro_f1
@@ -71,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
             cells = f"{micro_f1(Y, predicted):9.3f}{macro_f1(Y, predicted):10.3f}{(predicted != Y).mean():9.4f}"
             print(f"{title:28}{cells}", flush=True)
         if args.out:
-            print(_draw(args.out, name, curves))
+            _draw(args.out, name, curves)
 
 
 def prequential(model: Any, X: Any, Y: NDArray[np.int8]) -> tuple[Array, Array]:
@@ -114,8 +113,8 @@ def noisy(Y: NDArray[np.int8], seed: int) -> NDArray[np.int8]:
     return np.where(Y > 0, ~dropped, added).astype(np.int8)
 
 
-def _draw(folder: Path, name: str, curves: dict[str, tuple[Curve, Curve]]) -> Path:
-    """Draw the reliability diagram of a set; return the file."""
+def _draw(folder: Path, name: str, curves: dict[str, tuple[Curve, Curve]]) -> None:
+    """Draw the reliability diagram of a set."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.2 * len(curves), 4.4), layout="constrained")
@@ -128,10 +127,7 @@ def _draw(folder: Path, name: str, curves: dict[str, tuple[Curve, Curve]]) -> Pa
         place.set(title=f"{name}, {learner}", xlabel="probability", aspect="equal")
     axes[0].set_ylabel("share of true labels")
     axes[0].legend()
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"reliability-{name}.png"
-    figure.savefig(path, dpi=110, bbox_inches="tight")
-    return path
+    save_plot(figure, folder / f"reliability-{name}.png", bbox_inches="tight")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -10,8 +10,6 @@ gradual    the directions of labels rotate by a half circle in 10,000 examples
 "found" counts the changes that the label's detector noticed within 500 examples, "other" all further alarms.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Seeded stream of any length whose examples and labels change, generated in blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -9,8 +9,6 @@ moa-plane     a constantly rotating hyperplane
 moa-abrupt    random trees; labels change their meaning after each quarter
 """
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ which the mean of the runs first reaches the quality of random labelling with al
 earlier too, if its curve is flat.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from itertools import islice
@@ -20,6 +18,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from benchmarks.data_sets import load_stream
+from benchmarks.output import save_plot
 from manylabel_core import FALT
 from manylabel_service.hosting.examples import Features
 from manylabel_service.online.label_next import ALIKE_AMONG, spread, unit_row
@@ -116,5 +115,4 @@ def _plot(folder: Path, curves: dict[str, dict[str, list[list[float]]]]) -> None
             axis.errorbar(steps, np.mean(runs, axis=0), np.std(runs, axis=0), marker="o", capsize=2, label=rule)
         axis.set(title=name, xlabel="examples labelled", ylabel="micro-F1 on test examples")
         axis.legend()
-    folder.mkdir(parents=True, exist_ok=True)
-    figure.savefig(folder / "label-next.png", dpi=110)
+    save_plot(figure, folder / "label-next.png")

@@ -5,8 +5,6 @@ generated stream has sensors in different units, all far from 0; a label is true
 above its mean. Figures are means over draws, with the smallest and the largest difference between mean and zero.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from functools import partial

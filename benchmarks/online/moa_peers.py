@@ -8,8 +8,6 @@ A label for which MOA gives no vote is not predicted. The published evaluator of
 it, through a shared mask. Their results are therefore not comparable and not quoted.
 """
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from pathlib import Path

@@ -11,8 +11,6 @@ Drift: half-way, the labels in at least 2 % of the examples are permuted. Delay:
 with a delay, one example at a time.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections import deque

@@ -5,8 +5,6 @@ authors' machine. The streams are the ARFF files of the KDIS repository, possibl
 here; scene is sorted by class in both.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

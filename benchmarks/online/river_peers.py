@@ -4,8 +4,6 @@ They are binary relevance and a chain of logistic regressions on standardised fe
 same of Hoeffding trees, and a Hoeffding tree over label sets.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -26,7 +24,8 @@ def _standardised(make: Callable[[], Any]) -> Callable[[bool], Any]:
     return build
 
 
-def _logistic() -> Any:
+def logistic() -> Any:
+    """Return a logistic regression of river."""
     from river import linear_model
 
     return linear_model.LogisticRegression()
@@ -38,21 +37,23 @@ def _tree() -> Any:
     return tree.HoeffdingTreeClassifier()
 
 
-def _multioutput(kind: str, base: Callable[[], Any]) -> Callable[[], Any]:
-    def make() -> Any:
-        from river import multioutput
+def multioutput(kind: str, base: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a constructor of a multi-output classifier of river."""
 
-        return getattr(multioutput, kind)(base())
+    def make() -> Any:
+        from river import multioutput as kinds
+
+        return getattr(kinds, kind)(base())
 
     return make
 
 
 RIVER: dict[str, Callable[[bool], Any]] = {
-    "river PerOutputClassifier, logistic": _standardised(_multioutput("PerOutputClassifier", _logistic)),
-    "river ClassifierChain, logistic": _standardised(_multioutput("ClassifierChain", _logistic)),
-    "river PerOutputClassifier, Hoeffding tree": _standardised(_multioutput("PerOutputClassifier", _tree)),
-    "river ClassifierChain, Hoeffding tree": _standardised(_multioutput("ClassifierChain", _tree)),
-    "river MultiClassEncoder, Hoeffding tree": _standardised(_multioutput("MultiClassEncoder", _tree)),
+    "river PerOutputClassifier, logistic": _standardised(multioutput("PerOutputClassifier", logistic)),
+    "river ClassifierChain, logistic": _standardised(multioutput("ClassifierChain", logistic)),
+    "river PerOutputClassifier, Hoeffding tree": _standardised(multioutput("PerOutputClassifier", _tree)),
+    "river ClassifierChain, Hoeffding tree": _standardised(multioutput("ClassifierChain", _tree)),
+    "river MultiClassEncoder, Hoeffding tree": _standardised(multioutput("MultiClassEncoder", _tree)),
 }
 """Constructors of learners by name, for dense or sparse examples."""
 

@@ -5,8 +5,6 @@ every kind of step; SALT's delta; intercepts of 0.3 and 1; the kernel's gamma; C
 passive-aggressive learner; and the default with `optimise` none or macro_f1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any

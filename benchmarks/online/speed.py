@@ -17,8 +17,6 @@ Timed are the calls with which a user of each library predicts every example bef
 - river: `predict_one` and `learn_one` on prepared dictionaries.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time
@@ -27,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.online.river_peers import logistic, multioutput
 from benchmarks.online.stream_data import Stream, sparse, yeast
 from manylabel_core import FALT, SALT
 from manylabel_core.compiled import compiled
@@ -152,18 +151,6 @@ def river(make: Callable[[], Any], n_examples: int) -> Callable[[Stream], Learn]
     return start
 
 
-def _per_output() -> Any:
-    from river import linear_model, multioutput
-
-    return multioutput.PerOutputClassifier(linear_model.LogisticRegression())
-
-
-def _chain() -> Any:
-    from river import linear_model, multioutput
-
-    return multioutput.ClassifierChain(linear_model.LogisticRegression())
-
-
 FALT_1, FALT_100, FALT_L = "FALT, M = 1", "FALT, M = 100", "FALT, M = L"
 SALT_1, SALT_L = "SALT, M = 1", "SALT, M = L"
 FALT_STACKED, SALT_STACKED = "FALT, stacked", "SALT, stacked"
@@ -171,7 +158,7 @@ FALT_DEFAULT, SALT_DEFAULT = "FALT, defaults", "SALT, defaults"
 LOOPS = "two loops over the weights, alone"
 VW = "Vowpal Wabbit, 18 bits"
 VW_23 = "Vowpal Wabbit, 23 bits"
-RIVER = "river PerOutputClassifier"
+RIVER, CHAIN = "river PerOutputClassifier", "river ClassifierChain"
 
 STEPS: dict[str, Callable[[], Any]] = {
     FALT_1: lambda: FALT(passes=1, calibrate=False),
@@ -201,8 +188,10 @@ def contenders(n_warm: int, n_vw: int, n_river: int) -> list[Contender]:
         Contender(VW_23, vowpal_wabbit(n_warm + n_vw, 23), n_warm, n_vw),
         Contender(f"{VW_23}, learn only", vowpal_wabbit(n_warm + n_vw, 23, predict=False), n_warm, n_vw),
         Contender("Vowpal Wabbit, parsing alone", vowpal_wabbit_parser(n_warm + n_vw), n_warm, n_vw),
-        Contender(RIVER, river(_per_output, 2 * n_river), n_river, n_river),
-        Contender("river ClassifierChain", river(_chain, 2 * n_river), n_river, n_river),
+        Contender(RIVER, river(multioutput("PerOutputClassifier", logistic), 2 * n_river), n_river, n_river),
+        Contender(
+            "river ClassifierChain", river(multioutput("ClassifierChain", logistic), 2 * n_river), n_river, n_river
+        ),
     ]
 
 

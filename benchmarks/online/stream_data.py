@@ -1,7 +1,5 @@
 """Streams of the benchmarks: river's yeast, and a seeded sparse stream."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

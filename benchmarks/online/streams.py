@@ -3,7 +3,7 @@
 Prequential evaluation in file order, in which neighbours often have similar labels (scene is sorted by class, corel5k
 by topic), and in random order. Our learners have their defaults on every set. Seconds are CPU time for conversion,
 prediction, learning and metrics, on one thread; the median of several runs, without compilation. The other learners
-(river's, nearest neighbours on dense streams, MOA's with --moa) have a time limit for predicting and learning; their
+(river's, and MOA's with --moa) have a time limit for predicting and learning; their
 metrics are those of the examples reached, and "there" and "fading there" are our best metrics on the same examples.
 
 "Fading" is the micro-F1 of canoalberto/AESAKNNS: counts decay by .995 per example, and the figure is the mean of the F1
@@ -13,8 +13,6 @@ The defaults were chosen on the sets in DEVELOPED_ON; those in HELD_OUT were not
 
 --search tries a grid for each learner and set, and prints the distance of the default from the best setting.
 """
-
-from __future__ import annotations
 
 import argparse
 import statistics
@@ -29,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from benchmarks.data_sets import load_stream
-from benchmarks.online import generated, moa_peers, neighbours
+from benchmarks.online import generated, moa_peers
 from benchmarks.online.published import PUBLISHED
 from benchmarks.online.river_peers import RIVER, predict_and_learn
 from benchmarks.online.search import search
@@ -119,8 +117,6 @@ def _peers(X: Any, Y: NDArray[np.int8], args: argparse.Namespace) -> Iterator[tu
     if args.peers == "river":
         for peer, make in RIVER.items():
             yield peer, predict_and_learn(make, X, Y, args.peer_seconds)
-        for peer, rule in () if is_sparse(X) else neighbours.NEIGHBOURS.items():
-            yield peer, neighbours.predict_and_learn(rule, X, Y, args.peer_seconds)
     for peer, learner in moa_peers.MOA.items() if args.moa else ():
         try:
             yield peer, moa_peers.predict_and_learn(learner, X, Y, args.peer_seconds, args.moa)

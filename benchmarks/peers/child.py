@@ -3,8 +3,6 @@
 Processes are forked from one that has imported the common libraries.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

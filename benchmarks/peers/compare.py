@@ -13,8 +13,6 @@ The file --raw has a JSON line per result. These are not run again, so a run can
 finish or stopped their search early and --seconds is larger now. --from prints the table of such a file.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,7 +1,5 @@
 """Contenders: a name, a grid of settings with the default first, and a function that fits a setting and scores rows."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

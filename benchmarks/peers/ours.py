@@ -1,7 +1,5 @@
 """Contenders of this project. Features are scaled like the default of jobs (`scaling="auto"`)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

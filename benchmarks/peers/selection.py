@@ -6,8 +6,6 @@ cross-validation of the thresholds is fitted to the whole training half and eval
 micro-F1 and for macro-F1; the default (the first setting of a grid) is evaluated too, with thresholds for micro-F1.
 """
 
-from __future__ import annotations
-
 import resource
 import time
 from collections.abc import Callable

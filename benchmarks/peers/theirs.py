@@ -4,8 +4,6 @@ Forests and boosting get unscaled features, linear machines standardised dense f
 Labels are int64: OneVsRestClassifier confuses more than 127 labels of int8.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

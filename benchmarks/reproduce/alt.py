@@ -18,8 +18,6 @@ scaling).
 of the learners on unscaled features, without a search; they rank labels by probability.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence

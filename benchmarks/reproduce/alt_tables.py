@@ -1,7 +1,5 @@
 """Table 2 of Zhai, Tang and Wang's "Adaptive label thresholding methods", as printed: percent, 20 runs."""
 
-from __future__ import annotations
-
 MEASURES = ("Psn", "Rcal", "F1", "MacroF1", "MicroF1", "Hl", "Rl")
 SMALLER_IS_BETTER = ("Hl", "Rl")
 

@@ -1,7 +1,5 @@
 """Heat maps of label correlations: ours next to those of the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from benchmarks.data_sets import DataSet
+from benchmarks.output import save_plot
 
 
-def draw_correlations(folder: Path, pairs: Sequence[tuple[DataSet, NDArray[Any], ArrayLike]]) -> Path:
-    """Draw the mean correlations of each dataset next to the paper's; return the file."""
+def draw_correlations(folder: Path, pairs: Sequence[tuple[DataSet, NDArray[Any], ArrayLike]]) -> None:
+    """Draw the mean correlations of each dataset next to the paper's."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.6 * len(pairs)), layout="constrained")
@@ -22,10 +21,7 @@ def draw_correlations(folder: Path, pairs: Sequence[tuple[DataSet, NDArray[Any],
         for place, values, title in zip(row, (found, np.asarray(printed)), ("found", "paper"), strict=True):
             image = _draw(place, values, [name[:14] for name in data.label_names], f"{data.name}, {title}")
     figure.colorbar(image, ax=axes, shrink=0.5)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "mlrl-correlations.svg"
-    figure.savefig(path, metadata={"Date": None})
-    return path
+    save_plot(figure, folder / "mlrl-correlations.svg")
 
 
 def _draw(place: Any, values: NDArray[Any], labels: Sequence[str], title: str) -> Any:

@@ -13,12 +13,9 @@ means or by ridge regression on the available views, and predict labels from all
 penalty chosen by leave-one-out.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,7 +58,6 @@ class Case(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> None:
-    found: dict[str, Drawn] = {}
     for name in args.sets or SETS:
         X, Y = load_views(args.data, LACKING.get(name, name))
         print(f"== {name}: {len(Y)} rows, {Y.shape[1]} labels, views {_shapes(X)}", flush=True)
@@ -77,17 +73,15 @@ def run(args: argparse.Namespace) -> None:
         official = load_views_split(args.data, name)
         kernels = args.kernels or (KERNELS[:1] if args.quick else KERNELS)
         shares = QUICK_SHARES if args.quick else SHARES
-        found[name] = {share: [] for share in shares}
+        found: Drawn = {share: [] for share in shares}
         for trial, share in product(range(args.trials), shares):
             ways = _measured_ways(X, Y, official, share, kernels, (args.seed, trial))
-            found[name][share].append(ways)
+            found[share].append(ways)
             each = ", ".join(f"{way} {measures[0]:.4f}" for way, measures in ways.items())
             print(f"draw {trial}, {share:.0%} labelled: {each}", flush=True)
-        _print(found[name], kernels)
+        _print(found, kernels)
     margins = (f"{several - best:+.3f} on {name}" for name, (several, best) in MARGINS.items())
     print(f"gain in average precision over the best view in the paper: {', '.join(margins)}")
-    if args.out is not None and found:
-        print(f"drawn: {_draw(args.out, found)}")
 
 
 def _shapes(X: Views) -> str:
@@ -227,22 +221,3 @@ def _print_lacking(found: list[dict[str, dict[str, float]]]) -> None:
             values = [trial[title][way] for trial in found]
             print(f"  {way:40} {np.mean(values):.4f} +- {np.std(values):.4f}")
     print(flush=True)
-
-
-def _draw(folder: Path, found: dict[str, Drawn]) -> Path:
-    """Draw average precision by the share of labelled rows, with standard deviations, in a panel per dataset."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.5 * len(found), 4.2), layout="constrained")
-    panels = np.atleast_1d(figure.subplots(1, len(found)))
-    for panel, (name, shares) in zip(panels, found.items(), strict=True):
-        for way in next(iter(shares.values()))[0]:
-            precision = np.array([[trial[way][0] for trial in trials] for trials in shares.values()])
-            style = {"linewidth": 2.5} if way.startswith("all") else {"linestyle": "--", "linewidth": 1.2}
-            panel.errorbar([*shares], precision.mean(axis=1), precision.std(axis=1), capsize=2, label=way, **style)
-        panel.set(title=name, xlabel="share of training labels kept", ylabel="average precision")
-        panel.legend(frameon=False, fontsize="small")
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "lsa-mml.svg"
-    figure.savefig(path, metadata={"Date": None})
-    return path

@@ -13,8 +13,6 @@ every C. It shows two gains: at the C chosen for R = I by two-fold cross-validat
 between the best C of each R.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from itertools import count

@@ -9,8 +9,6 @@ labelled examples, after learning the other half, and then learns all of them. "
 too, among multiples of the mean distance.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -89,7 +87,7 @@ def run(args: argparse.Namespace) -> None:
             _semi_supervised(data, args)
     if args.out is not None and means:
         pairs = [(data, found, CORRELATIONS[name]) for name, (data, found) in means.items() if name in CORRELATIONS]
-        print(f"drawn: {draw_correlations(args.out, pairs)}")
+        draw_correlations(args.out, pairs)
 
 
 def _supervised(data: DataSet, args: argparse.Namespace) -> list[Trial]:

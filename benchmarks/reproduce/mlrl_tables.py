@@ -1,7 +1,5 @@
 """Figures of Zhang and Yeung's "Multilabel relationship learning" (2013), as printed: means and standard deviations."""
 
-from __future__ import annotations
-
 Figures = tuple[tuple[float, float], ...]
 """Mean and standard deviation of each of `MEASURES`."""
 

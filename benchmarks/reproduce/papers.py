@@ -1,7 +1,5 @@
 """Results of the papers of FALT, MLRL, M3L, PrML and LSA-MML compared with ours on the same data."""
 
-from __future__ import annotations
-
 import argparse
 import warnings
 from pathlib import Path
@@ -43,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--gaps", action="store_true", help="prml: instead, what stopping early does to its gain")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="folder for the drawings (SVG); none by default")
+    parser.add_argument("--out", type=Path, help="mlrl: folder for the drawing of the label correlations (SVG)")
 
 
 def run(args: argparse.Namespace) -> None:

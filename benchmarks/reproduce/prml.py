@@ -6,8 +6,6 @@ multiple of it (including one that disables privileged labels), and whether scor
 part of PrML, retain its features, and choose the rest again; `--quick` omits them. `--gaps` runs `prml_gaps` instead.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from typing import Any, NamedTuple

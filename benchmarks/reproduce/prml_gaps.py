@@ -5,8 +5,6 @@ forms have the rho that is chosen without privileged labels by three folds of th
 regularised by early stopping, and this gain is not due to privileged labels.
 """
 
-from __future__ import annotations
-
 import argparse
 
 import numpy as np

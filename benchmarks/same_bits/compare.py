@@ -48,8 +48,7 @@ def run(args: argparse.Namespace) -> None:
 def _digests(checkout: Path, part: str, matching: str) -> Digests:
     """Return the digests of one part, computed by the Python of a checkout with the cases of this checkout."""
     python = checkout.resolve() / ".venv/bin/python"
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    environment = {**os.environ, **threads, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **results.ONE_THREAD, "PYTHONPATH": str(ROOT)}
     command = [str(python), "-m", f"benchmarks.same_bits.{part}", matching]
     done = subprocess.run(command, env=environment, cwd="/", stdout=subprocess.PIPE, text=True, check=True)
     digests: Digests = json.loads(done.stdout)

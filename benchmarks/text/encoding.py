@@ -6,8 +6,6 @@ two fields separately, weights counts by 1 + log and adds two categories, a numb
 columns of a sparse matrix and river counts in a dict, both of the joined fields.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

@@ -7,8 +7,6 @@ the processor to learn, on one thread. MiB are the peak of the process that lear
 by the Python that `--indexers` names, with omikuji, libpecos (works with SciPy 1.13) and scikit-learn.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import resource
@@ -25,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from benchmarks.data_sets import load_records, named_columns
+from benchmarks.results import ONE_THREAD
 from benchmarks.text.many_labels import FIELDS, LEFT_OUT, warm_up
 from manylabel_core import FALT
 from manylabel_core.metrics import f1_at, ndcg_at
@@ -36,7 +35,6 @@ CHARS = {"makupalat": 5}
 """Parts of words beside words, as the documentation advises for this language; a second row of FALT."""
 PEERS = ("tfidf", "parabel", "bonsai", "xr-linear")
 SCRIPT = Path(__file__).with_name("indexer_peers.py")
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 TUNED = 0.2
 """Share of the training documents on which the threshold of a peer is chosen."""
 

@@ -6,8 +6,6 @@ five records of makupalat each, with a label for every fifth of a class: 4,134 l
 like questions to a library.
 """
 
-from __future__ import annotations
-
 import argparse
 import resource
 import time

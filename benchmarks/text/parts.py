@@ -1,7 +1,5 @@
 """Records with text: encoding time, throughput of a stream, and quality, compared with other libraries."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Other learners of tags from text, each used as in its documentation."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Sequence

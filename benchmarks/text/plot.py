@@ -1,11 +1,11 @@
 """The plot of `benchmarks text`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from benchmarks.output import save_plot
 
 WINDOW = 1_000
 
@@ -21,10 +21,7 @@ def plot_curves(folder: Path, Y: NDArray[np.int8], predicted: dict[str, NDArray[
     axis.set(title=f"debtags: micro-F1 of the latest {WINDOW:,} packages", xlabel="packages")
     axis.set_ylim(0.0, 1.0)
     axis.legend(fontsize="small")
-    path = folder / "text.png"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
-    print(f"  wrote {path}")
+    save_plot(figure, folder / "text.png")
 
 
 def windowed_micro_f1(Y: NDArray[np.int8], P: NDArray[np.int8]) -> NDArray[np.float64]:

@@ -5,8 +5,6 @@ and predict the second, for which the online learners have figures too. Ours hav
 469 tags; a tag that is neither true nor predicted counts 0.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Callable, Iterator

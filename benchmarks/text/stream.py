@@ -1,7 +1,5 @@
 """Records per second through one NDJSON stream: debtags, predicted and learnt by FALT on a server with one core."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics
@@ -9,6 +7,7 @@ import statistics
 from benchmarks.data_sets import load_records
 from benchmarks.http import servers
 from benchmarks.http.stream import measure
+from benchmarks.output import spread, verdict
 from benchmarks.text.quality import FIELDS, TAGS
 
 AIM = 3_000
@@ -26,7 +25,6 @@ def run(args: argparse.Namespace) -> None:
             servers.post(args.port, "/v1/models", json.dumps(spec).encode())
             rates.append(measure(server, lines, len(lines), str(spec["name"])))
     per_second = [rate for rate, _ in rates[1:] or rates]  # the first is a warm-up
-    median, cpu = statistics.median(per_second), statistics.median(cpu for _, cpu in rates)
-    print(f"\nNDJSON stream of debtags (sqlite, log), {len(lines):,} records a run: {median:,.0f} a second ", end="")
-    print(f"({min(per_second):,.0f}..{max(per_second):,.0f}), {cpu:.0f} us of the processor a record; ", end="")
-    print(f"aim {AIM:,}: {'met' if median >= AIM else 'MISSED'}", flush=True)
+    cpu, aim = statistics.median(cpu for _, cpu in rates), verdict(statistics.median(per_second), at_least=AIM)
+    print(f"\nNDJSON stream of debtags (sqlite, log), {len(lines):,} records a run: a second ", end="")
+    print(f"{spread(per_second, ',.0f')}, {cpu:.0f} us of the processor a record; {aim}", flush=True)

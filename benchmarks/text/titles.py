@@ -4,8 +4,6 @@ All labels are declared. Titles are the names of the labels (on yso_titles_en wi
 other labels.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import json
@@ -16,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data_sets import load_records
+from benchmarks.text.many_labels import FIELDS, LEFT_OUT
 from manylabel_core import FALT
 from manylabel_core.metrics import macro_f1, micro_f1, ndcg_at
 from manylabel_core.online.models.stack.titles import MAX_TITLE_WORDS
@@ -23,8 +22,7 @@ from manylabel_core.records import RecordEncoder, TextSettings
 from manylabel_core.records.text import TextReader
 from manylabel_core.rows import as_rows, as_targets
 
-FIELDS = {"reuters21578": ["title", "text"], "debtags": ["title", "text"], "yso_titles_en": ["text"]}
-LEFT_OUT = ("tags", "split", "untagged", "id", "name", "date")
+SETS = ("reuters21578", "debtags", "yso_titles_en")
 ROWS = {"yso_titles_en": 4_000}
 """Number of first rows learnt, if not all."""
 BLOCK = 100
@@ -34,7 +32,8 @@ BEST = 10
 def run(args: argparse.Namespace) -> None:
     """Print the table."""
     print(f"\n{'titles of labels':32}{'micro':>8}{'macro':>8}{'NDCG':>8}{'never seen':>14}{'us a row':>10}")
-    for name, fields in FIELDS.items():
+    for name in SETS:
+        fields = FIELDS.get(name, ["text"])
         records = [each for each in load_records(args.data, name) if each.get("split") != "unused"][: ROWS.get(name)]
         tags = [each["tags"] for each in records]
         labels = {label: column for column, label in enumerate(dict.fromkeys(tag for own in tags for tag in own))}

@@ -4,8 +4,6 @@ The records are those of debtags, in alternating runs, each with a new model; th
 list of numbers and as base64.
 """
 
-from __future__ import annotations
-
 import argparse
 import base64
 import json
@@ -17,6 +15,7 @@ import numpy as np
 from benchmarks.data_sets import load_records
 from benchmarks.http import servers
 from benchmarks.http.stream import measure
+from benchmarks.output import spread, verdict
 from benchmarks.text.quality import FIELDS, TAGS
 
 SIZE = 384
@@ -54,7 +53,6 @@ def run(args: argparse.Namespace) -> None:
         f"\n{len(records):,} records of debtags a run, {SIZE} values: microseconds of the server's processor a record"
     )
     for kind, found in used.items():
-        median = statistics.median(found)
-        verdict = "" if kind == "words" else f"{median / words:6.2f} x words, aim {AIM:g}: "
-        verdict += "" if kind == "words" else "met" if median <= AIM * words else "MISSED"
-        print(f"{kind:20}{median:8.1f} ({min(found):.1f}..{max(found):.1f}){verdict}")
+        ratio = statistics.median(found) / words
+        aim = "" if kind == "words" else f"  {ratio:.2f} x words, {verdict(ratio, at_most=AIM)}"
+        print(f"{kind:20}{spread(found, '8.1f')}{aim}")

@@ -4,8 +4,6 @@ MEKA is in the `moa.jar` of capymoa's wheel, CLUS (forests of predictive cluster
 need Java only. BOOMER and PECOS need other versions than this project, so each runs in a separate virtual environment.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -23,6 +21,7 @@ from benchmarks.peers.contenders import Contender, varying
 from benchmarks.peers.outside.exchange import read_scores, write_problem
 from benchmarks.peers.selection import SEED, Run, Scored, Setting, processor_seconds
 from benchmarks.peers.tasks import Problem, Task
+from benchmarks.results import ONE_THREAD
 from manylabel_core.checks import is_sparse
 
 HERE = Path(__file__).parent
@@ -39,7 +38,6 @@ OPENED = [
 ]
 """Java options: CLUS copies library objects by reflection, which newer versions of Java forbid."""
 MANY_LABELS = 50
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def python(interpreter: Path, script: str) -> Run:

@@ -6,33 +6,29 @@ from typing import NoReturn
 import click
 
 from manylabel_clients.command.completion import install_completion, show_completion
-from manylabel_clients.command.data import datasets, feed
+from manylabel_clients.command.data.datasets import datasets
+from manylabel_clients.command.data.feed import feed
 from manylabel_clients.command.declaring import Commands
 from manylabel_clients.command.failures import REFUSED, UNREACHABLE, Failure
-from manylabel_clients.command.models import (
-    compare,
-    evaluate,
-    export_model,
-    forgetting,
-    models,
-    predict,
-    replay,
-    snapshots,
-    update,
-)
-from manylabel_clients.command.server import (
-    archive,
-    audit,
-    demo,
-    keys,
-    mcp,
-    paperless,
-    replicas,
-    serve,
-    webhooks,
-    worker,
-)
-from manylabel_clients.command.training import jobs, train
+from manylabel_clients.command.models.compare import compare
+from manylabel_clients.command.models.evaluate import evaluate
+from manylabel_clients.command.models.export_model import export_model
+from manylabel_clients.command.models.forgetting import forget, verify
+from manylabel_clients.command.models.models import models
+from manylabel_clients.command.models.predict import predict
+from manylabel_clients.command.models.replay import replay
+from manylabel_clients.command.models.snapshots import log, rollback, snapshots
+from manylabel_clients.command.models.update import label, update
+from manylabel_clients.command.server.audit import audit
+from manylabel_clients.command.server.demo import demo
+from manylabel_clients.command.server.keys import keys
+from manylabel_clients.command.server.mcp import mcp
+from manylabel_clients.command.server.paperless import paperless
+from manylabel_clients.command.server.program import backup, restore, serve, worker
+from manylabel_clients.command.server.replicas import replicas
+from manylabel_clients.command.server.webhooks import webhooks
+from manylabel_clients.command.training.jobs import jobs
+from manylabel_clients.command.training.train import train
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unauthorized, Unavailable
 from manylabel_extras import MissingExtra
 
@@ -46,32 +42,9 @@ app = Commands(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 click.version_option(package_name=NAME, prog_name=NAME, message="%(prog)s %(version)s")(app)
-for module in (
-    serve,
-    worker,
-    replicas,
-    archive,
-    demo,
-    models,
-    snapshots,
-    forgetting,
-    predict,
-    update,
-    export_model,
-    feed,
-    evaluate,
-    compare,
-    replay,
-    train,
-    datasets,
-    jobs,
-    audit,
-    keys,
-    webhooks,
-    mcp,
-    paperless,
-):
-    module.register(app)
+app.add(serve, worker, replicas, backup, restore, demo)
+app.add(models, snapshots, rollback, log, forget, verify, predict, update, label, export_model)
+app.add(feed, evaluate, compare, replay, train, datasets, jobs, audit, keys, webhooks, mcp, paperless)
 
 
 def main() -> NoReturn:

@@ -6,13 +6,14 @@ tuple. The first paragraph of the docstring is the help in lists of commands. cl
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import IO, Any, get_args, get_origin
 
 import click
+from click.core import ParameterSource
 
 MISSING = inspect.Parameter.empty
 INTERRUPTED = 130
@@ -111,27 +112,12 @@ class Fields:
 
 
 class Commands(click.Group):
-    """Group of commands, listed in the order in which they were added.
+    """Group of commands, listed in the order in which they were added."""
 
-    Parameters
-    ----------
-    common : options of all commands, after those of their functions.
-    """
-
-    def __init__(self, *args: Any, common: Sequence[click.Parameter] = (), **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self._common = common
-
-    def add(
-        self,
-        function: Callable[..., object],
-        name: str | None = None,
-        common: Sequence[click.Parameter] | None = None,
-        **settings: Any,
-    ) -> None:
-        """Add the command of a function with common options; `settings` are attributes of click's commands."""
-        parts = _parts(function, self._common if common is None else common)
-        self.add_command(click.Command(name or function.__name__.replace("_", "-"), **parts, **settings))
+    def add(self, *commands: click.Command | Callable[..., object]) -> None:
+        """Add commands; a function is added as its command."""
+        for one in commands:
+            self.add_command(one if isinstance(one, click.Command) else command(one))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
@@ -177,20 +163,44 @@ def _one_line() -> Iterator[None]:
         raise _UsageError(message, error.ctx or click.get_current_context(silent=True)) from error
 
 
-def group(function: Callable[..., object], name: str, common: Sequence[click.Parameter] = ()) -> Commands:
-    """Return a group of commands with common options; the function is called before its commands, or without any."""
-    return Commands(name, common=common, **_parts(function, common), invoke_without_command=True)
+def command(function: Callable[..., object], name: str | None = None, **settings: Any) -> click.Command:
+    """Return the command of a function; `settings` are attributes of click's commands."""
+    return click.Command(name or function.__name__.replace("_", "-"), **_parts(function), **settings)
 
 
-def _parts(function: Callable[..., object], common: Sequence[click.Parameter]) -> dict[str, Any]:
+def group(
+    name: str,
+    function: Callable[..., object],
+    *commands: click.Command | Callable[..., object],
+    help: str | None = None,
+) -> Commands:
+    """Return a group of commands; without a command, it calls the function.
+
+    The default help is that of the function. Options before a command are rejected, because it would ignore them.
+    """
+    parts = _parts(function)
+    call = parts["callback"]
+
+    def callback(**values: Any) -> None:
+        context = click.get_current_context()
+        if context.invoked_subcommand is None:
+            return call(**values)  # type: ignore[no-any-return]
+        for parameter in context.command.params:
+            if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
+                raise click.BadParameter(f"give it after {context.invoked_subcommand}", param_hint=parameter.opts[0])
+        return None
+
+    parts |= {"callback": callback, "help": help or parts["help"]}
+    made = Commands(name, **parts, invoke_without_command=True)
+    made.add(*commands)
+    return made
+
+
+def _parts(function: Callable[..., object]) -> dict[str, Any]:
     """Return the callback, the parameters and the help of a command."""
-    parameters = inspect.signature(function).parameters.values()
-    contexts = [parameter.name for parameter in parameters if parameter.annotation is click.Context]
     declared: list[click.Parameter] = []
     tuples: dict[str, tuple[Callable[..., Any], list[str]]] = {}
-    for one in parameters:
-        if one.name in contexts:
-            continue
+    for one in inspect.signature(function).parameters.values():
         (fields,) = one.annotation.__metadata__
         if isinstance(fields, Fields):
             options = fields.parameters(one.annotation.__origin__)
@@ -202,9 +212,9 @@ def _parts(function: Callable[..., object], common: Sequence[click.Parameter]) -
     def callback(**values: Any) -> object:
         for name, (kind, fields) in tuples.items():
             values[name] = kind(**{field: values.pop(field) for field in fields})
-        return function(**dict.fromkeys(contexts, click.get_current_context()), **values)
+        return function(**values)
 
-    return {"callback": callback, "params": [*declared, *common], "help": inspect.getdoc(function)}
+    return {"callback": callback, "params": declared, "help": inspect.getdoc(function)}
 
 
 def _declared(name: str, annotation: Any, default: Any) -> click.Parameter:

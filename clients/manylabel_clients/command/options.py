@@ -1,9 +1,11 @@
 """Common options of commands, and the client that they configure."""
 
+import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -11,6 +13,7 @@ import click
 
 from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.output.text import print_as
 from manylabel_clients.http.client import AsyncClient, Client
 from manylabel_clients.http.errors import ApiError, ManyLabelError
 from manylabel_clients.http.transport.connections import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL
@@ -26,65 +29,29 @@ def _checked_url(url: str) -> str:
     return url
 
 
-def _setting(*declarations: str, check: Callable[[Any], Any] | None = None, **attributes: Any) -> click.Option:
-    """Return an option whose value is stored in the context of the command, not passed to its function."""
-
-    def note(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-        context.meta[f"manylabel.{parameter.name}"] = value if check is None else check(value)
-
-    return click.Option(
-        list(declarations), expose_value=False, callback=note, show_envvar="envvar" in attributes, **attributes
-    )
-
-
-KEY_FILE = _setting(
-    "--api-key-file",
-    "api_key",
-    type=click.Path(path_type=Path),
-    envvar="MANYLABEL_API_KEY_FILE",
-    metavar="FILE",
-    help="File with the API key. Default: MANYLABEL_API_KEY. There is no option for "
-    "the key itself, which others on this machine would see.",
-)
-REMOTE = (
-    _setting(
-        "--url",
-        check=_checked_url,
-        default=DEFAULT_URL,
-        show_default=True,
-        envvar="MANYLABEL_URL",
-        metavar="URL",
-        help="Address of the server.",
-    ),
-    _setting(
+Url = Annotated[
+    str, Option("--url", callback=_checked_url, envvar="MANYLABEL_URL", metavar="URL", help="Address of the server.")
+]
+Timeout = Annotated[
+    float | None,
+    Option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
         help="Timeout of one call if the server does not respond or is unavailable: the command "
         "retries until then. Default: 60, and at most 4 attempts for short calls.",
     ),
-    KEY_FILE,
-)
-"""Options of the commands that call a server, which `connect` reads."""
-
-
-def _value(name: str) -> Any:
-    context = click.get_current_context(silent=True)
-    return None if context is None else context.meta.get(f"manylabel.{name}")
-
-
-def server_url() -> str:
-    """Return the address of the server that the command calls."""
-    url: str | None = _value("url")
-    return DEFAULT_URL if url is None else url
-
-
-def key_file() -> Path | None:
-    """Return the file with the API key; None without the option."""
-    path: Path | None = _value("api_key")
-    return path
-
-
+]
+KeyFile = Annotated[
+    Path | None,
+    Option(
+        "--api-key-file",
+        envvar="MANYLABEL_API_KEY_FILE",
+        metavar="FILE",
+        help="File with the API key. Default: MANYLABEL_API_KEY. There is no option for "
+        "the key itself, which others on this machine would see.",
+    ),
+]
 AsJson = Annotated[bool, Option("--json", help="Print JSON, for scripts.")]
 ModelName = Annotated[str, Argument(metavar="MODEL", help="Name of the model.")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask for confirmation.")]
@@ -96,6 +63,14 @@ Input = Annotated[
         '{"examples": [...]}, or an example on each line. Or a file that ends with .csv.',
     ),
 ]
+Params = Annotated[
+    list[str] | None,
+    Option(
+        "--param", metavar="NAME=VALUE", help="Parameter of the trainer with a JSON value, such as C=0.1. Repeatable."
+    ),
+]
+Holdout = Annotated[float | None, Option(metavar="SHARE", help="Share of rows held out for evaluation, such as 0.2.")]
+Seed = Annotated[int, Option(min=0, help="Random seed.")]
 BatchSize = Annotated[int, Option(min=1, max=10_000, help="Examples per request; 1 responds to each line at once.")]
 
 _ANY_NUMBER = 10**6
@@ -108,24 +83,58 @@ NOTICED_SECONDS = 1.0
 _REASONS = {"storage_unavailable": "the store is unavailable", "not_ready": "the server is not ready"}
 
 
-def connect(retry: Retry = _IMPATIENT) -> Client:
-    """Return a client with few retries, because a person is waiting, or with the ``--timeout`` of the command."""
-    return _connect(Client, retry, key_file())
+def remote(
+    show: Callable[[Any], object] | None = None, retry: Retry = _IMPATIENT
+) -> Callable[[Callable[..., object]], Callable[..., None]]:
+    """Make a command from a function that calls a server.
+
+    The function receives a client as its first argument; `show` prints its result, or JSON is printed with --json.
+
+    Parameters
+    ----------
+    show : prints the result for a person; None if the function prints.
+    retry : few attempts by default, because a person is waiting.
+    """
+
+    def decorate(function: Callable[..., object]) -> Callable[..., None]:
+        @wraps(function)
+        def command(url: str, timeout: float | None, api_key: Path | None, **values: Any) -> None:
+            as_json = show is not None and values.pop("as_json")
+            with connect(Client, url, timeout, api_key, retry) as client:
+                found = function(client, **values)
+            if show is not None:
+                print_as(as_json, found, show)
+
+        _, *own = inspect.signature(function).parameters.values()
+        shared = inspect.signature(_shared).parameters
+        own += [parameter for name, parameter in shared.items() if name != "as_json" or show is not None]
+        command.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]  # what declares the options
+        return command
+
+    return decorate
 
 
-def connect_async(headers: Mapping[str, str] | None = None) -> AsyncClient:
-    """Return an asynchronous client like `connect`; with `headers`, it sends these instead of a key."""
-    return _connect(AsyncClient, _IMPATIENT, key_file() if headers is None else None, headers)
+def _shared(
+    *, as_json: AsJson = False, url: Url = DEFAULT_URL, timeout: Timeout = None, api_key: KeyFile = None
+) -> None:
+    """Declare the options of commands that call a server."""
 
 
-def _connect(kind: type[C], retry: Retry, path: Path | None, headers: Mapping[str, str] | None = None) -> C:
-    seconds = _value("timeout")
-    if seconds is not None:
-        retry = replace(retry, attempts=_ANY_NUMBER, patience_seconds=seconds)
-    timeout = min(DEFAULT_TIMEOUT_SECONDS, retry.patience_seconds)
-    key = None if path is None else read_key(path)
+def connect(
+    kind: type[C],
+    url: str,
+    timeout: float | None,
+    key_file: Path | None,
+    retry: Retry = _IMPATIENT,
+    headers: Mapping[str, str] | None = None,
+) -> C:
+    """Return a client that retries until the timeout, if there is one."""
+    if timeout is not None:
+        retry = replace(retry, attempts=_ANY_NUMBER, patience_seconds=timeout)
+    seconds = min(DEFAULT_TIMEOUT_SECONDS, retry.patience_seconds)
+    key = None if key_file is None else read_key(key_file)
     try:
-        return kind(server_url(), timeout=timeout, retry=replace(retry, on_retry=_report), api_key=key, headers=headers)
+        return kind(url, timeout=seconds, retry=replace(retry, on_retry=_report), api_key=key, headers=headers)
     except ValueError as error:  # the error is about the key, because the address was checked before
         raise Failure(str(error)) from None
 
@@ -158,21 +167,6 @@ def confirm(question: str, yes: bool) -> None:
         click.confirm(question, abort=True)
 
 
-def refuse_options_of(context: click.Context, command: str) -> None:
-    """Reject options before the subcommand, which would silently be ignored."""
-    names = (
-        ("url", "--url"),
-        ("timeout", "--timeout"),
-        ("api_key", "--api-key-file"),
-        ("as_json", "--json"),
-        ("state", "--state"),
-    )
-    for name, option in names:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise click.BadParameter(f"give it after {command}", param_hint=option)
-
-
 def named_values(pairs: list[str] | None, option: str = "--param") -> dict[str, Any]:
     """Return NAME=VALUE pairs as a dict; a value that is not JSON is a string."""
     return dict(_named_value(pair, option) for pair in pairs or [])
@@ -186,3 +180,11 @@ def _named_value(text: str, option: str) -> tuple[str, Any]:
         return name, json.loads(value)
     except ValueError:
         return name, value
+
+
+def address(text: str, option: str, example: str, least: int = 1) -> tuple[str, int]:
+    """Return the host and the port of HOST:PORT."""
+    host, _, port = text.rpartition(":")
+    if not host or not (port.isascii() and port.isdecimal() and least <= int(port) < 2**16):
+        raise click.BadParameter(f"must be HOST:PORT, such as {example}, not {text!r}", param_hint=option)
+    return host.strip("[]"), int(port)

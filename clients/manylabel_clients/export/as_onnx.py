@@ -1,7 +1,5 @@
 """Export to ONNX: inputs are names and values of features and texts, outputs are scores. Needs the extra onnx."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 docs/export.md describes them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """The clients of a server: synchronous and asynchronous."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
@@ -9,13 +7,13 @@ from typing import Self
 
 import httpx2
 
-from manylabel_clients.http.resources.audit import AuditRequests
-from manylabel_clients.http.resources.datasets import DatasetRequests
-from manylabel_clients.http.resources.jobs import AsyncJob, Job, TrainingRequests
+from manylabel_clients.http.resources.audit import AuditCalls
+from manylabel_clients.http.resources.datasets import DatasetCalls
+from manylabel_clients.http.resources.jobs import AsyncJob, Job, TrainingCalls
 from manylabel_clients.http.resources.keys import AsyncKeys, Keys
 from manylabel_clients.http.resources.models import AsyncModel, Model
-from manylabel_clients.http.resources.resource import AsyncResource, Resource, SyncResource, call_of, handle_of
-from manylabel_clients.http.resources.server import ServerRequests
+from manylabel_clients.http.resources.resource import AsyncResource, SyncResource
+from manylabel_clients.http.resources.server import ServerCalls
 from manylabel_clients.http.resources.webhooks import AsyncWebhooks, Webhooks
 from manylabel_clients.http.transport.connections import (
     DEFAULT_TIMEOUT_SECONDS,
@@ -27,30 +25,8 @@ from manylabel_clients.http.transport.credentials import Secret
 from manylabel_clients.http.transport.retry import Retry
 
 
-class ClientRequests(ServerRequests, DatasetRequests, TrainingRequests, AuditRequests):
-    """Requests about a server that do not concern one model or one job."""
-
-
-class ClientCalls(Resource[ClientRequests]):
+class ClientCalls(ServerCalls, DatasetCalls, TrainingCalls, AuditCalls):
     """Calls of `Client` and `AsyncClient`."""
-
-    create_model = handle_of(ClientRequests.create_model, Model, AsyncModel)
-    fork_model = handle_of(ClientRequests.fork_model, Model, AsyncModel)
-    upload_model = handle_of(ClientRequests.upload_model, Model, AsyncModel)
-    models = call_of(ClientRequests.models)
-    replicas = call_of(ClientRequests.replicas)
-    wait_ready = call_of(ClientRequests.wait_ready)
-
-    upload_dataset = call_of(ClientRequests.upload_dataset)
-    datasets = call_of(ClientRequests.datasets)
-    dataset = call_of(ClientRequests.dataset)
-    delete_dataset = call_of(ClientRequests.delete_dataset)
-
-    trainers = call_of(ClientRequests.trainers)
-    train = handle_of(ClientRequests.train, Job, AsyncJob)
-    jobs = call_of(ClientRequests.jobs)
-
-    audit = call_of(ClientRequests.audit)
 
     @property
     def base_url(self) -> str:
@@ -88,7 +64,7 @@ class Client(ClientCalls, SyncResource):
     Raises
     ------
     ValueError
-        If `base_url` is no HTTP address, `api_key` cannot be sent, or `headers` has another Authorization.
+        If `base_url` is not an HTTP address, `api_key` cannot be sent, or `headers` also has an Authorization.
 
     Examples
     --------
@@ -111,8 +87,7 @@ class Client(ClientCalls, SyncResource):
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        connections = SyncConnections(base_url, timeout, retry, headers, api_key, clock, sleep, transport)
-        super().__init__(connections, ClientRequests(connections.retry, clock))
+        super().__init__(SyncConnections(base_url, timeout, retry, headers, api_key, clock, sleep, transport))
 
     _connections: SyncConnections
 
@@ -131,7 +106,7 @@ class Client(ClientCalls, SyncResource):
 
     @property
     def webhooks(self) -> Webhooks:
-        """The webhooks of the server: events that it posts to other servers."""
+        """Webhooks of the server: events that it posts to other servers."""
         return Webhooks(self._connections)
 
     def close(self) -> None:
@@ -165,8 +140,7 @@ class AsyncClient(ClientCalls, AsyncResource):
         sleep: Callable[[float], Awaitable[object]] = sleep_in_loop,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        connections = AsyncConnections(base_url, timeout, retry, headers, api_key, clock, sleep, transport)
-        super().__init__(connections, ClientRequests(connections.retry, clock))
+        super().__init__(AsyncConnections(base_url, timeout, retry, headers, api_key, clock, sleep, transport))
 
     _connections: AsyncConnections
 
@@ -185,7 +159,7 @@ class AsyncClient(ClientCalls, AsyncResource):
 
     @property
     def webhooks(self) -> AsyncWebhooks:
-        """The webhooks of the server: events that it posts to other servers."""
+        """Webhooks of the server: events that it posts to other servers."""
         return AsyncWebhooks(self._connections)
 
     async def aclose(self) -> None:

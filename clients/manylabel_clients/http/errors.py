@@ -18,8 +18,6 @@ ManyLabelError
 Invalid arguments raise TypeError or ValueError before anything is sent.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

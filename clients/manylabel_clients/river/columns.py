@@ -1,7 +1,5 @@
 """Encoding of river's dicts as index arrays, the input of the learners of core."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, count
 from typing import Any, NamedTuple

@@ -12,8 +12,8 @@ from manylabel_core.rows import MAX_MAGNITUDE
 class PredictedLabels(dict[Hashable, bool]):
     """Predicted labels: True or False for known labels, False for others.
 
-    river's metrics look up every label of the truth; a label that appears there for the first time is
-    thereby counted as missed, where a plain dict would raise KeyError.
+    The metrics of river look up every true label. A label that was never predicted counts as missed; a plain dict would
+    raise KeyError.
     """
 
     def __missing__(self, label: Hashable) -> bool:

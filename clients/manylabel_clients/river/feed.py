@@ -77,11 +77,11 @@ def feed(
     Parameters
     ----------
     stream : iterable of (x, y), (x, y, weight) or (x, y, weight, source, ref)
-        A river dataset, a `FileStream`, or any iterable. `x` is a dict of features (numbers or bools), or
-        another form that `Model.update` takes. `y` is a dict of labels and bools (labels not in it are
-        unknown), or a list or set of the names of all relevant labels (the others are irrelevant).
+        A river dataset, a `FileStream`, or any iterable. `x` is a dict of features (numbers or bools), or another input
+        of `Model.update`. `y` is a dict of labels and bools (other labels are unknown), or a list or set of the names
+        of all relevant labels (other labels are irrelevant).
     model : Model
-        As `Client.model` gives it.
+        Model of the server, from `Client.model`.
     start : int
         Rows of the stream to skip.
     batch_size : int
@@ -89,19 +89,19 @@ def feed(
     feed_id : str, optional
         Name of this feed, unique for the model: 1 to 200 visible ASCII characters. Default: a random one.
     complete : bool
-        Whether a dict `y` lists all labels there are; its true ones are then sent as the complete set,
-        which is shorter. A label that is never true will then not be known to the model.
+        Whether each dict `y` has all labels. Only the true ones are then sent, which is shorter; the model does not
+        learn the names of labels that are never true.
     progress : bool
-        Show a progress bar (on standard error); its length is the `n_samples` of the stream, if it has that.
+        Whether to show a progress bar on standard error, up to the `n_samples` of the stream if known.
     on_batch : callable, optional
-        Called after each batch with the offset of the next one and the server's receipt.
+        Called after each batch with the offset of the next batch and the server's receipt.
 
     Raises
     ------
     FeedInterrupted
-        For anything that stops it; the ``__cause__`` says what.
+        The feed stopped; its ``__cause__`` is the reason.
     ValueError
-        `start`, `batch_size` or `feed_id` is not allowed.
+        `start`, `batch_size` or `feed_id` is invalid.
 
     Examples
     --------

@@ -38,22 +38,22 @@ class RemoteModel(base.MultiLabelClassifier):
     Parameters
     ----------
     server : str or Client
-        Address of the server, or a client of it (for time-outs, retries and your own headers). With an
-        address the object can be pickled, and the client it makes is closed with it.
+        Address of the server, or a client with your own timeouts, retries and headers. With an address, the object
+        can be pickled, and creates a client that is closed with it.
     name : str
         Name of an existing model; `Client.create_model` creates one.
     api_key : str or Secret, optional
-        The key for an address, as `Client` takes it; a client has its own. It is not pickled: the process that
-        unpickles the model has it in the environment variable ``MANYLABEL_API_KEY``.
+        API key for an address; a client has its own. It is not pickled: the process that unpickles the model reads it
+        from the environment variable ``MANYLABEL_API_KEY``.
 
     Raises
     ------
     TypeError
-        By `learn_one` and predictions: a value that has no JSON, a name that is not a string.
+        A value cannot be written as JSON, or a name is not a string; from `learn_one` and predictions.
     ValueError
-        A value that is not finite; an `api_key` beside a client.
+        A value is not finite, or both a client and an `api_key` are passed.
     ManyLabelError
-        The server cannot be reached, or refuses; see `manylabel_clients.http.errors`.
+        The server cannot be reached, or rejects the call; see `manylabel_clients.http.errors`.
 
     Examples
     --------

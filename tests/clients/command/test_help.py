@@ -12,11 +12,9 @@ from tests.support.cases import for_each
 
 from manylabel_clients import plots
 from manylabel_clients.command.app import app
-from manylabel_clients.command.data.files import RECORD_EXTENSIONS, RECORDS
-from manylabel_clients.command.models import plot
+from manylabel_clients.command.models.plot import KINDS
 from manylabel_clients.command.output.measures import TITLES
 from manylabel_core.batch.catalogue import TRAINERS
-from manylabel_core.datasets.reading import EXTENSIONS
 from manylabel_core.metrics.measures import MEASURES
 
 SCRIPT = Path(sys.executable).with_name("manylabel")
@@ -56,7 +54,7 @@ def test_every_command_that_asks_a_server_takes_its_key(path: tuple[str, ...]) -
 
 
 def test_the_kinds_of_plots_in_the_help_are_all_there_are() -> None:
-    assert tuple(plots.KINDS) == plot.KINDS
+    assert tuple(plots.KINDS) == KINDS
 
 
 def test_the_trainers_in_the_help_are_all_there_are() -> None:
@@ -66,7 +64,6 @@ def test_the_trainers_in_the_help_are_all_there_are() -> None:
 
 def test_names_that_need_no_core_are_those_of_core() -> None:
     assert [(name, measure.title) for name, measure in MEASURES.items()] == list(TITLES.items())
-    assert {end: format for end, format in EXTENSIONS.items() if format in RECORDS} == RECORD_EXTENSIONS
 
 
 def test_serve_hands_help_and_unknown_flags_on_to_the_server() -> None:

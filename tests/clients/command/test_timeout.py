@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from tests.clients.command.test_help import commands
 
+from manylabel_clients import Client
 from manylabel_clients.command.app import app
 from manylabel_clients.command.declaring import Commands
-from manylabel_clients.command.options import REMOTE, connect
+from manylabel_clients.command.options import remote
 
 
 class Unavailable(BaseHTTPRequestHandler):
@@ -60,11 +61,12 @@ def test_every_command_with_a_url_has_a_timeout() -> None:
 def test_the_timeout_is_that_of_a_call_in_all(seconds: str | None, patience: float, timeout: float) -> None:
     made = []
 
-    def call() -> None:
-        made.append(connect())
+    @remote()
+    def call(client: Client) -> None:
+        made.append(client)
 
     group = Commands()
-    group.add(call, common=REMOTE)
+    group.add(call)
     group.main(["call", *(["--timeout", seconds] if seconds else [])], standalone_mode=False)
     connections = made[0]._connections
     assert connections.retry.patience_seconds == patience

@@ -1,10 +1,13 @@
 """A server in place of the network: prepared replies in, the requests of an exchange out."""
 
 import json
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
 
+from manylabel_clients import Retry
 from manylabel_clients.http.transport.exchange import Draw, Exchange, Pause, Request
 
 
@@ -18,6 +21,17 @@ def problem(status: int, code: str, headers: Any = None, **more: Any) -> httpx2.
     content = json.dumps({"status": status, "code": code, "detail": f"about {code}"} | more)
     headers = {"content-type": "application/problem+json", **(headers or {})}
     return httpx2.Response(status, content=content, headers=headers, request=httpx2.Request("GET", "http://s/p"))
+
+
+def unsent(
+    kind: Callable[..., Any],
+    *name: str,
+    retry: Retry,
+    clock: Callable[[], float] = lambda: 0.0,
+    run: Callable[[Any], Any] = lambda exchange: exchange,
+) -> Any:
+    """The calls of a resource, which return their exchanges and streams; or results, with a fake server as `run`."""
+    return kind(SimpleNamespace(retry=retry, clock=clock, run=run, each=lambda stream: stream), *name)
 
 
 class FakeServer:

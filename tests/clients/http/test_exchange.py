@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.clients.http.fake_server import FakeServer, ok, problem
+from tests.clients.http.fake_server import FakeServer, ok, problem, unsent
 from tests.support.cases import for_each
 
 from manylabel_clients import (
@@ -26,8 +26,8 @@ from manylabel_clients import (
     Unavailable,
     UnexpectedResponse,
 )
-from manylabel_clients.http.resources.models import ModelRequests
-from manylabel_clients.http.resources.server import ServerRequests
+from manylabel_clients.http.resources.models import ModelCalls
+from manylabel_clients.http.resources.server import ServerCalls
 
 RETRY = Retry(attempts=4, base_seconds=1, cap_seconds=100, jitter=0)
 REFUSED = httpx2.ConnectError("refused")
@@ -59,8 +59,8 @@ STATUS = {
 }
 
 
-def model(retry: Retry = RETRY) -> ModelRequests:
-    return ModelRequests("m", retry)
+def model(retry: Retry = RETRY) -> Any:
+    return unsent(ModelCalls, "m", retry=retry)
 
 
 @for_each(
@@ -351,7 +351,7 @@ def test_a_batch_size_below_one_is_refused() -> None:
 
 def test_a_name_cannot_leave_its_place_in_the_address() -> None:
     fake = FakeServer(ok(STATUS))
-    fake(ModelRequests("../a b?/ü", RETRY).status())
+    fake(unsent(ModelCalls, "../a b?/ü", retry=RETRY).status())
     assert fake.requests[0].path == "/v1/models/..%2Fa%20b%3F%2F%C3%BC"
 
 
@@ -361,7 +361,7 @@ EXISTS = problem(409, "model_exists")
 
 def create(*replies: Any, spec: Any = SPEC, exist_ok: bool = False) -> FakeServer:
     fake = FakeServer(*replies)
-    fake(ServerRequests(RETRY, clock=lambda: 0.0).create_model(**spec, exist_ok=exist_ok))
+    unsent(ServerCalls, retry=RETRY, run=fake).create_model(**spec, exist_ok=exist_ok)
     return fake
 
 
@@ -439,7 +439,7 @@ class Clock:
 
 def test_waiting_ends_when_the_server_is_ready() -> None:
     fake = FakeServer(REFUSED, problem(503, "not_ready"), CUT, ok({}))
-    fake(ServerRequests(RETRY, Clock(fake)).wait_ready(60))
+    fake(unsent(ServerCalls, retry=RETRY, clock=Clock(fake)).wait_ready(60))
     assert len(fake.pauses) == 3
 
 
@@ -447,7 +447,7 @@ def test_waiting_ends_when_the_server_is_ready() -> None:
 def test_waiting_ends_when_the_time_is_over(reply: Any, kind: type[Exception]) -> None:
     fake = FakeServer(*[reply] * 100)
     with pytest.raises(kind):
-        fake(ServerRequests(RETRY, Clock(fake)).wait_ready(0.75))
+        fake(unsent(ServerCalls, retry=RETRY, clock=Clock(fake)).wait_ready(0.75))
     assert sum(fake.pauses) == pytest.approx(0.75)
     for request in fake.requests:
         assert request.timeout_seconds is not None
@@ -457,14 +457,14 @@ def test_waiting_ends_when_the_time_is_over(reply: Any, kind: type[Exception]) -
 def test_waiting_ends_at_once_where_no_such_server_is() -> None:
     fake = FakeServer(httpx2.Response(404, text="not here"))
     with pytest.raises(NotFound):
-        fake(ServerRequests(RETRY, Clock(fake)).wait_ready(60))
+        fake(unsent(ServerCalls, retry=RETRY, clock=Clock(fake)).wait_ready(60))
 
 
 def test_a_list_of_models_says_less_of_those_that_are_not_loaded() -> None:
     parts = ("name", "algorithm", "params", "scaling", "durability")
     stored = {**{part: STATUS[part] for part in parts}, "loaded": False}
     loaded, summary = FakeServer(ok({"models": [{**STATUS, "loaded": True}, stored]}))(
-        ServerRequests(RETRY, float).models()
+        unsent(ServerCalls, retry=RETRY).models()
     )
     assert isinstance(loaded, ModelStatus)
     assert type(summary) is ModelSummary
@@ -478,7 +478,7 @@ def test_a_trained_model_is_told_from_one_that_learns_online() -> None:
         "versions": 3, "position": "7", "labels": 2, "features": 3, "bytes": 64, "loaded": True, "metrics": METRICS,
     }  # fmt: skip
     stored = {"name": "n", "algorithm": "trained", "loaded": False}
-    listed = FakeServer(ok({"models": [trained, stored]}))(ServerRequests(RETRY, float).models())
+    listed = FakeServer(ok({"models": [trained, stored]}))(unsent(ServerCalls, retry=RETRY).models())
     assert listed[0] == FakeServer(ok(trained))(model().status())
     assert isinstance(listed[0], TrainedStatus)
     assert (listed[0].version, listed[0].trainer) == (2, "m3l")

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.clients.http.fake_server import FakeServer, ok, problem
+from tests.clients.http.fake_server import FakeServer, ok, problem, unsent
 from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
@@ -31,7 +31,7 @@ from manylabel_clients import (
     Unauthorized,
     derive_token,
 )
-from manylabel_clients.http.resources.keys import KeyRequests
+from manylabel_clients.http.resources.keys import KeyCalls
 from manylabel_clients.river import RemoteModel, feed
 
 compose = lazy("river.compose")
@@ -180,11 +180,11 @@ KEY: dict[str, Any] = {
 def test_a_key_is_not_made_twice_when_an_answer_is_lost() -> None:
     fake = FakeServer(httpx2.ReadError("cut"), ok(KEY))
     with pytest.raises(ConnectionFailed) as caught:
-        fake(KeyRequests(Retry()).create("n", scopes=["read"]))
+        fake(unsent(KeyCalls, retry=Retry()).create("n", scopes=["read"]))
     assert caught.value.maybe_done
     assert len(fake.requests) == 1
     fake = FakeServer(problem(503, "not_ready"), problem(429, "rate_limited"), ok(KEY))
-    assert fake(KeyRequests(Retry()).create("n", scopes=["read"])).key == UNKNOWN
+    assert fake(unsent(KeyCalls, retry=Retry()).create("n", scopes=["read"])).key == UNKNOWN
     assert len(fake.requests) == 3
 
 

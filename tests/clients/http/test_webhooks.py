@@ -7,12 +7,12 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.clients.http.fake_server import FakeServer, ok
+from tests.clients.http.fake_server import FakeServer, ok, unsent
 from tests.support.http_server import http_server
 from tests.support.waiting import eventually
 
 from manylabel_clients import Client, ConnectionFailed, Invalid, NewWebhook, NotFound, Retry
-from manylabel_clients.http.resources.webhooks import WebhookRequests
+from manylabel_clients.http.resources.webhooks import WebhookCalls
 
 SECRET = "whsec_" + "c2VjcmV0" * 4
 
@@ -82,7 +82,7 @@ def test_a_client_does_all_that_the_interface_has(url: str, receiver: str) -> No
 def test_a_webhook_is_created_once_at_most() -> None:
     server = FakeServer(httpx2.ReadError("lost"), ok({}))
     with pytest.raises(ConnectionFailed) as failed:
-        server(WebhookRequests(Retry()).create("http://h", events=["label"]))
+        server(unsent(WebhookCalls, retry=Retry()).create("http://h", events=["label"]))
     assert failed.value.maybe_done
     assert len(server.requests) == 1
 

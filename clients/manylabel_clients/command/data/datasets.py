@@ -7,101 +7,19 @@ from typing import Annotated, Any
 
 import click
 
-from manylabel_clients.command.data.files import LABELS_HELP, PLAIN, RowOptions, check_labelled, label_columns
+from manylabel_clients.command.data.files import PLAIN, RowOptions, TrainingLabels, check_labelled, label_columns
 from manylabel_clients.command.data.label_details import FILE_HELP, read_label_details
-from manylabel_clients.command.declaring import Argument, Commands, Option, group
-from manylabel_clients.command.options import (
-    REMOTE,
-    AsJson,
-    Yes,
-    confirm,
-    connect,
-    refuse_options_of,
-)
+from manylabel_clients.command.declaring import Argument, Option, group
+from manylabel_clients.command.options import AsJson, Yes, confirm, remote
 from manylabel_clients.command.output.models import text_facts
 from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.text import human_size, print_as
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.datasets import DatasetInfo
 from manylabel_clients.http.transport.upload import ReportBytes
 from manylabel_clients.progress import ProgressBar
 
 DatasetName = Annotated[str, Argument(metavar="NAME", help="Name of the dataset.")]
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    datasets = group(list_datasets, "datasets", REMOTE)
-    datasets.add(add)
-    datasets.add(show)
-    datasets.add(delete)
-    app.add_command(datasets)
-
-
-def list_datasets(context: click.Context, as_json: AsJson = False) -> None:
-    """List the datasets of a server; add, show or delete one."""
-    if context.invoked_subcommand is not None:
-        return refuse_options_of(context, context.invoked_subcommand)
-    with connect() as client:
-        found = client.datasets()
-    return print_as(as_json, found, _print_all)
-
-
-def add(
-    name: DatasetName,
-    file: Annotated[Path, Argument(metavar="FILE", exists=True, dir_okay=False, help="Labelled examples.")],
-    format: Annotated[
-        str | None,
-        Option(help="libsvm, arff, npz, ndjson, csv or tsv. Default: by the ending of the file's name."),
-    ] = None,
-    labels: Annotated[
-        str | None,
-        Option(metavar="XML|N|A,B,...", help=LABELS_HELP),
-    ] = None,
-    table: RowOptions = PLAIN,
-    train_rows: Annotated[
-        int | None, Option(min=1, help="Number of first rows in the split train; the other rows are the split test.")
-    ] = None,
-    label_details: Annotated[
-        Path | None,
-        Option(exists=True, dir_okay=False, help=f"Titles, descriptions and URIs of labels. {FILE_HELP}"),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Upload a labelled file for training.
-
-    Example: `manylabel datasets add songs songs.arff --labels songs.xml`, and of records
-    `manylabel datasets add packages packages.jsonl.gz --labels tags --text title --text body`
-    """
-    if format is None:
-        check_labelled(file, labels, table)
-    columns = None if labels is None else label_columns(labels)
-    described = None if label_details is None else read_label_details(label_details)
-    with connect() as client, _bar(file.stat().st_size, visible=not as_json) as report:
-        options: dict[str, Any] = {**table.given(), "label_details": described}
-        added = client.upload_dataset(
-            name, file, format=format, labels=columns, train_rows=train_rows, report=report, **options
-        )
-    told = f"added {name}: {added.rows:,} rows, {added.features:,} features, {added.labels:,} labels"
-    told += ", with weights" if added.weighted else ""
-    print_as(as_json, added, lambda _: click.echo(told))
-
-
-def show(name: DatasetName, as_json: AsJson = False) -> None:
-    """Show the details of a dataset."""
-    with connect() as client:
-        found = client.dataset(name, details=True)
-    print_as(as_json, found, _print)
-
-
-def delete(
-    name: DatasetName,
-    yes: Yes = False,
-) -> None:
-    """Delete a dataset. Models trained on it stay."""
-    confirm(f"Delete {name}?", yes)
-    with connect() as client:
-        client.delete_dataset(name)
-    click.echo(f"deleted {name}")
 
 
 def _print_all(found: list[DatasetInfo]) -> None:
@@ -138,8 +56,68 @@ def _counted(counts: dict[str, int]) -> str:
     return ", ".join(f"{name} ({count:,})" for name, count in counts.items())
 
 
+@remote(_print_all)
+def list_datasets(client: Client) -> list[DatasetInfo]:
+    """List the datasets of a server; add, show or delete one."""
+    return client.datasets()
+
+
+@remote()
+def add(
+    client: Client,
+    name: DatasetName,
+    file: Annotated[Path, Argument(metavar="FILE", exists=True, dir_okay=False, help="Labelled examples.")],
+    format: Annotated[
+        str | None, Option(help="libsvm, arff, npz, ndjson, csv or tsv. Default: by the ending of the file's name.")
+    ] = None,
+    labels: TrainingLabels = None,
+    table: RowOptions = PLAIN,
+    train_rows: Annotated[
+        int | None, Option(min=1, help="Number of first rows in the split train; the other rows are the split test.")
+    ] = None,
+    label_details: Annotated[
+        Path | None, Option(exists=True, dir_okay=False, help=f"Titles, descriptions and URIs of labels. {FILE_HELP}")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Upload a labelled file for training.
+
+    Example: `manylabel datasets add songs songs.arff --labels songs.xml`, and of records
+    `manylabel datasets add packages packages.jsonl.gz --labels tags --text title --text body`
+    """
+    if format is None:
+        check_labelled(file, labels, table)
+    columns = None if labels is None else label_columns(labels)
+    described = None if label_details is None else read_label_details(label_details)
+    with _bar(file.stat().st_size, visible=not as_json) as report:
+        options: dict[str, Any] = {**table.given(), "label_details": described}
+        added = client.upload_dataset(
+            name, file, format=format, labels=columns, train_rows=train_rows, report=report, **options
+        )
+    told = f"added {name}: {added.rows:,} rows, {added.features:,} features, {added.labels:,} labels"
+    told += ", with weights" if added.weighted else ""
+    print_as(as_json, added, lambda _: click.echo(told))
+
+
+@remote(_print)
+def show(client: Client, name: DatasetName) -> DatasetInfo:
+    """Show the details of a dataset."""
+    return client.dataset(name, details=True)
+
+
+@remote()
+def delete(client: Client, name: DatasetName, yes: Yes = False) -> None:
+    """Delete a dataset. Models trained on it stay."""
+    confirm(f"Delete {name}?", yes)
+    client.delete_dataset(name)
+    click.echo(f"deleted {name}")
+
+
 @contextmanager
 def _bar(total_bytes: int, visible: bool) -> Iterator[ReportBytes]:
     with ProgressBar(visible) as bar:
         of_all = f"of {human_size(total_bytes)} sent"
         yield lambda done: bar.draw(done / max(1, total_bytes), f"{human_size(done)} {of_all}")
+
+
+datasets = group("datasets", list_datasets, add, show, delete)

@@ -9,19 +9,12 @@ import click
 
 from manylabel_clients.command.data.checkpoints import DigestedRows, FeedCheckpoint, checkpoint_path
 from manylabel_clients.command.data.files import PLAIN, File, LabelColumns, NamedRowOptions, ZeroBased, open_for
-from manylabel_clients.command.declaring import Commands, Option
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import (
-    PATIENT,
-    REMOTE,
-    AsJson,
-    BatchSize,
-    ModelName,
-    connect,
-    server_url,
-)
+from manylabel_clients.command.options import PATIENT, AsJson, BatchSize, ModelName, remote
 from manylabel_clients.command.output.measures import print_metrics
 from manylabel_clients.command.output.text import print_json
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.resources.model_status import TrainedStatus
 from manylabel_clients.http.resources.models import Model
@@ -33,28 +26,18 @@ if TYPE_CHECKING:
     from manylabel_clients.river.files import FileStream
 
 
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(feed, common=REMOTE)
-
-
+@remote(retry=PATIENT)
 def feed(
+    client: Client,
     model: ModelName,
     file: File,
     labels: LabelColumns = None,
     zero_based: ZeroBased = False,
     table: NamedRowOptions = PLAIN,
     complete: Annotated[
-        bool,
-        Option(
-            "--complete",
-            help="The file names all labels: every label that a row lacks is false, and is not sent.",
-        ),
+        bool, Option(help="The file names all labels: every label that a row lacks is false, and is not sent.")
     ] = False,
-    resume: Annotated[
-        bool,
-        Option("--resume", help="Resume where the last feed of this file into this model stopped."),
-    ] = False,
+    resume: Annotated[bool, Option(help="Resume where the last feed of this file into this model stopped.")] = False,
     batch_size: BatchSize = BATCH_SIZE,
     as_json: AsJson = False,
 ) -> None:
@@ -66,14 +49,13 @@ def feed(
     After an interruption, --resume continues exactly: no row is omitted or learnt twice. It also learns rows added to
     the file since. Checkpoints are in ~/.local/state/manylabel.
     """
-    path = checkpoint_path(server_url(), model, file)
-    with connect(PATIENT) as client:
-        handle = client.model(model)
-        checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, complete)
-        stream = open_for(handle, file, labels, zero_based, table)
-        # Before the first row: even if the first response is lost, a resumed feed must recognise its batch.
-        checkpoint.save(path)
-        result = _run(handle, stream, checkpoint, path, batch_size, progress=not as_json)
+    path = checkpoint_path(client.base_url, model, file)
+    handle = client.model(model)
+    checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, complete)
+    stream = open_for(handle, file, labels, zero_based, table)
+    # Before the first row: even if the first response is lost, a resumed feed must recognise its batch.
+    checkpoint.save(path)
+    result = _run(handle, stream, checkpoint, path, batch_size, progress=not as_json)
     if as_json:
         print_json(asdict(result))
     else:

@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from manylabel_clients.command.declaring import Argument, Fields, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.http.resources.models import Model
+from manylabel_clients.http.transport.upload import FORMATS, extension_of
 
 if TYPE_CHECKING:
     from manylabel_clients.river.files import FileStream
     from manylabel_core.datasets import Dataset
     from manylabel_core.datasets.formats.example_rows import ExampleRow
 
-FORMATS = (
+FORMATS_HELP = (
     "libsvm (.libsvm, .svm, .svmlight), ARFF (.arff), NPZ (.npz), CSV (.csv), TSV (.tsv) or JSON lines (.jsonl, "
     ".ndjson); all but NPZ may be gzip (.gz)"
 )
 TABLES = ("csv", "tsv")
 RECORDS = (*TABLES, "ndjson")
 """Formats whose rows may be records."""
-RECORD_EXTENSIONS = {".csv": "csv", ".jsonl": "ndjson", ".ndjson": "ndjson", ".tsv": "tsv"}
-"""File extensions of these formats: a copy of the list in `manylabel_core.datasets`, which may not be installed."""
 
-_File = Argument(metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS}.")
+_File = Argument(metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS_HELP}.")
 File = Annotated[Path, _File]
 OptionalFile = Annotated[Path | None, _File]
 LABELS_HELP = (
@@ -33,9 +32,9 @@ LABELS_HELP = (
     "default: the XML file next to it, or MEKA's header. CSV, TSV: the number of the last columns, or names, of 0 and "
     "1; with --separator, the column whose cells list labels. JSON lines of records: the field with the labels."
 )
+TrainingLabels = Annotated[str | None, Option("--labels", metavar="XML|N|A,B,...", help=LABELS_HELP)]
 LabelColumns = Annotated[
-    str | None,
-    Option("--labels", metavar="XML|N|A,B,...", help=f"{LABELS_HELP} libsvm: names of the labels in order."),
+    str | None, Option("--labels", metavar="XML|N|A,B,...", help=f"{LABELS_HELP} libsvm: names of the labels in order.")
 ]
 Tags = Annotated[
     str | None,
@@ -43,15 +42,9 @@ Tags = Annotated[
 ]
 Separator = Annotated[
     str | None,
-    Option(
-        help="CSV, TSV, JSON lines: separator of labels in a cell, such as ';'. Default with --tags: a space.",
-        show_default=False,
-    ),
+    Option(help="CSV, TSV, JSON lines: separator of labels in a cell, such as ';'. Default with --tags: a space."),
 ]
-Ignore = Annotated[
-    str | None,
-    Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields to ignore."),
-]
+Ignore = Annotated[str | None, Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields to ignore.")]
 Text = Annotated[
     list[str] | None,
     Option(
@@ -179,8 +172,8 @@ def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[
 
 def record_format(path: str | PathLike[str]) -> str | None:
     """Return the format of a file by its name, if it is one of `RECORDS`; else None."""
-    path = Path(path)
-    return RECORD_EXTENSIONS.get((Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower())
+    format = FORMATS.get(extension_of(path))
+    return format if format in RECORDS else None
 
 
 def check_labelled(path: Path, labels: str | None, table: TableOptions) -> None:

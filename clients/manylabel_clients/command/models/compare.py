@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import click
 
 from manylabel_clients.command.data.files import PLAIN, LabelColumns, RowOptions, ZeroBased, open_for, readable
-from manylabel_clients.command.declaring import Argument, Commands, Option
+from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import chunks
-from manylabel_clients.command.options import REMOTE, AsJson, BatchSize, connect
+from manylabel_clients.command.options import AsJson, BatchSize, remote
 from manylabel_clients.command.output.measures import TITLES, number
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_json
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.metrics import MetricsHistory
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Prediction
@@ -42,12 +43,9 @@ class Compared(NamedTuple):
         return self.model.predict_many(xs, batch_size=batch_size, version=self.version)
 
 
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(compare, common=REMOTE)
-
-
+@remote()
 def compare(
+    client: Client,
     first: Annotated[str, Argument(metavar="A", help="A model, or a version of it: NAME or NAME@VERSION.")],
     second: Annotated[str, Argument(metavar="B", help="Another model or version.")],
     data: Annotated[
@@ -68,14 +66,13 @@ def compare(
 
     Example: `manylabel compare songs@1 songs@2 --data test.csv`
     """
-    with connect() as client:
-        both = [_compared(client.model, text) for text in (first, second)]
-        if data is None:
-            facts = _of_the_stream(both)
-        else:
-            require("manylabel compare", "core")
-            stream = open_for(both[0].model, data, labels, zero_based, table)
-            facts = _of_rows(both, stream, batch_size)
+    both = [_compared(client.model, text) for text in (first, second)]
+    if data is None:
+        facts = _of_the_stream(both)
+    else:
+        require("manylabel compare", "core")
+        stream = open_for(both[0].model, data, labels, zero_based, table)
+        facts = _of_rows(both, stream, batch_size)
     if as_json:
         print_json({"first": first, "second": second, **facts})
         return

@@ -14,9 +14,9 @@ from manylabel_clients.command.data.files import (
     open_for,
     readable,
 )
-from manylabel_clients.command.declaring import Commands, Option
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.inputs import chunks
-from manylabel_clients.command.options import REMOTE, AsJson, BatchSize, ModelName, connect
+from manylabel_clients.command.options import AsJson, BatchSize, ModelName, remote
 from manylabel_clients.command.output.measures import (
     measure_rows,
     print_history,
@@ -27,6 +27,7 @@ from manylabel_clients.command.output.measures import (
 from manylabel_clients.command.output.models import print_advice
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as, print_json
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import Prediction
 
@@ -40,28 +41,21 @@ _ALL = 1_000_000
 """Maximum number of labels in `scores` that a server accepts in a request."""
 
 
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(evaluate, common=REMOTE)
-
-
+@remote()
 def evaluate(
+    client: Client,
     model: ModelName,
     file: OptionalFile = None,
     labels: LabelColumns = None,
     zero_based: ZeroBased = False,
     table: RowOptions = PLAIN,
     batch_size: BatchSize = 64,
-    history: Annotated[bool, Option("--history", help="Show the metrics history; --json has all points.")] = False,
-    reliability: Annotated[
-        bool,
-        Option("--reliability", help="Show the reliability diagram."),
-    ] = False,
-    label: Annotated[str | None, Option("--label", metavar="NAME", help="With --reliability: only this label.")] = None,
+    history: Annotated[bool, Option(help="Show the metrics history; --json has all points.")] = False,
+    reliability: Annotated[bool, Option(help="Show the reliability diagram.")] = False,
+    label: Annotated[str | None, Option(metavar="NAME", help="With --reliability: only this label.")] = None,
     precision: Annotated[
         float | None,
         Option(
-            "--precision",
             help="How many labels may be applied unseen at this precision: the account of the model's promise, or, "
             "with a file, that of a promise that begins with the file.",
         ),
@@ -84,32 +78,31 @@ def evaluate(
         raise click.BadParameter("cannot be combined with --history or --reliability", param_hint="--precision")
     if precision is not None and not 0.0 < precision < 1.0:
         raise click.BadParameter("must be above 0 and below 1", param_hint="--precision")
-    with connect() as client:
-        handle = client.model(model)
-        if file is None:
-            if precision is not None:
-                return print_as(as_json, _account(handle, precision), print_promise)
-            if history:
-                return print_as(as_json, handle.metrics_history(), print_history)
-            if reliability:
-                return print_as(as_json, handle.reliability(label), print_reliability)
-            metrics = handle.metrics()
-            if as_json:
-                return print_json(metrics)
-            print_metrics(metrics)
-            if metrics.promise is not None:
-                print_promise(metrics.promise)
-            return print_advice(handle.status())
-        stream = open_for(handle, file, labels, zero_based, table)
+    handle = client.model(model)
+    if file is None:
         if precision is not None:
-            return print_as(as_json, _simulated(handle, stream, batch_size, precision), print_promise)
-        measures = _measured(handle, stream, batch_size)
+            return print_as(as_json, _account(handle, precision), print_promise)
+        if history:
+            return print_as(as_json, handle.metrics_history(), print_history)
+        if reliability:
+            return print_as(as_json, handle.reliability(label), print_reliability)
+        metrics = handle.metrics()
         if as_json:
-            return print_json(measures)
-        counts = ("examples", f"{measures['examples']:,}")
-        columns = ("metric", file.name, "baseline")
-        print_table(columns, [(*counts, ""), *measure_rows(measures, measures["baseline"])])
+            return print_json(metrics)
+        print_metrics(metrics)
+        if metrics.promise is not None:
+            print_promise(metrics.promise)
         return print_advice(handle.status())
+    stream = open_for(handle, file, labels, zero_based, table)
+    if precision is not None:
+        return print_as(as_json, _simulated(handle, stream, batch_size, precision), print_promise)
+    measures = _measured(handle, stream, batch_size)
+    if as_json:
+        return print_json(measures)
+    counts = ("examples", f"{measures['examples']:,}")
+    columns = ("metric", file.name, "baseline")
+    print_table(columns, [(*counts, ""), *measure_rows(measures, measures["baseline"])])
+    return print_advice(handle.status())
 
 
 def _account(model: Model, precision: float) -> dict[str, Any]:

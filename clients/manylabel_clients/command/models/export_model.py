@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import click
 
-from manylabel_clients.command.declaring import Commands, Option
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import REMOTE, ModelName, connect
+from manylabel_clients.command.options import ModelName, remote
 from manylabel_clients.command.output.tables import print_text
 from manylabel_clients.command.output.text import human_size
 from manylabel_clients.command.private import private
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.model_status import TrainedStatus
 from manylabel_clients.http.resources.models import Model
 from manylabel_extras import require
@@ -21,12 +22,9 @@ from manylabel_extras import require
 FORMS = ("onnx", "python", "json")
 
 
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(export_model, common=REMOTE)
-
-
+@remote()
 def export_model(
+    client: Client,
     model: ModelName,
     to: Annotated[str, Option(metavar="FORM", help=f"{', '.join(FORMS[:-1])} or {FORMS[-1]}.")],
     output: Annotated[
@@ -41,8 +39,7 @@ def export_model(
     ],
     version: Annotated[int | None, Option(min=1, help="Version of a trained model. Default: the served one.")] = None,
     snapshot: Annotated[
-        str | None,
-        Option(help="Snapshot of an online model, by name or position. Default: the current state."),
+        str | None, Option(help="Snapshot of an online model, by name or position. Default: the current state.")
     ] = None,
 ) -> None:
     """Write a linear model, with its record parsing, scaling and thresholds, to a file that predicts without a server.
@@ -57,12 +54,11 @@ def export_model(
     require("manylabel export-model", "onnx" if to == "onnx" else "core")
     from manylabel_clients.export.portable import CannotExport
 
-    with connect() as client:
-        handle = client.model(model)
-        try:
-            data = _written(_portable(handle, version, snapshot), to)
-        except CannotExport as error:
-            raise Failure(str(error)) from error
+    handle = client.model(model)
+    try:
+        data = _written(_portable(handle, version, snapshot), to)
+    except CannotExport as error:
+        raise Failure(str(error)) from error
     if str(output) == "-":
         sys.stdout.buffer.write(data)
         sys.stdout.flush()

@@ -5,68 +5,14 @@ from typing import Annotated
 
 import click
 
-from manylabel_clients.command.declaring import Commands, Option
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import PATIENT, REMOTE, AsJson, ModelName, Yes, confirm, connect
+from manylabel_clients.command.options import PATIENT, AsJson, ModelName, Yes, confirm, remote
 from manylabel_clients.command.output.text import print_as
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.forgetting import ForgetReceipt, Verification
 
 POLL_SECONDS = 0.5
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.add(forget, common=REMOTE)
-    app.add(verify, common=REMOTE)
-
-
-def forget(
-    model: ModelName,
-    ref: Annotated[
-        list[str] | None, Option(metavar="REF", help="Reference of the examples to forget. Repeatable.")
-    ] = None,
-    position: Annotated[
-        list[str] | None,
-        Option(metavar="POSITION", help="Instead of --ref: position of an entry of the log. Repeatable."),
-    ] = None,
-    yes: Yes = False,
-    as_json: AsJson = False,
-) -> None:
-    """Forget examples: remove them from the history, and make the model as if it had never seen them.
-
-    The model serves meanwhile. The command waits for the receipt, and prints it.
-
-    Example: `manylabel forget tags --ref customer-4711`
-    """
-    if bool(ref) == bool(position):
-        raise click.BadParameter("either --ref or --position", param_hint="--ref")
-    confirm(f"Forget the examples of {model} with {', '.join(ref or position or ())}, permanently?", yes)
-    with connect(PATIENT) as client:
-        handle = client.model(model)
-        receipt = handle.forget(refs=ref or None, positions=position or None)
-        while receipt.status == "running":
-            time.sleep(POLL_SECONDS)
-            receipt = handle.receipt(receipt.id)
-    if receipt.status == "failed":
-        raise Failure(f"no example was forgotten: {receipt.error}")
-    print_as(as_json, receipt, _print_receipt)
-
-
-def verify(
-    model: ModelName,
-    as_json: AsJson = False,
-) -> None:
-    """Replay the history of a model, and compare each stored state with the replayed one, bit for bit.
-
-    Exits with 1 if one differs.
-
-    Example: `manylabel verify tags`
-    """
-    with connect(PATIENT) as client:
-        found = client.model(model).verify()
-    print_as(as_json, found, lambda found: _print_verification(model, found))
-    if not found.equal:
-        raise click.exceptions.Exit(1)
 
 
 def _print_receipt(receipt: ForgetReceipt) -> None:
@@ -86,6 +32,52 @@ def _print_receipt(receipt: ForgetReceipt) -> None:
     for title, lines in (("not deleted", receipt.kept), ("out of reach", receipt.beyond_reach)):
         for line in lines:
             click.echo(f"{title}: {line}")
+
+
+@remote(_print_receipt, PATIENT)
+def forget(
+    client: Client,
+    model: ModelName,
+    ref: Annotated[
+        list[str] | None, Option(metavar="REF", help="Reference of the examples to forget. Repeatable.")
+    ] = None,
+    position: Annotated[
+        list[str] | None,
+        Option(metavar="POSITION", help="Instead of --ref: position of an entry of the log. Repeatable."),
+    ] = None,
+    yes: Yes = False,
+) -> ForgetReceipt:
+    """Forget examples: remove them from the history, and make the model as if it had never seen them.
+
+    The model serves meanwhile. The command waits for the receipt, and prints it.
+
+    Example: `manylabel forget tags --ref customer-4711`
+    """
+    if bool(ref) == bool(position):
+        raise click.BadParameter("either --ref or --position", param_hint="--ref")
+    confirm(f"Forget the examples of {model} with {', '.join(ref or position or ())}, permanently?", yes)
+    handle = client.model(model)
+    receipt = handle.forget(refs=ref or None, positions=position or None)
+    while receipt.status == "running":
+        time.sleep(POLL_SECONDS)
+        receipt = handle.receipt(receipt.id)
+    if receipt.status == "failed":
+        raise Failure(f"no example was forgotten: {receipt.error}")
+    return receipt
+
+
+@remote(retry=PATIENT)
+def verify(client: Client, model: ModelName, as_json: AsJson = False) -> None:
+    """Replay the history of a model, and compare each stored state with the replayed one, bit for bit.
+
+    Exits with 1 if one differs.
+
+    Example: `manylabel verify tags`
+    """
+    found = client.model(model).verify()
+    print_as(as_json, found, lambda found: _print_verification(model, found))
+    if not found.equal:
+        raise click.exceptions.Exit(1)
 
 
 def _print_verification(model: str, found: Verification) -> None:

@@ -9,10 +9,10 @@ import click
 
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import AsJson, ModelName, connect
+from manylabel_clients.command.options import ModelName, remote
 from manylabel_clients.command.output.tables import print_table, print_text
 from manylabel_clients.command.output.text import as_json as in_json
-from manylabel_clients.command.output.text import print_as
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import Conflict, Expired, Invalid, NotFound
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import UnlabelledPage, UnlabelledPrediction
@@ -34,23 +34,27 @@ A label that is one of these letters, or has a comma, is typed as JSON: ["s"]
 """
 
 
-def predictions(
-    name: ModelName,
-    order: Annotated[str, Option(help="Order: newest or uncertainty; review: only those that need review.")] = ORDER,
-    limit: Annotated[int, Option(min=1, max=MAX_ASKED, help="Maximum number of predictions.")] = 20,
-    as_json: AsJson = False,
-) -> None:
-    """List stored predictions without labels, most uncertain first."""
-    with connect() as client:
-        page = client.model(name).predictions(order=order, limit=limit)
-    print_as(as_json, page, _print_page)
-
-
 def _print_page(page: UnlabelledPage) -> None:
     if not page.predictions:
         return click.echo("no stored predictions without labels; manylabel predict --keep-record stores some")
     rows = [(one.id, ", ".join(_predicted(one)), f"{one.uncertainty:.3f}") for one in page.predictions]
     return print_table(("id", "predicted", "uncertainty"), rows, words=2)
+
+
+def _predicted(shown: UnlabelledPrediction) -> list[str]:
+    likely = shown.probabilities
+    return shown.labels if likely is None else [f"{label} ({likely[label]:.2f})" for label in shown.labels]
+
+
+@remote(_print_page)
+def predictions(
+    client: Client,
+    name: ModelName,
+    order: Annotated[str, Option(help="Order: newest or uncertainty; review: only those that need review.")] = ORDER,
+    limit: Annotated[int, Option(min=1, max=MAX_ASKED, help="Maximum number of predictions.")] = 20,
+) -> UnlabelledPage:
+    """List stored predictions without labels, most uncertain first."""
+    return client.model(name).predictions(order=order, limit=limit)
 
 
 class LabelLoop:
@@ -176,11 +180,6 @@ def _described(shown: UnlabelledPrediction) -> Iterator[str]:
     likely = sorted(others.items(), key=lambda one: -one[1])[:MAX_LIKELY]
     if likely:
         yield f"others:    {', '.join(f'{label} ({p:.2f})' for label, p in likely)}"
-
-
-def _predicted(shown: UnlabelledPrediction) -> list[str]:
-    likely = shown.probabilities
-    return shown.labels if likely is None else [f"{label} ({likely[label]:.2f})" for label in shown.labels]
 
 
 def _shortened(value: object) -> str:

@@ -8,33 +8,54 @@ import click
 
 from manylabel_clients.command.data.label_details import FILE_HELP, read_label_details
 from manylabel_clients.command.declaring import Argument, Option
-from manylabel_clients.command.options import AsJson, ModelName, connect
+from manylabel_clients.command.options import ModelName, remote
 from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.tables import print_table
-from manylabel_clients.command.output.text import print_as
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.labels import LabelPage, LabelStatus
 
 GROUPS_HELP = "JSON: groups, each with name, labels and choose (one or at_most_one), and parents, by child."
+Label = Annotated[str, Argument(help="Label.")]
 COLUMNS = ("label", "examples", "frequency", "first", "last", "F1", "window F1", "threshold", "alarms")
 
 
+def _print(page: LabelPage) -> None:
+    print_table(COLUMNS, map(_row, page.labels))
+    if page.total > len(page.labels):
+        click.echo(f"{len(page.labels):,} of {page.total:,} labels; --offset and --limit show others")
+
+
+def _row(one: LabelStatus) -> tuple[str, ...]:
+    seen = ("" if at is None else f"{at:,}" for at in (one.first_seen, one.last_seen))
+    measures = (number(measure) for measure in (one.cumulative.f1, one.window.f1, one.threshold))
+    alarms = "" if one.drift is None else f"{one.drift.alarms:,}"
+    name = one.label if one.title is None else f"{one.label}: {one.title}"
+    if one.retired:
+        name = f"{name} (retired)"
+    if one.paused:
+        name = f"{name} (paused)"
+    if one.learning is not None:
+        name = f"{name} (learning, {one.learning.seen:,} of {one.learning.needed} examples)"
+    return (name, f"{one.examples:,}", number(one.frequency), *seen, *measures, alarms)
+
+
+@remote(_print)
 def labels(
+    client: Client,
     name: ModelName,
     sort: Annotated[str, Option(help="Sort key: name, frequency, first_seen, f1, window_f1, ...")] = "frequency",
-    ascending: Annotated[bool, Option("--ascending", help="Sort in ascending order.")] = False,
+    ascending: Annotated[bool, Option(help="Sort in ascending order.")] = False,
     offset: Annotated[int, Option(min=0, help="Number of labels to skip.")] = 0,
     limit: Annotated[int, Option(min=1, max=1000, help="Maximum number of labels.")] = 50,
     version: Annotated[int | None, Option(min=1, help="Version of a trained model. Default: the served one.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> LabelPage:
     """List the labels of a model with their frequency and metrics."""
-    with connect() as client:
-        model = client.model(name)
-        page = model.labels(sort=sort, descending=not ascending, offset=offset, limit=limit, version=version)
-    print_as(as_json, page, _print)
+    return client.model(name).labels(sort=sort, descending=not ascending, offset=offset, limit=limit, version=version)
 
 
+@remote()
 def describe_labels(
+    client: Client,
     name: ModelName,
     label: Annotated[str | None, Argument(help="Label. Default: those in --file.")] = None,
     title: Annotated[str | None, Option(help="Name of the label for people; '' removes it.")] = None,
@@ -58,12 +79,13 @@ def describe_labels(
     if (file is None) == (label is None) or (file is None) == (not edit):
         raise click.UsageError("name a label and give --title, --description or --uri; or give --file alone")
     edits = {str(label): edit} if file is None else read_label_details(file)
-    with connect() as client:
-        client.model(name).describe_labels(edits)
+    client.model(name).describe_labels(edits)
     click.echo(f"{len(edits):,} {'label' if len(edits) == 1 else 'labels'} described")
 
 
+@remote()
 def set_groups(
+    client: Client,
     name: ModelName,
     file: Annotated[Path, Argument(exists=True, dir_okay=False, help=GROUPS_HELP)],
 ) -> None:
@@ -72,23 +94,24 @@ def set_groups(
     Example: `manylabel models set-groups tags groups.json`
     """
     given = read_groups(file)
-    with connect() as client:
-        client.model(name).set_groups(given["groups"], given["parents"])
+    client.model(name).set_groups(given["groups"], given["parents"])
     click.echo(f"{name} has {len(given['groups']):,} groups and {len(given['parents']):,} labels with a parent now")
 
 
+@remote()
 def set_promise(
+    client: Client,
     name: ModelName,
     precision: Annotated[
         float | None, Option(help="Share of right labels among those applied unseen, such as 0.95.")
     ] = None,
     settled: Annotated[float, Option(help="Share of entirely right examples among those that need no review.")] = 0.9,
-    review_all: Annotated[bool, Option("--review-all", help="Every example needs review.")] = False,
+    review_all: Annotated[bool, Option(help="Every example needs review.")] = False,
     missed: Annotated[
         float, Option(help="Share of all true labels that may be missed in examples without review.")
     ] = 0.02,
     audit_rate: Annotated[float, Option(help="Share of settled examples that are sent to review for audits.")] = 0.05,
-    end: Annotated[bool, Option("--end", help="End the promise.")] = False,
+    end: Annotated[bool, Option(help="End the promise.")] = False,
 ) -> None:
     """Promise a precision of a model: predictions say which labels may be applied unseen, and what needs review.
 
@@ -96,10 +119,9 @@ def set_promise(
     """
     if (precision is None) != end:
         raise click.UsageError("Give either --precision or --end.")
-    with connect() as client:
-        client.model(name).set_promise(
-            precision, settled=None if review_all else settled, missed=missed, audit_rate=audit_rate
-        )
+    client.model(name).set_promise(
+        precision, settled=None if review_all else settled, missed=missed, audit_rate=audit_rate
+    )
     click.echo(
         f"{name} promises nothing now" if precision is None else f"{name} promises a precision of {precision:g} now"
     )
@@ -121,73 +143,46 @@ def read_groups(file: Path) -> dict[str, Any]:
     return {"groups": groups, "parents": parents}
 
 
+@remote()
 def rename_label(
+    client: Client,
     name: ModelName,
     label: Annotated[str, Argument(help="Current name.")],
     to: Annotated[str, Argument(help="New name.")],
 ) -> None:
     """Rename a label of a model; everything learnt about it stays."""
-    with connect() as client:
-        client.model(name).rename_label(label, to)
+    client.model(name).rename_label(label, to)
     click.echo(f"{label} is {to} now")
 
 
+@remote()
 def merge_label(
+    client: Client,
     name: ModelName,
     label: Annotated[str, Argument(help="Label to merge.")],
     into: Annotated[str, Argument(help="Label that continues to learn, under both names.")],
 ) -> None:
     """Merge a label of a model into another: it is retired, and updates that name it teach the other label."""
-    with connect() as client:
-        client.model(name).merge_label(label, into)
+    client.model(name).merge_label(label, into)
     click.echo(f"{label} is merged into {into}")
 
 
-def retire_label(
-    name: ModelName,
-    label: Annotated[str, Argument(help="Label.")],
-) -> None:
+@remote()
+def retire_label(client: Client, name: ModelName, label: Label) -> None:
     """Retire a label: the model no longer learns or predicts it."""
-    with connect() as client:
-        client.model(name).retire_label(label)
+    client.model(name).retire_label(label)
     click.echo(f"{label} is retired")
 
 
-def pause_label(
-    name: ModelName,
-    label: Annotated[str, Argument(help="Label.")],
-) -> None:
+@remote()
+def pause_label(client: Client, name: ModelName, label: Label) -> None:
     """Pause a label: the model does not learn or predict it until it is resumed."""
-    with connect() as client:
-        client.model(name).pause_label(label)
+    client.model(name).pause_label(label)
     click.echo(f"{label} is paused")
 
 
-def resume_label(
-    name: ModelName,
-    label: Annotated[str, Argument(help="Label.")],
-) -> None:
+@remote()
+def resume_label(client: Client, name: ModelName, label: Label) -> None:
     """Resume a paused label with what was learnt before the pause."""
-    with connect() as client:
-        client.model(name).resume_label(label)
+    client.model(name).resume_label(label)
     click.echo(f"{label} is resumed")
-
-
-def _print(page: LabelPage) -> None:
-    print_table(COLUMNS, map(_row, page.labels))
-    if page.total > len(page.labels):
-        click.echo(f"{len(page.labels):,} of {page.total:,} labels; --offset and --limit show others")
-
-
-def _row(one: LabelStatus) -> tuple[str, ...]:
-    seen = ("" if at is None else f"{at:,}" for at in (one.first_seen, one.last_seen))
-    measures = (number(measure) for measure in (one.cumulative.f1, one.window.f1, one.threshold))
-    alarms = "" if one.drift is None else f"{one.drift.alarms:,}"
-    name = one.label if one.title is None else f"{one.label}: {one.title}"
-    if one.retired:
-        name = f"{name} (retired)"
-    if one.paused:
-        name = f"{name} (paused)"
-    if one.learning is not None:
-        name = f"{name} (learning, {one.learning.seen:,} of {one.learning.needed} examples)"
-    return (name, f"{one.examples:,}", number(one.frequency), *seen, *measures, alarms)

@@ -6,74 +6,43 @@ from typing import Annotated, Any
 import click
 
 from manylabel_clients.command.data.files import field_names
-from manylabel_clients.command.declaring import Argument, Commands, Option, group
-from manylabel_clients.command.models import label_next, plot, versions
-from manylabel_clients.command.models import labels as labels_command
-from manylabel_clients.command.options import (
-    REMOTE,
-    AsJson,
-    ModelName,
-    Yes,
-    confirm,
-    connect,
-    named_values,
-    refuse_options_of,
-)
+from manylabel_clients.command.declaring import Argument, Option, group
+from manylabel_clients.command.models import labels as of_labels
+from manylabel_clients.command.models.label_next import predictions
+from manylabel_clients.command.models.plot import plot
+from manylabel_clients.command.models.versions import promote, versions
+from manylabel_clients.command.options import AsJson, ModelName, Yes, confirm, named_values, remote
 from manylabel_clients.command.output.models import print_models, print_status
 from manylabel_clients.command.output.text import print_as
+from manylabel_clients.http.client import Client
+from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary
 
 
-def register(app: Commands) -> None:
-    """Add the commands."""
-    models = group(list_models, "models", REMOTE)
-    models.add(create)
-    models.add(fork)
-    models.add(show)
-    models.add(delete)
-    models.add(labels_command.labels)
-    models.add(labels_command.describe_labels)
-    models.add(labels_command.set_groups)
-    models.add(labels_command.set_promise)
-    models.add(labels_command.rename_label)
-    models.add(labels_command.merge_label)
-    models.add(labels_command.retire_label)
-    models.add(labels_command.pause_label)
-    models.add(labels_command.resume_label)
-    models.add(label_next.predictions)
-    models.add(versions.versions)
-    models.add(versions.promote)
-    models.add(plot.plot)
-    app.add_command(models)
-
-
-def list_models(context: click.Context, as_json: AsJson = False) -> None:
+@remote(print_models)
+def list_models(client: Client) -> list[AnySummary]:
     """List the models of a server; create, show or delete one."""
-    if context.invoked_subcommand is not None:
-        return refuse_options_of(context, context.invoked_subcommand)
-    with connect() as client:
-        models = client.models()
-    return print_as(as_json, models, print_models)
+    return client.models()
 
 
+@remote()
 def create(
+    client: Client,
     name: ModelName,
     algorithm: Annotated[
         str,
         Option(help="Learner: falt, salt, kernel_falt, kernel_salt, passive_aggressive or kernel_passive_aggressive."),
     ] = "falt",
     param: Annotated[
-        list[str] | None,
-        Option(metavar="NAME=VALUE", help="Parameter of the algorithm, such as eta=0.5. Repeatable."),
+        list[str] | None, Option(metavar="NAME=VALUE", help="Parameter of the algorithm, such as eta=0.5. Repeatable.")
     ] = None,
     scaling: Annotated[str | None, Option(help="Scaling: auto, none or unit.")] = None,
     missing: Annotated[
         str | None, Option(help="Replacement of a missing quantity: mean (with scaling auto) or zero.")
     ] = None,
     labels: Annotated[str | None, Option(metavar="A,B,...", help="Allowed labels. Default: any.")] = None,
-    groups: Annotated[Path | None, Option(exists=True, dir_okay=False, help=labels_command.GROUPS_HELP)] = None,
+    groups: Annotated[Path | None, Option(exists=True, dir_okay=False, help=of_labels.GROUPS_HELP)] = None,
     features: Annotated[
-        str | None,
-        Option(metavar="N|A,B,...", help="Number or names of the allowed features. Default: any."),
+        str | None, Option(metavar="N|A,B,...", help="Number or names of the allowed features. Default: any.")
     ] = None,
     limit: Annotated[
         list[str] | None,
@@ -120,27 +89,26 @@ def create(
 
     Example: `manylabel models create tags --algorithm salt --param eta=0.5 --scaling unit`
     """
-    with connect() as client:
-        model = client.create_model(
-            name,
-            algorithm=algorithm,
-            params=named_values(param),
-            features=_features(features),
-            labels=labels and _names(labels),
-            scaling=scaling,
-            missing=missing,
-            text=None if text is None else {"fields": field_names(text)},
-            durability=durability,
-            old_names=old_names,
-            window=window,
-            limits=_limits(limit),
-            follow=_follow(follow, start, until),
-            **({} if groups is None else labels_command.read_groups(groups)),
-        )
-        if follow is not None and not as_json:  # catching up can take long
-            click.echo(f"created {name}, which follows {follow}")
-            return
-        status = model.status()
+    model = client.create_model(
+        name,
+        algorithm=algorithm,
+        params=named_values(param),
+        features=_features(features),
+        labels=labels and _names(labels),
+        scaling=scaling,
+        missing=missing,
+        text=None if text is None else {"fields": field_names(text)},
+        durability=durability,
+        old_names=old_names,
+        window=window,
+        limits=_limits(limit),
+        follow=_follow(follow, start, until),
+        **({} if groups is None else of_labels.read_groups(groups)),
+    )
+    if follow is not None and not as_json:  # catching up can take long
+        click.echo(f"created {name}, which follows {follow}")
+        return
+    status = model.status()
     print_as(as_json, status, lambda _: click.echo(f"created {name}"))
 
 
@@ -152,7 +120,9 @@ def _follow(model: str | None, start: str, until: str | None) -> dict[str, str] 
     return {"model": model, "from": start} | ({} if until is None else {"until": until})
 
 
+@remote()
 def fork(
+    client: Client,
     name: ModelName,
     source: Annotated[str, Argument(metavar="MODEL", help="Model to start from.")],
     at: Annotated[
@@ -165,27 +135,26 @@ def fork(
 
     Example: `manylabel models fork tags-before tags --at 2026-11-27T10:03:00Z`
     """
-    with connect() as client:
-        status = client.fork_model(name, source, at).status()
+    status = client.fork_model(name, source, at).status()
     print_as(as_json, status, lambda _: click.echo(f"created {name}, as {source} was"))
 
 
-def show(name: ModelName, as_json: AsJson = False) -> None:
+@remote(print_status)
+def show(client: Client, name: ModelName) -> AnyStatus:
     """Show the settings, size and metrics of a model."""
-    with connect() as client:
-        status = client.model(name).status()
-    print_as(as_json, status, print_status)
+    return client.model(name).status()
 
 
+@remote()
 def delete(
+    client: Client,
     name: ModelName,
-    followers: Annotated[bool, Option("--followers", help="Delete the models that follow it too.")] = False,
+    followers: Annotated[bool, Option(help="Delete the models that follow it too.")] = False,
     yes: Yes = False,
 ) -> None:
     """Delete a model and its log. This cannot be undone."""
     confirm(f"Delete {name} and all it has learnt?", yes)
-    with connect() as client:
-        client.model(name).delete(followers=followers)
+    client.model(name).delete(followers=followers)
     click.echo(f"deleted {name}")
 
 
@@ -211,3 +180,26 @@ def _features(text: str | None) -> int | list[str] | None:
     if text is None:
         return None
     return int(text) if text.isdecimal() else _names(text)
+
+
+models = group(
+    "models",
+    list_models,
+    create,
+    fork,
+    show,
+    delete,
+    of_labels.labels,
+    of_labels.describe_labels,
+    of_labels.set_groups,
+    of_labels.set_promise,
+    of_labels.rename_label,
+    of_labels.merge_label,
+    of_labels.retire_label,
+    of_labels.pause_label,
+    of_labels.resume_label,
+    predictions,
+    versions,
+    promote,
+    plot,
+)

@@ -7,13 +7,16 @@ import click
 
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import ModelName, connect
+from manylabel_clients.command.options import ModelName, remote
+from manylabel_clients.http.client import Client
 
 KINDS = ("label-scores", "label-correlation", "view-weights", "convergence")
 """Kinds of plots in `manylabel_clients.plots`, copied because importing it loads NumPy."""
 
 
+@remote()
 def plot(
+    client: Client,
     name: ModelName,
     kind: Annotated[str, Option(help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.")] = KINDS[0],
     version: Annotated[int | None, Option(min=1, help="Number of the version. Default: the served one.")] = None,
@@ -37,8 +40,7 @@ def plot(
     out = out or Path(f"{name}-{kind}.png")
     if out.suffix.lower().removeprefix(".") not in plots.FORMATS:
         raise click.BadParameter(f"must end in .{', .'.join(plots.FORMATS)}, not {str(out)!r}", param_hint="--out")
-    with connect() as client:
-        detail = client.model(name).detail(version)
+    detail = client.model(name).detail(version)
     try:
         plots.save(plots.KINDS[kind](detail, name), out)
     except ValueError as error:

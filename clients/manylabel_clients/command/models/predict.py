@@ -5,39 +5,37 @@ from typing import Annotated
 import click
 
 from manylabel_clients.command.data.files import PLAIN, LabelColumns, UnlabelledRowOptions
-from manylabel_clients.command.declaring import Commands, Option
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.inputs import chunks, placed, read_items
-from manylabel_clients.command.options import REMOTE, AsJson, BatchSize, Input, ModelName, connect
+from manylabel_clients.command.options import AsJson, BatchSize, Input, ModelName, remote
 from manylabel_clients.command.output.models import label_texts, print_explanations, print_prediction
 from manylabel_clients.command.output.text import print_json
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.predictions import Prediction
 
 
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(predict, common=REMOTE)
-
-
+@remote()
 def predict(
+    client: Client,
     model: ModelName,
     source: Input = "-",
     labels: LabelColumns = None,
     table: UnlabelledRowOptions = PLAIN,
     batch_size: BatchSize = 64,
-    probabilities: Annotated[bool, Option("--probabilities", help="Show probabilities, too.")] = False,
+    probabilities: Annotated[bool, Option(help="Show probabilities, too.")] = False,
     explain: Annotated[
-        int, Option("--explain", min=0, max=100, help="Number of features for and against each predicted label.")
+        int, Option(min=0, max=100, help="Number of features for and against each predicted label.")
     ] = 0,
-    top: Annotated[int | None, Option("--top", min=1, help="Number of labels to show, best first.")] = None,
+    top: Annotated[int | None, Option(min=1, help="Number of labels to show, best first.")] = None,
     only: Annotated[
-        list[str] | None, Option("--only", help="Only this label, or labels with a prefix: 'role::*'. Repeatable.")
+        list[str] | None, Option(help="Only this label, or labels with a prefix: 'role::*'. Repeatable.")
     ] = None,
     except_: Annotated[
         list[str] | None, Option("--except", help="Omit this label, or labels with a prefix. Repeatable.")
     ] = None,
-    keep: Annotated[bool, Option("--keep", help="Store the predictions for `manylabel label`.")] = False,
+    keep: Annotated[bool, Option(help="Store the predictions for `manylabel label`.")] = False,
     keep_record: Annotated[
-        bool, Option("--keep-record", help="Like --keep, and store the example itself for the person who labels it.")
+        bool, Option(help="Like --keep, and store the example itself for the person who labels it.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -49,24 +47,23 @@ def predict(
     Example: `manylabel predict tags '{"x": {"word=cat": 1}}'`
     """
     done = 0
-    with connect() as client:
-        for chunk in chunks(read_items(source, False, labels, table), batch_size):
-            with placed(chunk):
-                xs = [item.x for item in chunk]
-                predictions = client.model(model).predict_many(
-                    xs,
-                    batch_size=len(xs),
-                    keep="record" if keep_record else keep,
-                    probabilities=probabilities,
-                    explain=explain,
-                    top=top,
-                    only=only or None,
-                    except_=except_ or None,
-                )
-            is_alone = done == 0 and len(chunk) == 1 < batch_size
-            for prediction in predictions:
-                _print(prediction, as_json, is_alone)
-            done += len(chunk)
+    for chunk in chunks(read_items(source, False, labels, table), batch_size):
+        with placed(chunk):
+            xs = [item.x for item in chunk]
+            predictions = client.model(model).predict_many(
+                xs,
+                batch_size=len(xs),
+                keep="record" if keep_record else keep,
+                probabilities=probabilities,
+                explain=explain,
+                top=top,
+                only=only or None,
+                except_=except_ or None,
+            )
+        is_alone = done == 0 and len(chunk) == 1 < batch_size
+        for prediction in predictions:
+            _print(prediction, as_json, is_alone)
+        done += len(chunk)
 
 
 def _print(prediction: Prediction, as_json: bool, is_alone: bool) -> None:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import click
 
-from manylabel_clients.command.declaring import Argument, Commands, Option
+from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import REMOTE, AsJson, connect, named_values
+from manylabel_clients.command.options import AsJson, named_values, remote
 from manylabel_clients.command.output.measures import TITLES, number
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_json
@@ -28,12 +28,9 @@ POLL_SECONDS = 0.2
 """Seconds between two requests for a follower that is catching up."""
 
 
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(replay, common=REMOTE)
-
-
+@remote()
 def replay(
+    client: Client,
     model: Annotated[str, Argument(metavar="MODEL", help="The model whose log is replayed.")],
     algorithm: Annotated[str | None, Option(help="The learner. Default: that of the model.")] = None,
     param: Annotated[
@@ -48,7 +45,7 @@ def replay(
     until: Annotated[
         str | None, Option(metavar="TIME|POSITION", help="Last time or position to learn. Default: now.")
     ] = None,
-    keep: Annotated[bool, Option("--keep", help="Retain the followers, which learn nothing after the end.")] = False,
+    keep: Annotated[bool, Option(help="Retain the followers, which learn nothing after the end.")] = False,
     wait: Annotated[float, Option(metavar="SECONDS", min=0, help="Maximum seconds to wait for all of them.")] = 3600.0,
     as_json: AsJson = False,
 ) -> None:
@@ -57,24 +54,23 @@ def replay(
     Example: `manylabel replay tags --algorithm salt --param eta=0.5,1`
     """
     combinations = _combinations(param)
-    with connect() as client:
-        status = client.model(model).status()
-        if not isinstance(status, ModelStatus):
-            raise Failure(f"{model} is trained by jobs, and has no log to replay")
-        learner = algorithm or status.algorithm
-        kept = status.params if algorithm in (None, status.algorithm) and not combinations[0] else {}
-        follow = {"model": model, "from": "start", "until": until or status.position}
-        names = [f"{model[:48]}-replay-{number}" for number in range(1, len(combinations) + 1)]
-        made: list[str] = []
-        try:
-            for name, params in zip(names, combinations, strict=True):
-                client.create_model(name, algorithm=learner, params={**kept, **params}, scaling=scaling, follow=follow)
-                made.append(name)
-            deadline = time.monotonic() + wait
-            found = [_caught_up(client, name, deadline) for name in made]
-        finally:
-            for name in () if keep else made:
-                _delete(client, name)
+    status = client.model(model).status()
+    if not isinstance(status, ModelStatus):
+        raise Failure(f"{model} is trained by jobs, and has no log to replay")
+    learner = algorithm or status.algorithm
+    kept = status.params if algorithm in (None, status.algorithm) and not combinations[0] else {}
+    follow = {"model": model, "from": "start", "until": until or status.position}
+    names = [f"{model[:48]}-replay-{number}" for number in range(1, len(combinations) + 1)]
+    made: list[str] = []
+    try:
+        for name, params in zip(names, combinations, strict=True):
+            client.create_model(name, algorithm=learner, params={**kept, **params}, scaling=scaling, follow=follow)
+            made.append(name)
+        deadline = time.monotonic() + wait
+        found = [_caught_up(client, name, deadline) for name in made]
+    finally:
+        for name in () if keep else made:
+            _delete(client, name)
     titles = [", ".join(f"{name}={value}" for name, value in each.items()) or learner for each in combinations]
     if as_json:
         for title, each in zip([model, *titles], [status, *found], strict=True):

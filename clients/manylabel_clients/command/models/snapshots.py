@@ -5,31 +5,26 @@ from typing import Annotated
 
 import click
 
-from manylabel_clients.command.declaring import Argument, Commands, Option
-from manylabel_clients.command.options import REMOTE, AsJson, ModelName, Yes, confirm, connect
+from manylabel_clients.command.declaring import Argument, Option
+from manylabel_clients.command.options import AsJson, ModelName, Yes, confirm, remote
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import human_size, print_as, short_time
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.snapshots import Snapshot
 
 MAX_ENTRIES = 10_000
 """Entries per request, the maximum of the server."""
 
 
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.add(snapshots, common=REMOTE)
-    app.add(rollback, common=REMOTE)
-    app.add(log, common=REMOTE)
-
-
+@remote()
 def snapshots(
+    client: Client,
     model: ModelName,
-    take: Annotated[bool, Option("--take", help="Take a snapshot, which stays until it is deleted.")] = False,
+    take: Annotated[bool, Option(help="Take a snapshot, which stays until it is deleted.")] = False,
     name: Annotated[str | None, Option(help="With --take: name of the snapshot.")] = None,
     note: Annotated[str | None, Option(help="With --take: purpose of the snapshot.")] = None,
     delete: Annotated[
-        str | None,
-        Option(metavar="SNAPSHOT", help="Delete a manual snapshot, by its name or position."),
+        str | None, Option(metavar="SNAPSHOT", help="Delete a manual snapshot, by its name or position.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -41,19 +36,20 @@ def snapshots(
         raise click.BadParameter("either --take or --delete", param_hint="--delete")
     if not take and (name or note):
         raise click.BadParameter("only with --take", param_hint="--name" if name else "--note")
-    with connect() as client:
-        handle = client.model(model)
-        if take:
-            taken = handle.take_snapshot(name, note)
-            print_as(as_json, taken, lambda taken: click.echo(f"snapshot taken at {taken.position}{_called(taken)}"))
-        elif delete is not None:
-            handle.delete_snapshot(delete)
-            click.echo(f"deleted {delete}")
-        else:
-            print_as(as_json, handle.snapshots(), _print)
+    handle = client.model(model)
+    if take:
+        taken = handle.take_snapshot(name, note)
+        print_as(as_json, taken, lambda taken: click.echo(f"snapshot taken at {taken.position}{_called(taken)}"))
+    elif delete is not None:
+        handle.delete_snapshot(delete)
+        click.echo(f"deleted {delete}")
+    else:
+        print_as(as_json, handle.snapshots(), _print)
 
 
+@remote()
 def rollback(
+    client: Client,
     model: ModelName,
     snapshot: Annotated[str | None, Argument(metavar="SNAPSHOT", help="Name or position of a snapshot.")] = None,
     at: Annotated[
@@ -72,8 +68,7 @@ def rollback(
     to = snapshot if at is None else at
     assert to is not None
     confirm(f"Return {model} to {to}, and lose everything learnt since?", yes)
-    with connect() as client:
-        done = client.model(model).rollback(to)
+    done = client.model(model).rollback(to)
     print_as(
         as_json,
         done,
@@ -81,7 +76,9 @@ def rollback(
     )
 
 
+@remote()
 def log(
+    client: Client,
     model: ModelName,
     start: Annotated[
         str | None, Option("--from", metavar="TIME|POSITION", help="Entries after this position, or from this time on.")
@@ -94,12 +91,11 @@ def log(
 
     Example: `manylabel log tags --from 2026-11-27T00:00:00Z > tuesday.ndjson`
     """
-    with connect() as client:
-        handle = client.model(model)
-        while entries := handle.log(start, to, MAX_ENTRIES):
-            for entry in entries:
-                click.echo(json.dumps(entry, ensure_ascii=False))
-            start = entries[-1]["position"]
+    handle = client.model(model)
+    while entries := handle.log(start, to, MAX_ENTRIES):
+        for entry in entries:
+            click.echo(json.dumps(entry, ensure_ascii=False))
+        start = entries[-1]["position"]
 
 
 def _print(found: list[Snapshot]) -> None:

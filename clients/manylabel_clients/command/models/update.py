@@ -7,37 +7,24 @@ from typing import Annotated
 import click
 
 from manylabel_clients.command.data.files import PLAIN, LabelColumns, NamedRowOptions
-from manylabel_clients.command.declaring import Argument, Commands, Option
+from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import Item, chunks, placed, read_items, read_truths
 from manylabel_clients.command.models.label_next import ORDER, LabelLoop
-from manylabel_clients.command.options import (
-    PATIENT,
-    REMOTE,
-    AsJson,
-    BatchSize,
-    Input,
-    ModelName,
-    connect,
-)
+from manylabel_clients.command.options import PATIENT, AsJson, BatchSize, Input, ModelName, remote
 from manylabel_clients.command.output.text import print_as
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.resources.predictions import Updated
 
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.add(update, common=REMOTE)
-    app.add(label, common=REMOTE)
-
-
 Key = Annotated[
-    str | None,
-    Option(help="Idempotency key: the same command with the same key and input is learnt once."),
+    str | None, Option(help="Idempotency key: the same command with the same key and input is learnt once.")
 ]
 
 
+@remote(retry=PATIENT)
 def update(
+    client: Client,
     model: ModelName,
     source: Input = "-",
     labels: LabelColumns = None,
@@ -50,17 +37,17 @@ def update(
 
     Example: `manylabel update tags '{"x": {"word=cat": 1}, "y": ["pets"]}'`
     """
-    with connect(PATIENT) as client:
-        items = read_items(source, True, labels, table)
-        learnt, receipt = _send(client.model(model).update_many, items, batch_size, key or uuid.uuid4().hex)
+    items = read_items(source, True, labels, table)
+    learnt, receipt = _send(client.model(model).update_many, items, batch_size, key or uuid.uuid4().hex)
     print_as(as_json, receipt, lambda receipt: _print(model, learnt, "example", receipt))
 
 
+@remote(retry=PATIENT)
 def label(
+    client: Client,
     model: ModelName,
     source: Annotated[
-        str | None,
-        Argument(metavar="[INPUT]", help="Ids and labels: JSON, a file, or - for standard input."),
+        str | None, Argument(metavar="[INPUT]", help="Ids and labels: JSON, a file, or - for standard input.")
     ] = None,
     batch_size: BatchSize = 64,
     key: Key = None,
@@ -68,9 +55,7 @@ def label(
     send_every: Annotated[
         int,
         Option(
-            min=1,
-            max=100,
-            help="Without INPUT, labels sent per request. The queue is sorted again after each request.",
+            min=1, max=100, help="Without INPUT, labels sent per request. The queue is sorted again after each request."
         ),
     ] = 10,
     as_json: AsJson = False,
@@ -85,11 +70,9 @@ def label(
     Example: `manylabel label tags '{"id": "01KAHZY4T00000000000000000", "y": ["pets"]}'`
     """
     if source is None:
-        with connect(PATIENT) as client:
-            return LabelLoop(client.model(model), order, send_every).run()
-    with connect(PATIENT) as client:
-        send = client.model(model).label_many
-        told, receipt = _send(send, read_truths(source), batch_size, key or uuid.uuid4().hex)
+        return LabelLoop(client.model(model), order, send_every).run()
+    send = client.model(model).label_many
+    told, receipt = _send(send, read_truths(source), batch_size, key or uuid.uuid4().hex)
     return print_as(as_json, receipt, lambda receipt: _print(model, told, "stored prediction", receipt))
 
 

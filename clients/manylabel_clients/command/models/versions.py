@@ -5,49 +5,19 @@ from typing import Annotated
 import click
 
 from manylabel_clients.command.declaring import Argument, Option
-from manylabel_clients.command.options import AsJson, ModelName, connect
+from manylabel_clients.command.options import AsJson, ModelName, remote
 from manylabel_clients.command.output.jobs import data_text
 from manylabel_clients.command.output.tables import print_table, print_text
 from manylabel_clients.command.output.text import human_size, print_as, short_time
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.versions import Promoted, Version
 
 MEASURE = "micro_f1"
 """Metric shown in the list."""
 
 
-def versions(name: ModelName, as_json: AsJson = False) -> None:
-    """List the versions of a trained model."""
-    with connect() as client:
-        found = client.model(name).versions()
+def _print(found: list[Version]) -> None:
     columns = ("version", "trainer", "data", "scaling", "created", "converged", "rows", "size", "micro-F1")
-    print_as(as_json, found, lambda found: _print(columns, found))
-
-
-def promote(
-    name: ModelName,
-    version: Annotated[int | None, Argument(min=1, help="Number of the version of a trained model.")] = None,
-    force: Annotated[bool, Option("--force", help="Serve it even if its features or scaling differ.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Serve a version of a trained model, or promote a follower; promoting the earlier one switches back.
-
-    Example: `manylabel models promote tags-salt`
-    """
-    with connect() as client:
-        done = client.model(name).promote(version, force=force)
-    print_as(as_json, done, lambda done: click.echo(f"{name} {_served(done)}"))
-
-
-def _served(done: Promoted) -> str:
-    """Return the result of promoting a follower, or the served and the previous version."""
-    if done.follower is not None:
-        return f"leads now, as {done.model}, with {done.algorithm}: {done.updates:,} examples learnt"
-    if done.previous == done.version:
-        return f"already serves version {done.version}"
-    return f"serves version {done.version}" + ("" if done.previous is None else f"; before: version {done.previous}")
-
-
-def _print(columns: tuple[str, ...], found: list[Version]) -> None:
     print_table(columns, map(_row, found), words=6)
     for one in found:
         if one.sampled is not None and one.sampled["rows"] < one.sampled["asked"]:
@@ -72,3 +42,34 @@ def _row(one: Version) -> tuple[str, ...]:
         human_size(one.bytes),
         score,
     )
+
+
+@remote(_print)
+def versions(client: Client, name: ModelName) -> list[Version]:
+    """List the versions of a trained model."""
+    return client.model(name).versions()
+
+
+@remote()
+def promote(
+    client: Client,
+    name: ModelName,
+    version: Annotated[int | None, Argument(min=1, help="Number of the version of a trained model.")] = None,
+    force: Annotated[bool, Option(help="Serve it even if its features or scaling differ.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Serve a version of a trained model, or promote a follower; promoting the earlier one switches back.
+
+    Example: `manylabel models promote tags-salt`
+    """
+    done = client.model(name).promote(version, force=force)
+    print_as(as_json, done, lambda done: click.echo(f"{name} {_served(done)}"))
+
+
+def _served(done: Promoted) -> str:
+    """Return the result of promoting a follower, or the served and the previous version."""
+    if done.follower is not None:
+        return f"leads now, as {done.model}, with {done.algorithm}: {done.updates:,} examples learnt"
+    if done.previous == done.version:
+        return f"already serves version {done.version}"
+    return f"serves version {done.version}" + ("" if done.previous is None else f"; before: version {done.previous}")

@@ -9,7 +9,7 @@ from manylabel_clients.command.output.measures import measure_rows
 from manylabel_clients.command.output.progress import fold_text
 from manylabel_clients.command.output.tables import print_facts, print_table, print_text
 from manylabel_clients.command.output.text import short_time
-from manylabel_clients.http.resources.jobs import JobResult, JobStatus, Trainer
+from manylabel_clients.http.resources.jobs import JobResult, JobStatus, LogLine, Trainer
 
 
 def print_jobs(jobs: Sequence[JobStatus]) -> None:
@@ -58,6 +58,12 @@ def print_result(result: JobResult) -> None:
     if result.held_out is not None:
         columns = ("held out", f"{result.held_out['rows']:,} rows", "baseline")
         print_table(columns, measure_rows(result.held_out["measures"], result.held_out["baseline"]))
+
+
+def print_log(lines: Sequence[LogLine]) -> None:
+    """Print the log of a job."""
+    for line in lines:
+        click.echo(f"{line.time}  {line.text}")
 
 
 def print_trainers(trainers: Sequence[Trainer]) -> None:

@@ -11,8 +11,7 @@ import httpx2
 
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.private import private
-from manylabel_clients.command.server.program import program
-from manylabel_clients.command.server.serve import MODULE
+from manylabel_clients.command.server.program import SERVER, program
 
 START_SECONDS = 300.0
 """Timeout in seconds of a start. The first one on a machine compiles every kernel."""
@@ -74,7 +73,7 @@ class Background:
         flags = ["--host", self.host, "--port", str(self.port), "--data-dir", str(self.data_dir)]
         with open(self.log, "ab", opener=private) as log:
             process = subprocess.Popen(
-                program(MODULE, flags),
+                program(SERVER, flags),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

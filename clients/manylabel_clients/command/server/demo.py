@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import click
 import httpx2
 
-from manylabel_clients.command.declaring import Commands, Option
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.server.background import START_SECONDS, Background
@@ -31,11 +31,6 @@ EXTRAS = "server,river"
 """Extras that the demo needs; `make demo` installs these."""
 N_KEPT = 20
 """Number of genes predicted once more, so that the web UI has examples to show and to label."""
-
-
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(demo)
 
 
 def demo(

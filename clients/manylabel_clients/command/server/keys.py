@@ -2,241 +2,47 @@
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import click
 
-from manylabel_clients.command.declaring import Argument, Commands, Option, group
+from manylabel_clients.command.declaring import Argument, Fields, Option, command, group
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import (
-    KEY_FILE,
-    REMOTE,
-    AsJson,
-    ModelName,
-    Yes,
-    confirm,
-    connect,
-    key_file,
-    read_key,
-    refuse_options_of,
-)
+from manylabel_clients.command.options import AsJson, KeyFile, ModelName, Yes, confirm, read_key, remote
 from manylabel_clients.command.output.tables import print_facts, print_table
-from manylabel_clients.command.output.text import print_as, print_json, short_time
-from manylabel_clients.command.server.program import become
+from manylabel_clients.command.output.text import print_json, short_time
+from manylabel_clients.command.server.program import init
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.keys import SCOPES, ApiKey, NewApiKey, RateLimits
 from manylabel_clients.http.transport.credentials import KEY_VARIABLE, MAX_TOKEN_SECONDS, derive_token
 
 KeyId = Annotated[str, Argument(metavar="ID", help="Id of the key: the part between its two underscores.")]
-_Note = Annotated[str | None, Option(help="Note for people.", show_default=False)]
+_Note = Annotated[str | None, Option(help="Note for people.")]
 _Expires = Annotated[
     str | None,
     Option(
         "--expires",
         metavar="TIME",
         help="Expiry: a duration (90d, 12h, 30m) or a time such as 2027-01-31T12:00:00Z. Default: never.",
-        show_default=False,
     ),
 ]
-_PerSecond = Annotated[
-    float | None, Option("--requests-per-second", min=0, help="Maximum average rate of requests.", show_default=False)
-]
-_Examples = Annotated[
-    float | None, Option("--examples-per-second", min=0, help="Maximum average rate of examples.", show_default=False)
-]
-_AtATime = Annotated[
-    int | None,
-    Option("--max-concurrent-requests", min=1, help="Maximum number of concurrent requests.", show_default=False),
-]
+
+
+class RateOptions(NamedTuple):
+    """Options for the rate limits of a key."""
+
+    requests_per_second: Annotated[float | None, Option(min=0, help="Maximum average rate of requests.")] = None
+    examples_per_second: Annotated[float | None, Option(min=0, help="Maximum average rate of examples.")] = None
+    max_concurrent_requests: Annotated[int | None, Option(min=1, help="Maximum number of concurrent requests.")] = None
+
+
+NO_RATES = RateOptions()
+_Rates = Annotated[RateOptions, Fields(*RateOptions._fields)]
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    keys = group(list_keys, "keys", REMOTE)
-    keys.add(list_again, "list")
-    for command in (create, show, change, revoke):
-        keys.add(command)
-    keys.add(token, common=[KEY_FILE])
-    # All arguments after `init` are passed to the server's program.
-    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
-    keys.add(init, common=(), context_settings=settings, add_help_option=False)
-    app.add_command(keys)
-
-
-def list_keys(context: click.Context, as_json: AsJson = False) -> None:
-    """Create, list, change and revoke the keys of a server; without a command, list them."""
-    if context.invoked_subcommand is not None:
-        return refuse_options_of(context, context.invoked_subcommand)
-    return list_again(as_json)
-
-
-def list_again(as_json: AsJson = False) -> None:
-    """List the keys whose permissions do not exceed your own, including expired and revoked ones."""
-    with connect() as client:
-        found = client.keys.list()
-    print_as(as_json, found, _print_all)
-
-
-def create(
-    name: Annotated[str, Argument(metavar="NAME", help="Owner or purpose of the key.")],
-    scope: Annotated[
-        list[str], Option(metavar="SCOPE", help=f"{', '.join(SCOPES)} (which includes all others). Repeatable.")
-    ],
-    model: Annotated[
-        list[str] | None,
-        Option(
-            metavar="PATTERN",
-            help="Model, dataset or job target that the key includes, or a prefix of names followed by *. "
-            "Repeatable. Default: all.",
-            show_default=False,
-        ),
-    ] = None,
-    expires: _Expires = None,
-    note: _Note = None,
-    requests_per_second: _PerSecond = None,
-    examples_per_second: _Examples = None,
-    max_concurrent_requests: _AtATime = None,
-    file: Annotated[
-        Path | None,
-        Option(
-            dir_okay=False,
-            metavar="FILE",
-            help="Write the key to this file, readable by its owner only, and do not print it.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Create a key. It is shown only once, because the server stores a hash.
-
-    Example: `manylabel keys create "the tagging page" --scope predict --model 'tags-*' --expires 90d --file page.key`
-    """
-    rates = RateLimits(requests_per_second, examples_per_second, max_concurrent_requests)
-    expires_at = _time(expires)
-    with connect() as client, _KeyFile(file) as key_file:
-        made = client.keys.create(
-            name, scopes=scope, models=model or ["*"], expires_at=expires_at, note=note, rates=rates
-        )
-        key_file.write(made.key)
-    if as_json:
-        return print_json(made if file is None else _without_text(made))
-    where = "" if file is None else f", in {file}"
-    click.echo(f"created the key {made.id} ({made.name}){where}; it will not be shown again: store it now", err=True)
-    if file is None:
-        click.echo(made.key)
-    return None
-
-
-def show(id: KeyId, as_json: AsJson = False) -> None:
-    """Show the permissions of a key, never the key."""
-    with connect() as client:
-        found = client.keys.get(id)
-    print_as(as_json, found, _print)
-
-
-def change(
-    id: KeyId,
-    name: Annotated[str | None, Option(help="New name.", show_default=False)] = None,
-    note: Annotated[str | None, Option(help="New note; '' removes it.", show_default=False)] = None,
-    expires: Annotated[
-        str | None,
-        Option(metavar="TIME", help="Expiry, as in create; or never.", show_default=False),
-    ] = None,
-    requests_per_second: _PerSecond = None,
-    examples_per_second: _Examples = None,
-    max_concurrent_requests: _AtATime = None,
-    no_rates: Annotated[bool, Option("--no-rates", help="Remove all rate limits first.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Change the name, note, expiry or rates of a key. Its scopes and models cannot change: create another key."""
-    changes: dict[str, Any] = {} if name is None else {"name": name}
-    if note is not None:
-        changes["note"] = note or None
-    if expires is not None:
-        changes["expires_at"] = None if expires == "never" else _time(expires)
-    given = {
-        "requests_per_second": requests_per_second,
-        "examples_per_second": examples_per_second,
-        "max_concurrent_requests": max_concurrent_requests,
-    }
-    limits = {rate: value for rate, value in given.items() if value is not None}
-    if not (changes or limits or no_rates):
-        raise click.BadParameter("nothing to change: give --name, --note, --expires or a rate")
-    with connect() as client:
-        if limits or no_rates:
-            before = {} if no_rates else _limits(client.keys.get(id).rates)
-            changes["rates"] = before | limits
-        changed = client.keys.update(id, **changes)
-    print_as(as_json, changed, _print)
-
-
-def revoke(id: KeyId, yes: Yes = False) -> None:
-    """Revoke a key permanently. All servers reject it within 1 s."""
-    confirm(f"Revoke {id}?", yes)
-    with connect() as client:
-        client.keys.revoke(id)
-    click.echo(f"revoked {id}")
-
-
-def token(
-    model: ModelName,
-    seconds: Annotated[int, Option(min=1, max=MAX_TOKEN_SECONDS, help="Validity in seconds.")] = 300,
-) -> None:
-    """Derive a short-lived token from a key, for predictions of one model, for example in a browser. No server is
-    called."""
-    path = key_file()
-    key = os.environ.get(KEY_VARIABLE) if path is None else read_key(path).text
-    if not key:
-        raise Failure(f"a token is derived from a key: give --api-key-file, or {KEY_VARIABLE}")
-    try:
-        click.echo(derive_token(key, model, seconds))
-    except ValueError as error:
-        raise Failure(str(error)) from None
-
-
-def init(context: click.Context) -> None:
-    """Create the first key of a store, with full access; `manylabel keys init --help` lists its options."""
-    become("manylabel_service.access", ["init", *context.args])
-
-
-class _KeyFile:
-    """Create the file before the key, so that no key is lost; remove the file if no key is created."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._is_written = False
-
-    def __enter__(self) -> "_KeyFile":
-        if self._path is not None:
-            try:
-                os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-            except FileExistsError:
-                raise Failure(f"{self._path} exists already: choose a new file for the key") from None
-        return self
-
-    def write(self, key: str) -> None:
-        if self._path is not None:
-            self._path.write_text(f"{key}\n")
-        self._is_written = True
-
-    def __exit__(self, *_: object) -> None:
-        if self._path is not None and not self._is_written:
-            self._path.unlink(missing_ok=True)
-
-
-def _time(text: str | None) -> str | datetime | None:
-    """Return the expiry of a key; the server validates it."""
-    found = re.fullmatch(r"([0-9]{1,6})([mhd])", text or "")
-    return text if found is None else datetime.now(UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])})
-
-
-def _limits(rates: RateLimits) -> dict[str, Any]:
-    return {name: value for name in RateLimits.__dataclass_fields__ if (value := getattr(rates, name)) is not None}
-
-
-def _without_text(made: NewApiKey) -> ApiKey:
-    return ApiKey(**{name: getattr(made, name) for name in ApiKey.__dataclass_fields__})
 
 
 def _print_all(found: list[ApiKey]) -> None:
@@ -265,3 +71,157 @@ def _print(key: ApiKey) -> None:
         "rates": limits or "no limits",
     }
     print_facts(facts)
+
+
+def _limits(rates: RateLimits) -> dict[str, Any]:
+    return {name: value for name in RateLimits.__dataclass_fields__ if (value := getattr(rates, name)) is not None}
+
+
+@remote(_print_all)
+def list_keys(client: Client) -> list[ApiKey]:
+    """List the keys whose permissions do not exceed your own, including expired and revoked ones."""
+    return client.keys.list()
+
+
+@remote()
+def create(
+    client: Client,
+    name: Annotated[str, Argument(metavar="NAME", help="Owner or purpose of the key.")],
+    scope: Annotated[
+        list[str], Option(metavar="SCOPE", help=f"{', '.join(SCOPES)} (which includes all others). Repeatable.")
+    ],
+    model: Annotated[
+        list[str] | None,
+        Option(
+            metavar="PATTERN",
+            help="Model, dataset or job target that the key includes, or a prefix of names followed by *. "
+            "Repeatable. Default: all.",
+        ),
+    ] = None,
+    expires: _Expires = None,
+    note: _Note = None,
+    rates: _Rates = NO_RATES,
+    file: Annotated[
+        Path | None,
+        Option(
+            dir_okay=False,
+            metavar="FILE",
+            help="Write the key to this file, readable by its owner only, and do not print it.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a key. It is shown only once, because the server stores a hash.
+
+    Example: `manylabel keys create "the tagging page" --scope predict --model 'tags-*' --expires 90d --file page.key`
+    """
+    expires_at, limits = _time(expires), RateLimits(*rates)
+    with _new_file(file):
+        made = client.keys.create(
+            name, scopes=scope, models=model or ["*"], expires_at=expires_at, note=note, rates=limits
+        )
+        if file is not None:
+            file.write_text(f"{made.key}\n")
+    if as_json:
+        return print_json(made if file is None else _without_text(made))
+    where = "" if file is None else f", in {file}"
+    click.echo(f"created the key {made.id} ({made.name}){where}; it will not be shown again: store it now", err=True)
+    if file is None:
+        click.echo(made.key)
+    return None
+
+
+@remote(_print)
+def show(client: Client, id: KeyId) -> ApiKey:
+    """Show the permissions of a key, never the key."""
+    return client.keys.get(id)
+
+
+@remote(_print)
+def change(
+    client: Client,
+    id: KeyId,
+    name: Annotated[str | None, Option(help="New name.")] = None,
+    note: Annotated[str | None, Option(help="New note; '' removes it.")] = None,
+    expires: Annotated[str | None, Option(metavar="TIME", help="Expiry, as in create; or never.")] = None,
+    rates: _Rates = NO_RATES,
+    no_rates: Annotated[bool, Option(help="Remove all rate limits first.")] = False,
+) -> ApiKey:
+    """Change the name, note, expiry or rates of a key. Its scopes and models cannot change: create another key."""
+    changes: dict[str, Any] = {} if name is None else {"name": name}
+    if note is not None:
+        changes["note"] = note or None
+    if expires is not None:
+        changes["expires_at"] = None if expires == "never" else _time(expires)
+    limits = {rate: value for rate, value in rates._asdict().items() if value is not None}
+    if not (changes or limits or no_rates):
+        raise click.BadParameter("nothing to change: give --name, --note, --expires or a rate")
+    if limits or no_rates:
+        before = {} if no_rates else _limits(client.keys.get(id).rates)
+        changes["rates"] = before | limits
+    return client.keys.update(id, **changes)
+
+
+@remote()
+def revoke(client: Client, id: KeyId, yes: Yes = False) -> None:
+    """Revoke a key permanently. All servers reject it within 1 s."""
+    confirm(f"Revoke {id}?", yes)
+    client.keys.revoke(id)
+    click.echo(f"revoked {id}")
+
+
+def token(
+    model: ModelName,
+    seconds: Annotated[int, Option(min=1, max=MAX_TOKEN_SECONDS, help="Validity in seconds.")] = 300,
+    api_key: KeyFile = None,
+) -> None:
+    """Derive a short-lived token from a key, for predictions of one model, for example in a browser. No server is
+    called."""
+    key = os.environ.get(KEY_VARIABLE) if api_key is None else read_key(api_key).text
+    if not key:
+        raise Failure(f"a token is derived from a key: give --api-key-file, or {KEY_VARIABLE}")
+    try:
+        click.echo(derive_token(key, model, seconds))
+    except ValueError as error:
+        raise Failure(str(error)) from None
+
+
+@contextmanager
+def _new_file(path: Path | None) -> Iterator[None]:
+    """Create the file before the key, so that no key is lost; remove the file if no key is created."""
+    if path is None:
+        yield
+        return
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        raise Failure(f"{path} exists already: choose a new file for the key") from None
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _time(text: str | None) -> str | datetime | None:
+    """Return the expiry of a key; the server validates it."""
+    found = re.fullmatch(r"([0-9]{1,6})([mhd])", text or "")
+    return text if found is None else datetime.now(UTC) + timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def _without_text(made: NewApiKey) -> ApiKey:
+    return ApiKey(**{name: getattr(made, name) for name in ApiKey.__dataclass_fields__})
+
+
+keys = group(
+    "keys",
+    list_keys,
+    command(list_keys, "list"),
+    create,
+    show,
+    change,
+    revoke,
+    token,
+    init,
+    help="Create, list, change and revoke the keys of a server; without a command, list them.",
+)

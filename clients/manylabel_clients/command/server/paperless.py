@@ -9,9 +9,10 @@ from typing import Annotated
 
 import click
 
-from manylabel_clients.command.declaring import Commands, Option
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import REMOTE, connect, read_key
+from manylabel_clients.command.options import address, read_key, remote
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
 from manylabel_clients.integrations.paperless.archive import Archive, PaperlessError
 from manylabel_clients.integrations.paperless.listener import listening
@@ -22,25 +23,17 @@ MIN_SECONDS = 1.0
 """Minimum seconds between two polls of paperless, regardless of webhooks."""
 
 
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(paperless, common=REMOTE)
-
-
+@remote()
 def paperless(
+    client: Client,
     paperless_url: Annotated[
         str, Option("--paperless", envvar="PAPERLESS_URL", metavar="URL", help="Address of paperless-ngx.")
     ],
-    model: Annotated[
-        str, Option("--model", help="Name of the model, which is created if it does not exist.")
-    ] = "paperless",
+    model: Annotated[str, Option(help="Name of the model, which is created if it does not exist.")] = "paperless",
     token_file: Annotated[
         Path | None,
         Option(
-            "--token-file",
-            metavar="FILE",
-            help="File with the token of a user of paperless. Default: the variable PAPERLESS_TOKEN.",
-            show_default=False,
+            metavar="FILE", help="File with the token of a user of paperless. Default: the variable PAPERLESS_TOKEN."
         ),
     ] = None,
     sure: Annotated[
@@ -50,22 +43,12 @@ def paperless(
     state: Annotated[
         Path, Option(dir_okay=False, metavar="FILE", help="File with the state of the sidecar: how far it has read.")
     ] = Path("manylabel-paperless.json"),
-    every: Annotated[
-        float, Option("--every", min=1, metavar="SECONDS", help="Poll interval of paperless in seconds.")
-    ] = 60.0,
+    every: Annotated[float, Option(min=1, metavar="SECONDS", help="Poll interval of paperless in seconds.")] = 60.0,
     listen: Annotated[
-        str | None,
-        Option(
-            "--listen",
-            metavar="HOST:PORT",
-            help="Address for webhooks of paperless; each triggers a poll.",
-            show_default=False,
-        ),
+        str | None, Option(metavar="HOST:PORT", help="Address for webhooks of paperless; each triggers a poll.")
     ] = None,
-    once: Annotated[bool, Option("--once", help="Poll once, then exit.")] = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Learn, and print what would be assigned, but change nothing.")
-    ] = False,
+    once: Annotated[bool, Option(help="Poll once, then exit.")] = False,
+    dry_run: Annotated[bool, Option(help="Learn, and print what would be assigned, but change nothing.")] = False,
 ) -> None:
     """Learn from the documents of paperless-ngx, and assign sure labels to new ones.
 
@@ -78,12 +61,11 @@ def paperless(
         raise Failure(f"a token of paperless is needed: give --token-file, or {TOKEN_VARIABLE}")
     wake = threading.Event()
     with ExitStack() as stack:
-        client = stack.enter_context(connect())
         archive = Archive(paperless_url, token)
         stack.callback(archive.close)
         sidecar = Sidecar(archive, client, model, state, sure, dry_run, lambda line: click.echo(line))
         if listen is not None:
-            host, port = _address(listen)
+            host, port = address(listen, "--listen", "127.0.0.1:8011", least=0)
             stack.enter_context(listening(host, port, wake))
         while True:
             wake.clear()
@@ -101,10 +83,3 @@ def paperless(
                 return
             time.sleep(MIN_SECONDS)
             wake.wait(every)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, found, port = text.rpartition(":")
-    if not found or not host or not (port.isascii() and port.isdecimal() and 0 <= int(port) < 2**16):
-        raise click.BadParameter(f"must be HOST:PORT, such as 127.0.0.1:8011, not {text!r}", param_hint="--listen")
-    return host.strip("[]"), int(port)

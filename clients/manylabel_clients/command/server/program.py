@@ -1,10 +1,16 @@
-"""Programs of the server, which replace the process of the command."""
+"""Commands that are programs of the server: `serve`, `worker`, `backup`, `restore` and `keys init`."""
 
 import os
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
+import click
+
+from manylabel_clients.command.declaring import command
 from manylabel_extras import require
+
+SERVER = "manylabel_service"
 
 
 def program(module: str, arguments: list[str]) -> list[str]:
@@ -14,6 +20,42 @@ def program(module: str, arguments: list[str]) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
-def become(module: str, arguments: list[str]) -> NoReturn:
-    """Replace this process by a program of the server."""
-    os.execv(sys.executable, program(module, arguments))
+def become(module: str, *first: str) -> NoReturn:
+    """Replace this process by a program of the server, with the arguments of the command."""
+    os.execv(sys.executable, program(module, [*first, *click.get_current_context().args]))
+
+
+def passing_on(function: Callable[[], object]) -> click.Command:
+    """Make a command whose arguments, including --help, are all for a program of the server."""
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+    return command(function, context_settings=settings, add_help_option=False)
+
+
+@passing_on
+def serve() -> None:
+    """Run the server in this process; `manylabel serve --help` lists its settings."""
+    become(SERVER)
+
+
+@passing_on
+def worker() -> None:
+    """Run training jobs of servers over Redis; `manylabel worker --help` lists its settings."""
+    become("manylabel_service.jobs.worker")
+
+
+@passing_on
+def backup() -> None:
+    """Write the new data of a store to an archive; `manylabel backup --help` lists its options."""
+    become("manylabel_service.archive", "backup")
+
+
+@passing_on
+def restore() -> None:
+    """Restore a store from an archive; `manylabel restore --help` lists its options."""
+    become("manylabel_service.archive", "restore")
+
+
+@passing_on
+def init() -> None:
+    """Create the first key of a store, with full access; `manylabel keys init --help` lists its options."""
+    become("manylabel_service.access", "init")

@@ -2,23 +2,10 @@
 
 import click
 
-from manylabel_clients.command.declaring import Commands
-from manylabel_clients.command.options import REMOTE, AsJson, connect
+from manylabel_clients.command.options import remote
 from manylabel_clients.command.output.tables import print_table
-from manylabel_clients.command.output.text import print_as
-from manylabel_clients.http.resources.replicas import KnownVersions, Replica, Replicas
-
-
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(replicas, common=REMOTE)
-
-
-def replicas(as_json: AsJson = False) -> None:
-    """List the processes that share the store of a server, with their releases and models."""
-    with connect() as client:
-        found = client.replicas()
-    print_as(as_json, found, _print)
+from manylabel_clients.http.client import Client
+from manylabel_clients.http.resources.server import KnownVersions, Replica, Replicas
 
 
 def _print(found: Replicas) -> None:
@@ -35,3 +22,9 @@ def _row(one: Replica) -> tuple[str, ...]:
 
 def _known(versions: KnownVersions) -> str:
     return str(versions.last) if versions.first == versions.last else f"{versions.first}-{versions.last}"
+
+
+@remote(_print)
+def replicas(client: Client) -> Replicas:
+    """List the processes that share the store of a server, with their releases and models."""
+    return client.replicas()

@@ -5,113 +5,17 @@ from typing import Annotated
 
 import click
 
-from manylabel_clients.command.declaring import Argument, Commands, Option, group
+from manylabel_clients.command.declaring import Argument, Option, command, group
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import (
-    REMOTE,
-    AsJson,
-    Yes,
-    confirm,
-    connect,
-    refuse_options_of,
-)
+from manylabel_clients.command.options import AsJson, Yes, confirm, remote
 from manylabel_clients.command.output.tables import print_facts, print_table
-from manylabel_clients.command.output.text import print_as, print_json, short_time
+from manylabel_clients.command.output.text import print_json, short_time
+from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.webhooks import EVENTS, Webhook
 
 SECRET_VARIABLE = "MANYLABEL_WEBHOOK_SECRET"
 
 WebhookId = Annotated[str, Argument(metavar="ID", help="Id of the webhook; `manylabel webhooks` lists them.")]
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    webhooks = group(list_webhooks, "webhooks", REMOTE)
-    webhooks.add(list_again, "list")
-    for command in (create, show, enable, delete):
-        webhooks.add(command)
-    webhooks.add(send_test, "test")
-    app.add_command(webhooks)
-
-
-def list_webhooks(context: click.Context, as_json: AsJson = False) -> None:
-    """Create, list, test and delete webhooks: events that the server posts elsewhere; without a command, list them."""
-    if context.invoked_subcommand is not None:
-        return refuse_options_of(context, context.invoked_subcommand)
-    return list_again(as_json)
-
-
-def list_again(as_json: AsJson = False) -> None:
-    """List the webhooks for models that your key allows."""
-    with connect() as client:
-        found = client.webhooks.list()
-    print_as(as_json, found, _print_all)
-
-
-def create(
-    address: Annotated[
-        str,
-        Argument(metavar="ADDRESS", help="Address of the receiver, which webhook_urls must allow."),
-    ],
-    event: Annotated[list[str], Option(metavar="EVENT", help=f"{', '.join(EVENTS)}. Repeatable.")],
-    model: Annotated[
-        list[str] | None,
-        Option(
-            metavar="PATTERN",
-            help="Model, or a prefix of names followed by *. Repeatable. Default: all.",
-            show_default=False,
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Create a webhook: the server posts events to an address.
-
-    Prints the secret that signs the events, which will not be shown again. To choose the secret, set
-    MANYLABEL_WEBHOOK_SECRET.
-
-    Example: `manylabel webhooks create https://hooks.example.org/tags --event drift --event label --model 'tags-*'`
-    """
-    with connect() as client:
-        secret = os.environ.get(SECRET_VARIABLE)
-        made = client.webhooks.create(address, events=event, models=model or ["*"], secret=secret)
-    if as_json:
-        return print_json(made)
-    click.echo(f"created the webhook {made.id}; store its secret now, which will not be shown again:", err=True)
-    return click.echo(made.secret)
-
-
-def show(id: WebhookId, as_json: AsJson = False) -> None:
-    """Show a webhook with its latest deliveries; never its secret."""
-    with connect() as client:
-        found = client.webhooks.get(id)
-    print_as(as_json, found, _print)
-
-
-def send_test(id: WebhookId, as_json: AsJson = False) -> None:
-    """Send a test event; exit status 1 if the receiver did not accept it."""
-    with connect() as client:
-        delivery = client.webhooks.test(id)
-    if as_json:
-        print_json(delivery)
-    elif delivery.error is None:
-        click.echo(f"delivered: status {delivery.status}, {delivery.milliseconds} ms")
-    if delivery.error is not None:
-        raise Failure(f"not delivered: {_outcome(delivery.error, delivery.status)}")
-
-
-def enable(id: WebhookId) -> None:
-    """Enable a disabled webhook; its queued events are sent first."""
-    with connect() as client:
-        client.webhooks.enable(id)
-    click.echo(f"enabled {id}")
-
-
-def delete(id: WebhookId, yes: Yes = False) -> None:
-    """Delete a webhook with its queued events."""
-    confirm(f"Delete {id}?", yes)
-    with connect() as client:
-        client.webhooks.delete(id)
-    click.echo(f"deleted {id}")
 
 
 def _outcome(error: str | None, status: int | None) -> str:
@@ -162,3 +66,84 @@ def _print(webhook: Webhook) -> None:
         ]
         click.echo()
         print_table(columns, rows, words=3)
+
+
+@remote(_print_all)
+def list_webhooks(client: Client) -> list[Webhook]:
+    """List the webhooks for models that your key allows."""
+    return client.webhooks.list()
+
+
+@remote()
+def create(
+    client: Client,
+    address: Annotated[
+        str, Argument(metavar="ADDRESS", help="Address of the receiver, which webhook_urls must allow.")
+    ],
+    event: Annotated[list[str], Option(metavar="EVENT", help=f"{', '.join(EVENTS)}. Repeatable.")],
+    model: Annotated[
+        list[str] | None,
+        Option(metavar="PATTERN", help="Model, or a prefix of names followed by *. Repeatable. Default: all."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a webhook: the server posts events to an address.
+
+    Prints the secret that signs the events, which will not be shown again. To choose the secret, set
+    MANYLABEL_WEBHOOK_SECRET.
+
+    Example: `manylabel webhooks create https://hooks.example.org/tags --event drift --event label --model 'tags-*'`
+    """
+    secret = os.environ.get(SECRET_VARIABLE)
+    made = client.webhooks.create(address, events=event, models=model or ["*"], secret=secret)
+    if as_json:
+        return print_json(made)
+    click.echo(f"created the webhook {made.id}; store its secret now, which will not be shown again:", err=True)
+    return click.echo(made.secret)
+
+
+@remote(_print)
+def show(client: Client, id: WebhookId) -> Webhook:
+    """Show a webhook with its latest deliveries; never its secret."""
+    return client.webhooks.get(id)
+
+
+@remote()
+def send_test(client: Client, id: WebhookId, as_json: AsJson = False) -> None:
+    """Send a test event; exit status 1 if the receiver did not accept it."""
+    delivery = client.webhooks.test(id)
+    if as_json:
+        print_json(delivery)
+    elif delivery.error is None:
+        click.echo(f"delivered: status {delivery.status}, {delivery.milliseconds} ms")
+    if delivery.error is not None:
+        raise Failure(f"not delivered: {_outcome(delivery.error, delivery.status)}")
+
+
+@remote()
+def enable(client: Client, id: WebhookId) -> None:
+    """Enable a disabled webhook; its queued events are sent first."""
+    client.webhooks.enable(id)
+    click.echo(f"enabled {id}")
+
+
+@remote()
+def delete(client: Client, id: WebhookId, yes: Yes = False) -> None:
+    """Delete a webhook with its queued events."""
+    confirm(f"Delete {id}?", yes)
+    client.webhooks.delete(id)
+    click.echo(f"deleted {id}")
+
+
+webhooks = group(
+    "webhooks",
+    list_webhooks,
+    command(list_webhooks, "list"),
+    create,
+    show,
+    enable,
+    delete,
+    command(send_test, "test"),
+    help="Create, list, test and delete webhooks: events that the server posts elsewhere; without a command, list "
+    "them.",
+)

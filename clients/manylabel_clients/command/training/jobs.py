@@ -1,48 +1,38 @@
 """`manylabel jobs`: submit, list, show, watch, cancel, retry."""
 
-from typing import Annotated, cast, get_args
+import contextlib
+from typing import Annotated, Any, cast, get_args
 
 import click
 
-from manylabel_clients.command.declaring import Argument, Commands, Option, group
-from manylabel_clients.command.options import (
-    REMOTE,
-    AsJson,
-    connect,
-    named_values,
-    refuse_options_of,
-)
-from manylabel_clients.command.output.jobs import print_job, print_jobs, print_trainers
-from manylabel_clients.command.output.text import print_as
-from manylabel_clients.command.training.options import Holdout, Params, Seed, search_of
-from manylabel_clients.command.training.watch import follow
-from manylabel_clients.http.resources.jobs import Promote
+from manylabel_clients.command.declaring import Argument, Option, group
+from manylabel_clients.command.failures import REFUSED
+from manylabel_clients.command.options import AsJson, Holdout, Params, Seed, named_values, remote
+from manylabel_clients.command.output.jobs import print_job, print_jobs, print_log, print_result, print_trainers
+from manylabel_clients.command.output.progress import FitBar
+from manylabel_clients.command.output.text import print_json
+from manylabel_clients.http.client import Client
+from manylabel_clients.http.errors import Conflict
+from manylabel_clients.http.resources.jobs import Job, JobEvent, JobStatus, LogLine, Promote, Trainer
+
+DEFAULT_SEARCH = "default"
+"""Value that selects the trainer's suggestions for a search."""
 
 JobId = Annotated[str, Argument(metavar="JOB", help="Id of the job.")]
 
 
-def register(app: Commands) -> None:
-    """Add the commands."""
-    jobs = group(list_jobs, "jobs", REMOTE)
-    for command in (submit, show, watch, log, cancel, retry, trainers):
-        jobs.add(command)
-    app.add_command(jobs)
-
-
+@remote(print_jobs)
 def list_jobs(
-    context: click.Context,
+    client: Client,
     state: Annotated[str | None, Option(help="State: queued, running, succeeded, failed or cancelled.")] = None,
-    as_json: AsJson = False,
-) -> None:
+) -> list[JobStatus]:
     """List the training jobs of a server, newest first; submit, show, watch, cancel or retry one."""
-    if context.invoked_subcommand is not None:
-        return refuse_options_of(context, context.invoked_subcommand)
-    with connect() as client:
-        found = client.jobs(state=state)
-    return print_as(as_json, found, print_jobs)
+    return client.jobs(state=state)
 
 
+@remote()
 def submit(
+    client: Client,
     model: Annotated[str, Option(metavar="NAME", help="Model that gets the next version.")],
     trainer: Annotated[str, Option(help="Trainer; manylabel jobs trainers lists them.")] = "m3l",
     dataset: Annotated[str | None, Option(metavar="NAME", help="Dataset to learn from.")] = None,
@@ -50,8 +40,7 @@ def submit(
         str | None, Option(help="Split: train, test or all. Default: train if it has train and test, else all.")
     ] = None,
     stream: Annotated[
-        str | None,
-        Option(metavar="MODEL", help="Online model whose examples to learn from, instead of a dataset."),
+        str | None, Option(metavar="MODEL", help="Online model whose examples to learn from, instead of a dataset.")
     ] = None,
     last: Annotated[int, Option(min=1, help="With --stream: number of most recent examples.")] = 10_000,
     minimum: Annotated[
@@ -98,68 +87,137 @@ def submit(
         raise click.BadParameter("only with --stream", param_hint="--minimum")
     data = {"dataset": dataset, "split": split} if dataset else {"stream": stream, "last": last, "minimum": minimum}
     searched = search_of(search, trials, folds, metric)
-    with connect() as client:
-        job = client.train(
-            trainer,
-            {name: value for name, value in data.items() if value is not None},
-            model,
-            params=named_values(param),
-            holdout=holdout,
-            search=searched,
-            seed=seed,
-            promote=cast("Promote", promote),
-        )
-        if detach:
-            click.echo(job.id)
-        else:
-            follow(job, as_json)
+    job = client.train(
+        trainer,
+        {name: value for name, value in data.items() if value is not None},
+        model,
+        params=named_values(param),
+        holdout=holdout,
+        search=searched,
+        seed=seed,
+        promote=cast("Promote", promote),
+    )
+    if detach:
+        click.echo(job.id)
+    else:
+        follow(job, as_json)
 
 
-def show(job: JobId, as_json: AsJson = False) -> None:
+@remote(print_job)
+def show(client: Client, job: JobId) -> JobStatus:
     """Show the progress and the result of a job."""
-    with connect() as client:
-        status = client.job(job).status()
-    print_as(as_json, status, print_job)
+    return client.job(job).status()
 
 
-def watch(job: JobId, as_json: AsJson = False) -> None:
+@remote()
+def watch(client: Client, job: JobId, as_json: AsJson = False) -> None:
     """Watch a job until it ends. Ctrl-C asks whether to cancel it."""
-    with connect() as client:
-        follow(client.job(job), as_json)
+    follow(client.job(job), as_json)
 
 
-def log(job: JobId, as_json: AsJson = False) -> None:
+@remote(print_log)
+def log(client: Client, job: JobId) -> list[LogLine]:
     """Print the log of a job."""
-    with connect() as client:
-        lines = client.job(job).log()
-    for line in lines:
-        print_as(as_json, line, lambda line: click.echo(f"{line.time}  {line.text}"))
+    return client.job(job).log()
 
 
-def cancel(job: JobId) -> None:
+@remote()
+def cancel(client: Client, job: JobId) -> None:
     """Cancel a job, which stops within two seconds without a result."""
-    with connect() as client:
-        client.job(job).cancel()
+    client.job(job).cancel()
     click.echo(f"cancelled {job}")
 
 
+@remote()
 def retry(
+    client: Client,
     job: JobId,
     detach: Annotated[bool, Option("--detach", "-d", help="Do not wait for the job.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Queue a failed or cancelled job again; it resumes from its last checkpoint."""
-    with connect() as client:
-        handle = client.job(job)
-        handle.retry()
-        if detach:
-            click.echo(f"queued {job}")
-        else:
-            follow(handle, as_json)
+    handle = client.job(job)
+    handle.retry()
+    if detach:
+        click.echo(f"queued {job}")
+    else:
+        follow(handle, as_json)
 
 
-def trainers(as_json: AsJson = False) -> None:
+@remote(print_trainers)
+def trainers(client: Client) -> list[Trainer]:
     """List the trainers of the server, with their parameters."""
-    with connect() as client:
-        found = client.trainers()
-    print_as(as_json, found, print_trainers)
+    return client.trainers()
+
+
+def search_of(pairs: list[str] | None, trials: int | None, folds: int, metric: str) -> dict[str, Any] | None:
+    """Return the search of the options; None without one."""
+    if not pairs:
+        return None
+    kind: dict[str, Any] = {"kind": "grid"} if trials is None else {"kind": "random", "trials": trials}
+    space = {} if pairs == [DEFAULT_SEARCH] else {"params": named_values(pairs, "--search")}
+    return {**kind, **space, "folds": folds, "measure": metric}
+
+
+def follow(job: Job, as_json: bool) -> None:
+    """Watch a job until it has ended, then print its result; Ctrl-C asks whether to cancel it.
+
+    Raises
+    ------
+    click.Exit
+        If it ends without a result, or the user stops watching.
+    """
+    try:
+        if as_json:
+            for event in job.events():
+                print_json({"event": event.kind, **event.data})
+        else:
+            _show(job)
+    except KeyboardInterrupt:
+        _ask(job)
+        raise click.exceptions.Exit(130) from None
+    status = job.status()
+    if status.state != "succeeded":
+        why = f"failed: {status.error.detail} ({status.error.code})" if status.error else f"was {status.state}"
+        click.echo(f"job {job.id} {why}", err=True)
+        raise click.exceptions.Exit(REFUSED)
+    if status.result is not None and not as_json:
+        print_result(status.result)
+
+
+def _show(job: Job) -> None:
+    status = job.status()
+    with FitBar(True, float(status.params.get("tol", 0.0))) as bar:
+        bar.print(f"job {job.id}: {status.trainer} for {status.model}")
+        for event in job.events():
+            _show_event(bar, event)
+
+
+def _show_event(bar: FitBar, event: JobEvent) -> None:
+    data = event.data
+    if event.kind == "log":
+        bar.print(data["text"])
+    elif event.kind == "progress":
+        bar.update_fold(data["fold"], data["folds"])
+        bar.update(data["iteration"], data["gap"], data["seconds"])
+        if data["trials"]:
+            best = data["best"] and data["best"]["score"]
+            bar.update_trials(data["trials"]["done"], data["trials"]["total"], best)
+
+
+def _ask(job: Job) -> None:
+    """Ask whether to cancel the job; without an answer the job continues."""
+    click.echo("", err=True)
+    try:
+        shall_end = click.confirm(f"Cancel job {job.id}? (If not, it keeps running.)", default=False, err=True)
+    except click.Abort:
+        shall_end = False
+    if not shall_end:
+        click.echo(f"the job keeps running; watch it with: manylabel jobs watch {job.id}", err=True)
+        return
+    with contextlib.suppress(Conflict):  # the job has ended in the meantime
+        job.cancel()
+    click.echo(f"job {job.id} is {job.status().state}", err=True)
+
+
+jobs = group("jobs", list_jobs, submit, show, watch, log, cancel, retry, trainers)

@@ -7,45 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import click
 
-from manylabel_clients.command.data.files import FORMATS, LABELS_HELP, PLAIN, RowOptions, ZeroBased, read_file
-from manylabel_clients.command.declaring import Argument, Commands, Option
+from manylabel_clients.command.data.files import PLAIN, File, RowOptions, TrainingLabels, ZeroBased, read_file
+from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
-from manylabel_clients.command.options import AsJson, named_values
+from manylabel_clients.command.options import AsJson, Holdout, Params, Seed, named_values
 from manylabel_clients.command.output.measures import measure_rows
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_json
-from manylabel_clients.command.training.options import Holdout, Params, Seed
 
 if TYPE_CHECKING:
     from manylabel_core.datasets import Dataset
 
 
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.add(train)
-
-
 def train(
-    file: Annotated[
-        Path,
-        Argument(
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            help=f"Labelled examples in {FORMATS}.",
-        ),
-    ],
+    file: File,
     trainer: Annotated[str, Option(help="m3l, mlrl, ssmlrl, prml, prbr or lsa_mml.")] = "m3l",
     param: Params = None,
-    labels: Annotated[
-        str | None,
-        Option(metavar="XML|N|A,B,...", help=LABELS_HELP),
-    ] = None,
+    labels: TrainingLabels = None,
     zero_based: ZeroBased = False,
     table: RowOptions = PLAIN,
     test: Annotated[
-        Path | None,
-        Option(exists=True, dir_okay=False, metavar="FILE", help="Labelled file for evaluation."),
+        Path | None, Option(exists=True, dir_okay=False, metavar="FILE", help="Labelled file for evaluation.")
     ] = None,
     holdout: Holdout = None,
     out: Annotated[

@@ -1,1 +1,1 @@
-"""Resources of a server, one per file: values, requests without I/O, sync and async class."""
+"""Resources of a server, one per file: values, calls without I/O, sync and async class."""

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from urllib.parse import urlencode
 
-from manylabel_clients.http.resources.records import from_json
-from manylabel_clients.http.resources.requests import Requests
+from manylabel_clients.http.resources.resource import Resource, call, with_query
 from manylabel_clients.http.transport.exchange import Exchange
 
 
@@ -48,9 +45,10 @@ class AuditPage:
     """Value of `after` for later calls."""
 
 
-class AuditRequests(Requests):
-    """Requests about the audit of a server."""
+class AuditCalls(Resource):
+    """Calls about the audit of a server."""
 
+    @call
     def audit(
         self,
         *,
@@ -63,6 +61,5 @@ class AuditRequests(Requests):
     ) -> Exchange[AuditPage]:
         """Return a page of the audit, the newest call first; with `after`, the calls after an earlier page, the
         oldest first."""
-        given = {"limit": limit, "key": key, "model": model, "since": since, "before": before, "after": after}
-        query = urlencode({name: value for name, value in given.items() if value is not None})
-        return (yield from self._get(f"/v1/audit?{query}" if query else "/v1/audit", partial(from_json, AuditPage)))
+        path = with_query("/v1/audit", limit=limit, key=key, model=model, since=since, before=before, after=after)
+        return (yield from self._get(path, AuditPage))

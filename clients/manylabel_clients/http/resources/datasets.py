@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import quote, urlencode
 
 from manylabel_clients.http.errors import Conflict
-from manylabel_clients.http.resources.records import from_json, list_reader
-from manylabel_clients.http.resources.requests import Requests
+from manylabel_clients.http.resources.resource import Resource, call, given, path_of, with_query
 from manylabel_clients.http.transport.exchange import Exchange, Request, read, send
+from manylabel_clients.http.transport.json_body import from_json
 from manylabel_clients.http.transport.upload import (
     Body,
     ReportBytes,
@@ -79,9 +78,10 @@ def dataset_info(answer: Mapping[str, Any]) -> DatasetInfo:
     return from_json(DatasetInfo, {**answer, "details": details or None})
 
 
-class DatasetRequests(Requests):
-    """Requests about the datasets of a server."""
+class DatasetCalls(Resource):
+    """Calls about the datasets of a server."""
 
+    @call
     def upload_dataset(
         self,
         name: str,
@@ -121,14 +121,16 @@ class DatasetRequests(Requests):
             Called with the number of bytes sent so far.
         """
         format = format_of(source) if format is None else format
-        query = {"name": name, "format": format}
-        if train_rows is not None:
-            query["split"] = str(train_rows)
-        table = {"tags": tags, "separator": separator, "ignore": _line(ignore) if ignore else None}
-        table["weight"] = weight
-        if text is not None:
-            table["text"] = json.dumps(dict(text)) if isinstance(text, Mapping) else _line(text)
-        query |= {part: value for part, value in table.items() if value is not None}
+        query = given(
+            name=name,
+            format=format,
+            split=train_rows,
+            tags=tags,
+            separator=separator,
+            ignore=_line(ignore) if ignore else None,
+            weight=weight,
+            text=json.dumps(dict(text)) if isinstance(text, Mapping) else None if text is None else _line(text),
+        )
         file, content_type = body_of(source), _TYPES.get(format, "application/octet-stream")
         body, parts = file, {}
         if _is_xml(labels):
@@ -145,33 +147,32 @@ class DatasetRequests(Requests):
         try:
             return (yield from self._send(query, reported(body, report), content_type))
         except Conflict as conflict:
-            found = (yield from self.dataset(name)) if conflict.maybe_done else None
+            found = (yield from self._get(path_of("datasets", name), dataset_info)) if conflict.maybe_done else None
             if found is None or (found.format, found.checksum) != (format, file.checksum()):
                 raise
             return found
 
+    @call
     def datasets(self) -> Exchange[list[DatasetInfo]]:
         """Return the datasets of the server."""
-        return (yield from self._get("/v1/datasets", list_reader("datasets", dataset_info)))
+        return (yield from self._list("/v1/datasets", "datasets", dataset_info))
 
+    @call
     def dataset(self, name: str, *, details: bool = False) -> Exchange[DatasetInfo]:
         """Return a dataset; with the names and counts of its labels, if requested."""
-        path = f"{_path(name)}?details=true" if details else _path(name)
+        path = with_query(path_of("datasets", name), details="true" if details else None)
         return (yield from self._get(path, dataset_info))
 
+    @call
     def delete_dataset(self, name: str) -> Exchange[None]:
         """Delete a dataset that no unfinished job needs; models trained on it stay."""
-        yield from self._delete(_path(name))
+        yield from self._delete(path_of("datasets", name))
 
-    def _send(self, query: Mapping[str, str], body: Body, content_type: str) -> Exchange[DatasetInfo]:
+    def _send(self, query: Mapping[str, Any], body: Body, content_type: str) -> Exchange[DatasetInfo]:
         headers = {"Content-Type": content_type, **body.headers}
-        request = Request("POST", f"/v1/datasets?{urlencode(query)}", body.pieces, headers, UPLOAD_SECONDS)
+        request = Request("POST", with_query("/v1/datasets", **query), body.pieces, headers, UPLOAD_SECONDS)
         retry = self._retry if body.is_repeatable else replace(self._retry, attempts=1)
         return read((yield from send(request, retry)), dataset_info)
-
-
-def _path(name: str) -> str:
-    return f"/v1/datasets/{quote(name, safe='')}"
 
 
 def _is_xml(labels: LabelColumns | Path | None) -> bool:

@@ -1,7 +1,5 @@
 """Examples and their labels: the accepted types, and their JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias

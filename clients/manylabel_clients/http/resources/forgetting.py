@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from manylabel_clients.http.resources.records import from_json, list_reader
-from manylabel_clients.http.resources.requests import Requests
+from manylabel_clients.http.resources.resource import Resource, call, given
 from manylabel_clients.http.transport.exchange import Exchange, read
 from manylabel_clients.http.transport.json_body import encode
 
@@ -61,29 +59,32 @@ class Verification:
     differs_at: str | None
 
 
-class ForgettingRequests(Requests):
-    """Requests to forget examples of one model."""
+class ForgettingCalls(Resource):
+    """Calls to forget examples of one model."""
 
+    @call
     def forget(
         self, *, refs: Iterable[str] | None = None, positions: Iterable[str] | None = None
     ) -> Exchange[ForgetReceipt]:
         """Start to forget the examples of references, or of positions in the log; return the receipt, whose progress
         `receipt` returns.
         """
-        given = {name: list(each) for name, each in (("refs", refs), ("positions", positions)) if each is not None}
-        response = yield from self._post(f"{self._path}/forget", encode(given))
-        return read(response, partial(from_json, ForgetReceipt))
+        which = given(
+            refs=None if refs is None else list(refs), positions=None if positions is None else list(positions)
+        )
+        return read((yield from self._post(f"{self._path}/forget", encode(which))), ForgetReceipt)
 
+    @call
     def receipts(self) -> Exchange[list[ForgetReceipt]]:
         """Return the receipts of the model, the latest first; at most 100."""
-        reader = list_reader("receipts", partial(from_json, ForgetReceipt))
-        return (yield from self._get(f"{self._path}/forget", reader))
+        return (yield from self._list(f"{self._path}/forget", "receipts", ForgetReceipt))
 
+    @call
     def receipt(self, id: str) -> Exchange[ForgetReceipt]:
         """Return a receipt."""
-        return (yield from self._get(f"{self._path}/forget/{id}", partial(from_json, ForgetReceipt)))
+        return (yield from self._get(f"{self._path}/forget/{id}", ForgetReceipt))
 
+    @call
     def verify(self) -> Exchange[Verification]:
         """Replay the history of the model, and compare each stored state."""
-        response = yield from self._post(f"{self._path}/verify", None)
-        return read(response, partial(from_json, Verification))
+        return read((yield from self._post(f"{self._path}/verify", None)), Verification)

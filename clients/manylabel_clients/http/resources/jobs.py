@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, Literal, TypeAlias
-from urllib.parse import quote, urlencode
+from typing import Any, Final, Literal, TypeAlias
 
 from manylabel_clients.http.errors import Conflict, ManyLabelError
-from manylabel_clients.http.resources.records import from_json, list_reader
-from manylabel_clients.http.resources.requests import Requests, new_key
 from manylabel_clients.http.resources.resource import (
     AsyncResource,
     Connections,
     Resource,
     SyncResource,
-    call_of,
-    events_of,
+    call,
+    events,
+    given,
+    handle,
+    new_key,
+    path_of,
+    with_query,
 )
 from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, read, send
 from manylabel_clients.http.transport.json_body import encode
-from manylabel_clients.http.transport.retry import Retry
 from manylabel_clients.http.transport.sse import EventStream
 
 TrainingData: TypeAlias = str | Mapping[str, Any]
 """Name of a dataset, ``{"dataset": name, "split": "train"}``, or ``{"stream": model, "last": n}``."""
 
 Promote: TypeAlias = Literal["if_better", "always", "never"]
-"""When the version made by a job is served; see `TrainingRequests.train`."""
+"""When the version made by a job is served; see `Client.train`."""
 
 ENDED = ("succeeded", "failed", "cancelled")
 """Terminal states of a job."""
@@ -108,7 +108,7 @@ class JobStatus:
     model: str
     """Name of the model that gets the version."""
     promote: Promote
-    """When the new version is served; see `TrainingRequests.train`."""
+    """When the new version is served; see `Client.train`."""
     created: str
     started: str | None
     ended: str | None
@@ -187,18 +187,100 @@ FIRST_POLL_SECONDS = 0.05
 MAX_POLL_SECONDS = 1.0
 
 
-def job_status(answer: Mapping[str, Any]) -> JobStatus:
-    """Return a job from its JSON."""
-    return from_json(JobStatus, answer)
+class JobCalls(Resource):
+    """Calls of `Job` and `AsyncJob`."""
+
+    def __init__(self, connections: Connections, id: str) -> None:
+        super().__init__(connections, path_of("jobs", id))
+        self.id: Final = id
+        """Id of the job on the server."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._connections.shown_url!r}, {self.id!r})"
+
+    @call
+    def status(self) -> Exchange[JobStatus]:
+        """Return the status of the job."""
+        return (yield from self._get(self._path, JobStatus))
+
+    @call
+    def wait(self, timeout: float | None = None) -> Exchange[JobStatus]:
+        """Wait until the job has ended, for at most `timeout` seconds; None for no limit.
+
+        Raises JobFailed if it failed or was cancelled, and TimeoutError if it has not ended; the job then continues.
+        """
+        clock = self._connections.clock
+        deadline = None if timeout is None else clock() + timeout
+        pause_seconds = FIRST_POLL_SECONDS
+        while not (job := (yield from self._get(self._path, JobStatus))).has_ended:
+            left = MAX_POLL_SECONDS if deadline is None else deadline - clock()
+            if left <= 0:
+                raise TimeoutError(f"job {job.id} is still {job.state} after {timeout:g} s; it continues")
+            yield Pause(min(pause_seconds, left))
+            pause_seconds = min(1.5 * pause_seconds, MAX_POLL_SECONDS)
+        if job.state != "succeeded":
+            raise JobFailed(job)
+        return job
+
+    @events
+    def events(self, *, after: str | None = None) -> EventStream[JobEvent]:
+        """Iterate over the events of the job until it ends, from its current state or after an earlier event.
+
+        A lost connection is restored, and the events resume after the last one received.
+        """
+        return EventStream(f"{self._path}/events", after, self._retry, JobEvent, _is_end)
+
+    @call
+    def log(self) -> Exchange[list[LogLine]]:
+        """Return the log of the job."""
+        return (yield from self._list(f"{self._path}/log", "lines", LogLine))
+
+    @call
+    def cancel(self) -> Exchange[JobStatus]:
+        """Cancel the job; it has no result. Raises Conflict if it has ended."""
+        return (yield from self._change(Request("DELETE", self._path), lambda job: job.state == "cancelled"))
+
+    @call
+    def retry(self) -> Exchange[JobStatus]:
+        """Queue a failed or cancelled job again; it resumes from its last checkpoint.
+
+        Raises Conflict if it neither failed nor was cancelled.
+        """
+        request = Request("POST", f"{self._path}/retry")
+        return (yield from self._change(request, lambda job: job.state not in ("failed", "cancelled")))
+
+    def _change(self, request: Request, is_done: Callable[[JobStatus], bool]) -> Exchange[JobStatus]:
+        """Change the state of the job. After an attempt without a response, finding that state counts as success."""
+        try:
+            return read((yield from send(request, self._retry)), JobStatus)
+        except Conflict as conflict:
+            job = (yield from self._get(self._path, JobStatus)) if conflict.maybe_done else None
+            if job is None or not is_done(job):
+                raise
+            return job
 
 
-class TrainingRequests(Requests):
-    """Requests about the jobs and trainers of a server."""
+def _is_end(event: JobEvent) -> bool:
+    return event.kind == "state" and event.data["state"] in ENDED
 
+
+class Job(JobCalls, SyncResource):
+    """Training job of a server, from `Client.train` or `Client.job`."""
+
+
+class AsyncJob(JobCalls, AsyncResource):
+    """Training job of a server with the calls of `Job`, awaited."""
+
+
+class TrainingCalls(Resource):
+    """Calls about the jobs and trainers of a server."""
+
+    @call
     def trainers(self) -> Exchange[list[Trainer]]:
         """Return the trainers of the server, with their parameters."""
-        return (yield from self._get("/v1/trainers", list_reader("trainers", partial(from_json, Trainer))))
+        return (yield from self._list("/v1/trainers", "trainers", Trainer))
 
+    @handle(Job, AsyncJob)
     def train(
         self,
         trainer: str,
@@ -221,119 +303,19 @@ class TrainingRequests(Requests):
         key : str, optional
             Idempotency key: the same key with the same job is one job, also from a new process.
         """
-        spec = {
-            "trainer": trainer,
-            "params": params,
-            "holdout": holdout,
-            "search": search,
-            "seed": seed,
-            "model": model,
-            "promote": promote,
-        }
-        given = {part: value for part, value in spec.items() if value is not None}
-        given["data"] = {"dataset": data} if isinstance(data, str) else dict(data)
-        return read((yield from self._post("/v1/jobs", encode(given), new_key(key))), job_status).id
+        spec = given(
+            trainer=trainer,
+            params=params,
+            holdout=holdout,
+            search=search,
+            seed=seed,
+            model=model,
+            promote=promote,
+            data={"dataset": data} if isinstance(data, str) else dict(data),
+        )
+        return read((yield from self._post("/v1/jobs", encode(spec), new_key(key))), JobStatus).id
 
+    @call
     def jobs(self, *, state: str | None = None, limit: int | None = None) -> Exchange[list[JobStatus]]:
         """Return jobs of the server, newest first; with `state`, only those in it."""
-        given = {"state": state, "limit": limit}
-        query = urlencode({name: value for name, value in given.items() if value is not None})
-        path = f"/v1/jobs?{query}" if query else "/v1/jobs"
-        return (yield from self._get(path, list_reader("jobs", job_status)))
-
-
-class JobRequests(Requests):
-    """Requests about one job."""
-
-    def __init__(self, id: str, retry: Retry, clock: Callable[[], float]) -> None:
-        super().__init__(retry, f"/v1/jobs/{quote(id, safe='')}")
-        self.id = id
-        self._clock = clock
-
-    def status(self) -> Exchange[JobStatus]:
-        """Return the status of the job."""
-        return (yield from self._get(self._path, job_status))
-
-    def wait(self, timeout: float | None = None) -> Exchange[JobStatus]:
-        """Wait until the job has ended, for at most `timeout` seconds; None for no limit.
-
-        Raises JobFailed if it failed or was cancelled, and TimeoutError if it has not ended; the job then continues.
-        """
-        deadline = None if timeout is None else self._clock() + timeout
-        pause_seconds = FIRST_POLL_SECONDS
-        while not (job := (yield from self.status())).has_ended:
-            left = MAX_POLL_SECONDS if deadline is None else deadline - self._clock()
-            if left <= 0:
-                raise TimeoutError(f"job {job.id} is still {job.state} after {timeout:g} s; it continues")
-            yield Pause(min(pause_seconds, left))
-            pause_seconds = min(1.5 * pause_seconds, MAX_POLL_SECONDS)
-        if job.state != "succeeded":
-            raise JobFailed(job)
-        return job
-
-    def events(self, *, after: str | None = None) -> EventStream[JobEvent]:
-        """Iterate over the events of the job until it ends, from its current state or after an earlier event.
-
-        A lost connection is restored, and the events resume after the last one received.
-        """
-        return EventStream(self._path, after, self._retry, JobEvent, _is_end)
-
-    def log(self) -> Exchange[list[LogLine]]:
-        """Return the log of the job."""
-        return (yield from self._get(f"{self._path}/log", list_reader("lines", partial(from_json, LogLine))))
-
-    def cancel(self) -> Exchange[JobStatus]:
-        """Cancel the job; it has no result. Raises Conflict if it has ended."""
-        return (yield from self._change(Request("DELETE", self._path), lambda job: job.state == "cancelled"))
-
-    def retry(self) -> Exchange[JobStatus]:
-        """Queue a failed or cancelled job again; it resumes from its last checkpoint.
-
-        Raises Conflict if it neither failed nor was cancelled.
-        """
-        request = Request("POST", f"{self._path}/retry")
-        return (yield from self._change(request, lambda job: job.state not in ("failed", "cancelled")))
-
-    def _change(self, request: Request, is_done: Callable[[JobStatus], bool]) -> Exchange[JobStatus]:
-        """Change the state of the job. After an attempt without a response, finding that state counts as success."""
-        try:
-            return read((yield from send(request, self._retry)), job_status)
-        except Conflict as conflict:
-            job = (yield from self.status()) if conflict.maybe_done else None
-            if job is None or not is_done(job):
-                raise
-            return job
-
-
-def _is_end(event: JobEvent) -> bool:
-    return event.kind == "state" and event.data["state"] in ENDED
-
-
-class JobCalls(Resource[JobRequests]):
-    """Calls of `Job` and `AsyncJob`."""
-
-    def __init__(self, connections: Connections, id: str) -> None:
-        super().__init__(connections, JobRequests(id, connections.retry, connections.clock))
-
-    @property
-    def id(self) -> str:
-        """Id of the job on the server."""
-        return self._requests.id
-
-    status = call_of(JobRequests.status)
-    wait = call_of(JobRequests.wait)
-    events = events_of(JobRequests.events)
-    log = call_of(JobRequests.log)
-    cancel = call_of(JobRequests.cancel)
-    retry = call_of(JobRequests.retry)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._connections.shown_url!r}, {self.id!r})"
-
-
-class Job(JobCalls, SyncResource):
-    """Training job of a server, from `Client.train` or `Client.job`."""
-
-
-class AsyncJob(JobCalls, AsyncResource):
-    """Training job of a server with the calls of `Job`, awaited."""
+        return (yield from self._list(with_query("/v1/jobs", state=state, limit=limit), "jobs", JobStatus))

@@ -6,15 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import Enum
-from functools import partial
 from typing import Any, Final, Literal
-from urllib.parse import quote
 
-from manylabel_clients.http.resources.records import from_json, list_reader
-from manylabel_clients.http.resources.requests import Requests
-from manylabel_clients.http.resources.resource import AsyncResource, Connections, Resource, SyncResource, call_of
-from manylabel_clients.http.transport.exchange import Exchange, Request, read, send
-from manylabel_clients.http.transport.json_body import JSON, encode
+from manylabel_clients.http.resources.resource import AsyncResource, Resource, SyncResource, call, given, path_of
+from manylabel_clients.http.transport.exchange import Exchange, read
+from manylabel_clients.http.transport.json_body import encode
 
 SCOPES = ("predict", "learn", "read", "train", "export", "admin")
 """Scopes of a key; admin includes all others."""
@@ -46,7 +42,7 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """A key of a server with its permissions; its text is shown only at its creation."""
+    """API key of a server with its permissions. The key itself is shown only when it is created."""
 
     id: str
     """Part of the key between its two underscores; not secret."""
@@ -70,12 +66,13 @@ class NewApiKey(ApiKey):
     """A new key with its text."""
 
     key: str = field(repr=False)
-    """Complete key, ``ml_...``: store it, it is not shown again."""
+    """The key, ``ml_...``. Store it: it is not shown again."""
 
 
-class KeyRequests(Requests):
-    """Requests about the keys of a server. Each needs a key with the scope ``admin`` if the server has keys."""
+class KeyCalls(Resource):
+    """Calls about the keys of a server. Each needs a key with the scope ``admin`` if the server has keys."""
 
+    @call
     def create(
         self,
         name: str,
@@ -91,26 +88,29 @@ class KeyRequests(Requests):
         The call is not retried. If it raises ConnectionFailed with `maybe_done`, a key may exist whose secret was lost:
         revoke it.
         """
-        wanted: dict[str, Any] = {
-            "name": name,
-            "scopes": _listed("scopes", scopes),
-            "models": _listed("models", models),
-        }
-        given = {"expires_at": _time(expires_at), "note": note, "rates": _rates(rates)}
-        wanted |= {part: value for part, value in given.items() if value is not None}
+        wanted = given(
+            name=name,
+            scopes=_listed("scopes", scopes),
+            models=_listed("models", models),
+            expires_at=_time(expires_at),
+            note=note,
+            rates=_rates(rates),
+        )
         # A second attempt could create a second key whose secret no client has.
-        response = yield from send(Request("POST", "/v1/keys", encode(wanted), JSON), self._retry, once=True)
-        return read(response, partial(from_json, NewApiKey))
+        return read((yield from self._post("/v1/keys", encode(wanted), once=True)), NewApiKey)
 
+    @call
     def list(self) -> Exchange[list[ApiKey]]:
         """Return the keys whose permissions do not exceed the caller's, newest first, including expired and revoked
         ones."""
-        return (yield from self._get("/v1/keys", list_reader("keys", partial(from_json, ApiKey))))
+        return (yield from self._list("/v1/keys", "keys", ApiKey))
 
+    @call
     def get(self, id: str) -> Exchange[ApiKey]:
         """Return the permissions of a key."""
-        return (yield from self._get(_path(id), partial(from_json, ApiKey)))
+        return (yield from self._get(path_of("keys", id), ApiKey))
 
+    @call
     def update(
         self,
         id: str,
@@ -124,43 +124,26 @@ class KeyRequests(Requests):
 
         Raises ValueError if there is nothing to change. Scopes and models cannot be changed: create another key.
         """
-        given: dict[str, Any] = {"name": name, "note": note}
-        given["expires_at"] = UNCHANGED if expires_at is UNCHANGED else _time(expires_at)
-        given["rates"] = UNCHANGED if rates is UNCHANGED else _rates(rates)
-        changes = {part: value for part, value in given.items() if value is not UNCHANGED}
+        fields: dict[str, Any] = {"name": name, "note": note}
+        fields["expires_at"] = UNCHANGED if expires_at is UNCHANGED else _time(expires_at)
+        fields["rates"] = UNCHANGED if rates is UNCHANGED else _rates(rates)
+        changes = {part: value for part, value in fields.items() if value is not UNCHANGED}
         if not changes:
             raise ValueError("nothing to change: pass a name, a note, expires_at or rates")
-        response = yield from send(Request("PATCH", _path(id), encode(changes), JSON), self._retry)
-        return read(response, partial(from_json, ApiKey))
+        return read((yield from self._post(path_of("keys", id), encode(changes), method="PATCH")), ApiKey)
 
+    @call
     def revoke(self, id: str) -> Exchange[None]:
         """Revoke a key permanently. All servers of the store reject it within 1 s; it stays in the list."""
-        yield from self._delete(_path(id))
-
-
-class KeyCalls(Resource[KeyRequests]):
-    """Calls of `Keys` and `AsyncKeys`."""
-
-    def __init__(self, connections: Connections) -> None:
-        super().__init__(connections, KeyRequests(connections.retry))
-
-    create = call_of(KeyRequests.create)
-    get = call_of(KeyRequests.get)
-    update = call_of(KeyRequests.update)
-    revoke = call_of(KeyRequests.revoke)
-    list = call_of(KeyRequests.list)
+        yield from self._delete(path_of("keys", id))
 
 
 class Keys(KeyCalls, SyncResource):
-    """The keys of a server, as `Client.keys` has them."""
+    """API keys of a server, from `Client.keys`."""
 
 
 class AsyncKeys(KeyCalls, AsyncResource):
-    """The keys of a server, as `AsyncClient.keys` has them: the calls of `Keys`, awaited."""
-
-
-def _path(id: str) -> str:
-    return f"/v1/keys/{quote(id, safe='')}"
+    """API keys of a server, from `AsyncClient.keys`: the calls of `Keys`, awaited."""
 
 
 def _listed(name: str, given: Sequence[str]) -> tuple[str, ...]:

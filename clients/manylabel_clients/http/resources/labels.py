@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 from manylabel_clients.http.resources.metrics import Alarms
-from manylabel_clients.http.resources.predictions import Learning, Updated, updated
-from manylabel_clients.http.resources.records import from_json
-from manylabel_clients.http.resources.requests import MAX_KEY_OF_MANY, Requests, is_replay, new_key
-from manylabel_clients.http.transport.exchange import Exchange, read
-from manylabel_clients.http.transport.json_body import encode
+from manylabel_clients.http.resources.predictions import Learning, Updated
+from manylabel_clients.http.resources.resource import MAX_KEY_OF_MANY, Resource, call, new_key, with_query
+from manylabel_clients.http.transport.exchange import Exchange
 
 MAX_DESCRIBED = 1_000
 """Maximum number of labels that one request describes."""
@@ -86,9 +82,10 @@ class LabelPage:
     """Version of a trained model whose predictions are measured; None for an online model."""
 
 
-class LabelRequests(Requests):
-    """Requests about the labels of one model."""
+class LabelCalls(Resource):
+    """Calls about the labels of one model."""
 
+    @call
     def labels(
         self,
         *,
@@ -100,10 +97,9 @@ class LabelRequests(Requests):
     ) -> Exchange[LabelPage]:
         """Return labels of the model with their frequencies and metrics; those without a value to sort by come last."""
         query = {"sort": sort, "descending": str(descending).lower(), "offset": offset, "limit": limit}
-        if version is not None:
-            query["version"] = version
-        return (yield from self._get(f"{self._path}/labels?{urlencode(query)}", partial(from_json, LabelPage)))
+        return (yield from self._get(with_query(f"{self._path}/labels", **query, version=version), LabelPage))
 
+    @call
     def describe_labels(
         self, labels: Mapping[str, str | Mapping[str, str | None]], *, key: str | None = None
     ) -> Exchange[Updated]:
@@ -124,10 +120,11 @@ class LabelRequests(Requests):
         edits = [(name, {"title": edit} if isinstance(edit, str) else dict(edit)) for name, edit in labels.items()]
         key, path = new_key(key, MAX_KEY_OF_MANY), f"{self._path}/labels"
         for begin in range(0, len(edits), MAX_DESCRIBED):
-            body = encode({"labels": dict(edits[begin : begin + MAX_DESCRIBED])})
-            response = yield from self._post(path, body, f"{key}-{begin}" if begin else key, "PATCH")
-        return read(response, lambda answer: updated(answer, is_replay(response)))
+            body = {"labels": dict(edits[begin : begin + MAX_DESCRIBED])}
+            receipt = yield from self._learn(path, body, f"{key}-{begin}" if begin else key, Updated, "PATCH")
+        return receipt
 
+    @call
     def set_groups(
         self,
         groups: Sequence[Mapping[str, Any]] = (),
@@ -136,10 +133,10 @@ class LabelRequests(Requests):
         key: str | None = None,
     ) -> Exchange[Updated]:
         """Replace all groups and parents of labels on every server; unknown labels are declared."""
-        body = encode({"groups": [dict(group) for group in groups], "parents": dict(parents or {})})
-        response = yield from self._post(f"{self._path}/groups", body, new_key(key), "PUT")
-        return read(response, lambda answer: updated(answer, is_replay(response)))
+        body = {"groups": [dict(group) for group in groups], "parents": dict(parents or {})}
+        return (yield from self._learn(f"{self._path}/groups", body, key, Updated, "PUT"))
 
+    @call
     def set_promise(
         self,
         precision: float | None,
@@ -151,33 +148,36 @@ class LabelRequests(Requests):
     ) -> Exchange[Updated]:
         """Promise a precision on every server, so that predictions have `auto` and `review`; None ends the promise."""
         target = {"precision": precision, "settled": settled, "missed": missed, "audit_rate": audit_rate}
-        body = encode(None if precision is None else target)
-        response = yield from self._post(f"{self._path}/promise", body, new_key(key), "PUT")
-        return read(response, lambda answer: updated(answer, is_replay(response)))
+        body = None if precision is None else target
+        return (yield from self._learn(f"{self._path}/promise", body, key, Updated, "PUT"))
 
+    @call
     def rename_label(self, label: str, to: str, *, key: str | None = None) -> Exchange[Updated]:
         """Rename a label on every server. The model retains what it learnt, and updates may still use the old name."""
         return (yield from self._relabel("rename", {"label": label, "to": to}, key))
 
+    @call
     def merge_label(self, label: str, into: str, *, key: str | None = None) -> Exchange[Updated]:
         """Merge a label into another on every server: it is retired, and its names then mean the other label, which
         does not take over its weights.
         """
         return (yield from self._relabel("merge", {"label": label, "into": into}, key))
 
+    @call
     def retire_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
         """Retire a label on every server: it is neither learnt nor predicted any more."""
         return (yield from self._relabel("retire", {"label": label}, key))
 
+    @call
     def pause_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
         """Pause a label on every server: it is neither learnt nor predicted, and its truth is unknown, until it is
         resumed."""
         return (yield from self._relabel("pause", {"label": label}, key))
 
+    @call
     def resume_label(self, label: str, *, key: str | None = None) -> Exchange[Updated]:
         """Resume a paused label on every server, with what was learnt before the pause."""
         return (yield from self._relabel("resume", {"label": label}, key))
 
     def _relabel(self, what: str, body: dict[str, str], key: str | None) -> Exchange[Updated]:
-        response = yield from self._post(f"{self._path}/labels/{what}", encode(body), new_key(key))
-        return read(response, lambda answer: updated(answer, is_replay(response)))
+        return (yield from self._learn(f"{self._path}/labels/{what}", body, key, Updated))

@@ -1,7 +1,5 @@
 """Prequential metrics of a model, their history, and drift alarms."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias

@@ -1,13 +1,11 @@
 """Descriptions of online models and of trained models."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from manylabel_clients.http.resources.metrics import Metrics
-from manylabel_clients.http.resources.records import from_json
+from manylabel_clients.http.transport.json_body import from_json
 
 TRAINED = "trained"
 """Value of `algorithm` for a trained model."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
-from typing import Any
-from urllib.parse import quote, urlencode
+from typing import Any, Final
 
 import httpx2
 
@@ -21,8 +19,8 @@ from manylabel_clients.http.resources.examples import (
     encode_pair,
     encode_truth,
 )
-from manylabel_clients.http.resources.forgetting import ForgettingRequests
-from manylabel_clients.http.resources.labels import LabelRequests
+from manylabel_clients.http.resources.forgetting import ForgettingCalls
+from manylabel_clients.http.resources.labels import LabelCalls
 from manylabel_clients.http.resources.metrics import Metrics, MetricsHistory, Reliability
 from manylabel_clients.http.resources.model_status import AnyStatus, model_status
 from manylabel_clients.http.resources.predictions import (
@@ -31,19 +29,20 @@ from manylabel_clients.http.resources.predictions import (
     UnlabelledPage,
     Updated,
     predictions,
-    updated,
 )
-from manylabel_clients.http.resources.records import from_json
-from manylabel_clients.http.resources.requests import MAX_KEY_OF_MANY, is_replay, new_key
 from manylabel_clients.http.resources.resource import (
+    MAX_KEY_OF_MANY,
     AsyncResource,
     Connections,
-    Resource,
     SyncResource,
-    call_of,
-    events_of,
+    call,
+    events,
+    new_key,
+    path_of,
+    receipt,
+    with_query,
 )
-from manylabel_clients.http.resources.snapshots import SnapshotRequests
+from manylabel_clients.http.resources.snapshots import SnapshotCalls
 from manylabel_clients.http.resources.stream import (
     BatchStream,
     ExampleStream,
@@ -51,10 +50,9 @@ from manylabel_clients.http.resources.stream import (
     LineResult,
     StreamSummary,
 )
-from manylabel_clients.http.resources.versions import VersionRequests
+from manylabel_clients.http.resources.versions import VersionCalls
 from manylabel_clients.http.transport.batches import BATCH_SIZE, Batches, Items, asking
 from manylabel_clients.http.transport.exchange import Exchange, count_from, read
-from manylabel_clients.http.transport.retry import Retry
 from manylabel_clients.http.transport.sse import EventStream
 
 
@@ -72,18 +70,18 @@ class Event:
     """Fields of the server's documentation."""
 
 
-def model_path(name: str) -> str:
-    """Return the path of a model on its server."""
-    return f"/v1/models/{quote(name, safe='')}"
+class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
+    """Calls of `Model` and `AsyncModel`."""
 
+    def __init__(self, connections: Connections, name: str) -> None:
+        super().__init__(connections, path_of("models", name))
+        self.name: Final = name
+        """Name of the model on the server."""
 
-class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, VersionRequests):
-    """Requests about one model."""
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._connections.shown_url!r}, {self.name!r})"
 
-    def __init__(self, name: str, retry: Retry) -> None:
-        super().__init__(retry, model_path(name))
-        self.name = name
-
+    @call
     def predict(
         self,
         x: Features,
@@ -121,6 +119,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         body = asking(encode_example(x), _wanted(probabilities, explain, top, only, except_))
         return read((yield from self._post(self._predict_path(keep, at_least, version), body)), _only_prediction)
 
+    @call
     def predict_many(
         self,
         xs: Items[Features],
@@ -141,6 +140,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         responses = yield from self._post_many(self._predict_path(keep, at_least, version), batches, None, wanted)
         return _all_predictions(responses)
 
+    @call
     def update(
         self,
         x: Features,
@@ -167,8 +167,9 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
             Idempotency key: a request with the same key is learnt once.
         """
         body = encode_example(x, y, weight, source, ref)
-        return _receipt([(yield from self._post(f"{self._path}/update", body, new_key(key)))])
+        return receipt([(yield from self._post(f"{self._path}/update", body, new_key(key)))], Updated)
 
+    @call
     def update_many(
         self, examples: Items[Example], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
@@ -177,8 +178,9 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         The receipt is that of the last request.
         """
         batches, key = Batches(examples, encode_pair, batch_size), new_key(key, MAX_KEY_OF_MANY)
-        return _receipt((yield from self._post_many(f"{self._path}/update", batches, key)))
+        return receipt((yield from self._post_many(f"{self._path}/update", batches, key)), Updated)
 
+    @call
     def predict_update(
         self,
         x: Features,
@@ -193,8 +195,9 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         """Learn one example, like `update`; return the prediction made just before."""
         body = asking(encode_example(x, y, weight, source, ref), {"probabilities": probabilities})
         response = yield from self._post(f"{self._path}/predict-update", body, new_key(key))
-        return read(response, _only_prediction), _receipt([response])
+        return read(response, _only_prediction), receipt([response], Updated)
 
+    @call
     def predict_update_many(
         self,
         examples: Items[Example],
@@ -207,18 +210,20 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         batches, key = Batches(examples, encode_pair, batch_size), new_key(key, MAX_KEY_OF_MANY)
         wanted = {"probabilities": probabilities}
         responses = yield from self._post_many(f"{self._path}/predict-update", batches, key, wanted)
-        receipt = _receipt(responses)
-        return _all_predictions(responses), receipt
+        updated = receipt(responses, Updated)
+        return _all_predictions(responses), updated
 
+    @call
     def predictions(self, *, order: str = "newest", limit: int = 20) -> Exchange[UnlabelledPage]:
         """Return up to `limit` (at most 100) stored predictions without labels, as the model predicts them now.
 
         `order` is "newest", "uncertainty" (first those whose labels would teach the model most) or "review" (those that
         need review, the most uncertain first).
         """
-        query = urlencode({"order": order, "limit": limit})
-        return (yield from self._get(f"{self._path}/predictions?{query}", partial(from_json, UnlabelledPage)))
+        path = with_query(f"{self._path}/predictions", order=order, limit=limit)
+        return (yield from self._get(path, UnlabelledPage))
 
+    @call
     def label(
         self,
         id: str,
@@ -229,15 +234,15 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         ref: str | None = None,
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Submit the true labels of a stored prediction (`keep`); a mapping can have some of them, and later calls the
-        others.
+        """Submit true labels of a stored prediction (`keep`). A mapping can have some labels, and later calls the others.
 
-        Raises NotFound for an unknown prediction, Conflict if it has these labels already, and Expired if it had
+        Raises NotFound for an unknown prediction, Conflict if it has these labels already, and Expired if it has
         expired.
         """
         body = encode_truth(id, y, weight, source, ref)
-        return _receipt([(yield from self._post(f"{self._path}/labels", body, new_key(key)))])
+        return receipt([(yield from self._post(f"{self._path}/labels", body, new_key(key)))], Updated)
 
+    @call
     def label_many(
         self, truths: Items[Truth], *, batch_size: int = BATCH_SIZE, key: str | None = None
     ) -> Exchange[Updated]:
@@ -247,8 +252,9 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         """
         batches = Batches(truths, lambda truth: encode_truth(*truth), batch_size)
         key = new_key(key, MAX_KEY_OF_MANY)
-        return _receipt((yield from self._post_many(f"{self._path}/labels", batches, key)))
+        return receipt((yield from self._post_many(f"{self._path}/labels", batches, key)), Updated)
 
+    @events
     def stream(
         self,
         examples: Items[Example],
@@ -279,6 +285,7 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         """
         return ExampleStream(self._path, examples, key, first, batch_size, probabilities, self._retry)
 
+    @events
     def learn(
         self, examples: Items[Example], *, key: str | None = None, first: int = 1, batch_size: int = BATCH_SIZE
     ) -> BatchStream[StreamSummary]:
@@ -289,53 +296,48 @@ class ModelRequests(LabelRequests, SnapshotRequests, ForgettingRequests, Version
         """
         return LearningStream(self._path, examples, key, first, batch_size, self._retry)
 
+    @events
     def events(self, *, after: str | None = None, kinds: Collection[str] = ()) -> EventStream[Event]:
         """Iterate over the events of the model from now on, or after the position of an earlier event; it does not end.
 
         A lost connection is restored, and the events resume after the last one received. With `kinds`, only events of
         these kinds and ``dropped`` are sent.
         """
-        return EventStream(self._path, after, self._retry, Event, query=urlencode([("kind", kind) for kind in kinds]))
+        return EventStream(with_query(f"{self._path}/events", kind=list(kinds)), after, self._retry, Event)
 
+    @call
     def metrics(self, *, version: int | None = None) -> Exchange[Metrics]:
         """Return the prequential metrics of the model; for a trained model those of one version, by its delayed
         labels."""
-        which = "" if version is None else f"?version={version}"
-        return (yield from self._get(f"{self._path}/metrics{which}", partial(from_json, Metrics)))
+        return (yield from self._get(with_query(f"{self._path}/metrics", version=version), Metrics))
 
+    @call
     def metrics_history(self, *, labels: Iterable[str] = (), version: int | None = None) -> Exchange[MetricsHistory]:
         """Return the history of the prequential metrics at fewer than 256 equally spaced points, and now.
 
         Up to 16 `labels` have their own metrics, at fewer points.
         """
-        query = [("label", label) for label in labels]
-        if version is not None:
-            query.append(("version", str(version)))
-        path = f"{self._path}/metrics/history"
-        path = f"{path}?{urlencode(query)}" if query else path
-        return (yield from self._get(path, partial(from_json, MetricsHistory)))
+        path = with_query(f"{self._path}/metrics/history", label=list(labels), version=version)
+        return (yield from self._get(path, MetricsHistory))
 
+    @call
     def reliability(self, label: str | None = None) -> Exchange[Reliability]:
         """Return the reliability diagram of a label, or of all labels together."""
-        path = f"{self._path}/metrics/reliability"
-        path = path if label is None else f"{path}?{urlencode({'label': label})}"
-        return (yield from self._get(path, partial(from_json, Reliability)))
+        return (yield from self._get(with_query(f"{self._path}/metrics/reliability", label=label), Reliability))
 
+    @call
     def status(self) -> Exchange[AnyStatus]:
         """Return the status of the model."""
         return (yield from self._get(self._path, model_status))
 
+    @call
     def delete(self, *, followers: bool = False) -> Exchange[None]:
         """Delete the model; raise Conflict if models follow it, unless `followers` deletes these too."""
-        yield from self._delete(f"{self._path}?followers=delete" if followers else self._path)
+        yield from self._delete(with_query(self._path, followers="delete" if followers else None))
 
     def _predict_path(self, keep: Keep, at_least: str | None, version: int | None) -> str:
-        parameters = {"keep": "record" if keep == "record" else "true"} if keep else {}
-        if version is not None:
-            parameters["version"] = str(version)
-        if at_least is not None:
-            parameters["at_least"] = at_least
-        return f"{self._path}/predict?{urlencode(parameters)}" if parameters else f"{self._path}/predict"
+        kept = None if not keep else "record" if keep == "record" else "true"
+        return with_query(f"{self._path}/predict", keep=kept, version=version, at_least=at_least)
 
     def _post_many(
         self, path: str, batches: Batches[Any], key: str | None, wanted: Mapping[str, Any] = MappingProxyType({})
@@ -374,71 +376,6 @@ def _only_prediction(answer: Mapping[str, Any]) -> Prediction:
     return predictions(answer)[0]
 
 
-def _receipt(responses: list[httpx2.Response]) -> Updated:
-    """Return the last response, whose position and counts include all requests."""
-    if not responses:
-        raise ValueError("there must be at least one example")
-    replayed = any(map(is_replay, responses))
-    return read(responses[-1], lambda answer: updated(answer, replayed))
-
-
-class ModelCalls(Resource[ModelRequests]):
-    """Calls of `Model` and `AsyncModel`."""
-
-    def __init__(self, connections: Connections, name: str) -> None:
-        super().__init__(connections, ModelRequests(name, connections.retry))
-
-    @property
-    def name(self) -> str:
-        """Name of the model on the server."""
-        return self._requests.name
-
-    predict = call_of(ModelRequests.predict)
-    update = call_of(ModelRequests.update)
-    predict_update = call_of(ModelRequests.predict_update)
-    predictions = call_of(ModelRequests.predictions)
-    label = call_of(ModelRequests.label)
-    events = events_of(ModelRequests.events)
-    metrics = call_of(ModelRequests.metrics)
-    metrics_history = call_of(ModelRequests.metrics_history)
-    reliability = call_of(ModelRequests.reliability)
-    labels = call_of(ModelRequests.labels)
-    describe_labels = call_of(ModelRequests.describe_labels)
-    set_groups = call_of(ModelRequests.set_groups)
-    set_promise = call_of(ModelRequests.set_promise)
-    rename_label = call_of(ModelRequests.rename_label)
-    merge_label = call_of(ModelRequests.merge_label)
-    retire_label = call_of(ModelRequests.retire_label)
-    pause_label = call_of(ModelRequests.pause_label)
-    resume_label = call_of(ModelRequests.resume_label)
-    status = call_of(ModelRequests.status)
-    delete = call_of(ModelRequests.delete)
-    snapshots = call_of(ModelRequests.snapshots)
-    take_snapshot = call_of(ModelRequests.take_snapshot)
-    download_snapshot = call_of(ModelRequests.download_snapshot)
-    delete_snapshot = call_of(ModelRequests.delete_snapshot)
-    rollback = call_of(ModelRequests.rollback)
-    log = call_of(ModelRequests.log)
-    forget = call_of(ModelRequests.forget)
-    receipts = call_of(ModelRequests.receipts)
-    receipt = call_of(ModelRequests.receipt)
-    verify = call_of(ModelRequests.verify)
-    versions = call_of(ModelRequests.versions)
-    promote = call_of(ModelRequests.promote)
-    download_version = call_of(ModelRequests.download_version)
-    delete_version = call_of(ModelRequests.delete_version)
-    detail = call_of(ModelRequests.detail)
-    predict_many = call_of(ModelRequests.predict_many)
-    update_many = call_of(ModelRequests.update_many)
-    predict_update_many = call_of(ModelRequests.predict_update_many)
-    label_many = call_of(ModelRequests.label_many)
-    stream = events_of(ModelRequests.stream)
-    learn = events_of(ModelRequests.learn)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._connections.shown_url!r}, {self.name!r})"
-
-
 class Model(ModelCalls, SyncResource):
     """Model of a server, from `Client.create_model` or `Client.model`.
 
@@ -448,15 +385,15 @@ class Model(ModelCalls, SyncResource):
     names (complete: all other labels are false) or a mapping of names to True or False (partial: all others are
     unknown).
 
-    Calls with many examples send them in order, in requests of at most `batch_size` examples. A request is
-    learnt as a whole or not at all; the call as a whole is not: when a later request fails, the error says in
-    `done` how many examples had been answered before it.
+    Calls with many examples send them in order, in requests of at most `batch_size` examples. The server learns all
+    examples of a request or none. If a later request fails, earlier ones are learnt already: `done` of the error is
+    their number of examples.
 
-    Every learning call carries an idempotency key, so that its retries count once. Give one yourself to make
-    the call repeatable from a new process: the same key with the same examples (and `batch_size`) is learnt
-    once, for as long as the server remembers the key.
+    Each learning call has an idempotency key, so that its retries count once. Pass your own key to repeat the call from
+    a new process: while the server stores the key, the same examples with the same key and `batch_size` are learnt
+    once.
     """
 
 
 class AsyncModel(ModelCalls, AsyncResource):
-    """A model of a server with the calls of `Model`, awaited; those with many examples also accept async iterables."""
+    """Model of a server with the calls of `Model`, awaited; those with many examples also accept async iterables."""

@@ -1,12 +1,10 @@
 """Results of predictions and updates."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from manylabel_clients.http.resources.records import from_json
+from manylabel_clients.http.transport.json_body import from_json
 
 Keep = bool | Literal["record"]
 """Whether the server stores the prediction for delayed labels; with "record", also the example as posted."""
@@ -132,8 +130,3 @@ def predictions(answer: Mapping[str, Any]) -> list[Prediction]:
     whole = {part: answer.get(part) for part in ("expires", "stale_seconds")}
     whole["position"] = answer["position"]
     return [from_json(Prediction, {**one, **whole}) for one in answer.get("predictions", [answer])]
-
-
-def updated(answer: Mapping[str, Any], replayed: bool) -> Updated:
-    """Return a receipt from its JSON."""
-    return Updated(answer["position"], answer["updates"], answer["durability"], replayed)

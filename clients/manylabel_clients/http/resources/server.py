@@ -2,33 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 
 from manylabel_clients.http.errors import Conflict, ManyLabelError
 from manylabel_clients.http.resources.model_status import AnySummary, ModelStatus, model_status, model_summary
-from manylabel_clients.http.resources.models import model_path
-from manylabel_clients.http.resources.records import from_json, list_reader
-from manylabel_clients.http.resources.replicas import Replicas
-from manylabel_clients.http.resources.requests import Requests
+from manylabel_clients.http.resources.models import AsyncModel, Model
+from manylabel_clients.http.resources.resource import Resource, call, given, handle, path_of
 from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, failure, is_transient, read, send
 from manylabel_clients.http.transport.json_body import BYTES, encode
-from manylabel_clients.http.transport.retry import Retry
 from manylabel_extras import MissingExtra
 
 _READY_POLL_SECONDS = 0.1
 
 
-class ServerRequests(Requests):
-    """Requests about a server and its models as a whole."""
+@dataclass(frozen=True, slots=True)
+class KnownVersions:
+    """Range of versions that a release supports."""
 
-    def __init__(self, retry: Retry, clock: Callable[[], float]) -> None:
-        super().__init__(retry)
-        self._clock = clock
+    first: int
+    last: int
 
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """Description that a process of a store publishes of itself."""
+
+    id: str
+    this: bool
+    """True for the process that responded."""
+    role: str
+    """The role is ``server`` or ``worker``."""
+    host: str
+    pid: int
+    release: str
+    build: str
+    """Digest of code, libraries and architecture."""
+    formats: KnownVersions
+    """Format versions of log entries and snapshots that it reads."""
+    replay_versions: KnownVersions
+    """Replay versions that it computes."""
+    started_at: str
+    ready: bool
+    models: dict[str, str]
+    """Positions of the models in its memory."""
+    withheld: dict[str, str]
+    """Models that the process must not serve, each with the error code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """The processes that share a store, and the versions in use."""
+
+    format: int
+    """Format version of log entries and snapshots that are written."""
+    replay_version: int
+    """Replay version of new models."""
+    replicas: list[Replica]
+
+
+class ServerCalls(Resource):
+    """Calls about a server and its models as a whole."""
+
+    @handle(Model, AsyncModel)
     def create_model(
         self,
         name: str,
@@ -68,74 +107,78 @@ class ServerRequests(Requests):
             Whether to return an existing model of this name, whatever its spec. If the first attempt got no response, a
             model of the same spec that has learnt nothing counts as the one created.
         """
-        spec = {
-            "name": name,
-            "algorithm": algorithm,
-            "params": params,
-            "features": features,
-            "labels": labels,
-            "scaling": scaling,
-            "missing": missing,
-            "text": text,
-            "durability": durability,
-            "old_names": old_names,
-            "window": window,
-            "limits": limits,
-            "groups": groups,
-            "parents": parents,
-            "promise": promise,
-            "sources": sources,
-            "init_from": {"model": init_from} if isinstance(init_from, str) else init_from,
-            "follow": {"model": follow, "from": "start"} if isinstance(follow, str) else follow,
-        }
-        given = {part: value for part, value in spec.items() if value is not None}
+        spec = given(
+            name=name,
+            algorithm=algorithm,
+            params=params,
+            features=features,
+            labels=labels,
+            scaling=scaling,
+            missing=missing,
+            text=text,
+            durability=durability,
+            old_names=old_names,
+            window=window,
+            limits=limits,
+            groups=groups,
+            parents=parents,
+            promise=promise,
+            sources=sources,
+            init_from={"model": init_from} if isinstance(init_from, str) else init_from,
+            follow={"model": follow, "from": "start"} if isinstance(follow, str) else follow,
+        )
         try:
-            response = yield from self._post("/v1/models", encode(given))
+            response = yield from self._post("/v1/models", encode(spec))
             read(response, lambda answer: answer["name"])
         except Conflict as conflict:
             # Creating a model has no idempotency key.
-            if not (exist_ok or (conflict.maybe_done and (yield from self._is_new(given)))):
+            if not (exist_ok or (conflict.maybe_done and (yield from self._is_new(spec)))):
                 raise
         return name
 
+    @handle(Model, AsyncModel)
     def fork_model(self, name: str, model: str, at: str | None = None) -> Exchange[str]:
         """Create a model from the state of another at a position or time, without its idempotency keys.
 
         If a first attempt got no response, a second may raise Conflict with `maybe_done`, because the first created the
         model.
         """
-        source = {"model": model} if at is None else {"model": model, "at": at}
-        response = yield from self._post("/v1/models", encode({"name": name, "fork": source}))
+        response = yield from self._post("/v1/models", encode({"name": name, "fork": given(model=model, at=at)}))
         read(response, lambda answer: answer["name"])
         return name
 
+    @handle(Model, AsyncModel)
     def upload_model(self, name: str, snapshot: bytes) -> Exchange[str]:
         """Create a model from a downloaded snapshot of this or another server, without its idempotency keys.
 
         If a first attempt got no response, a second may raise Conflict with `maybe_done`, because the first created the
         model.
         """
-        response = yield from send(Request("PUT", model_path(name), snapshot, BYTES), self._retry)
+        response = yield from send(Request("PUT", path_of("models", name), snapshot, BYTES), self._retry)
         read(response, lambda answer: answer["name"])
         return name
 
+    @call
     def models(self) -> Exchange[list[AnySummary]]:
         """Return the models of the server; those in its memory with their status."""
-        return (yield from self._get("/v1/models", list_reader("models", model_summary)))
+        return (yield from self._list("/v1/models", "models", model_summary))
 
+    @call
     def replicas(self) -> Exchange[Replicas]:
         """Return the processes that share the store of the server, and the versions that are in use."""
-        return (yield from self._get("/v1/replicas", partial(from_json, Replicas)))
+        return (yield from self._get("/v1/replicas", Replicas))
 
+    @call
     def wait_ready(self, timeout: float = 60.0) -> Exchange[None]:
         """Wait until the server is ready, for at most `timeout` seconds.
 
         Raises Unavailable if it is not ready by then, ConnectionFailed if nothing responds, and ApiError at once for
         another program.
         """
-        deadline = self._clock() + timeout
+        clock = self._connections.clock
+        deadline = clock() + timeout
         while (error := (yield from self._not_ready(timeout))) is not None:
-            timeout = deadline - self._clock()
+            timeout = deadline - clock()
             if timeout <= 0 or not is_transient(error):
                 raise error
             yield Pause(min(_READY_POLL_SECONDS, timeout))
@@ -149,10 +192,10 @@ class ServerRequests(Requests):
     def _is_new(self, spec: Mapping[str, Any]) -> Exchange[bool]:
         """Return whether the model of this name has learnt nothing and has this spec."""
         if "follow" in spec:  # a follower may have learnt many examples already
-            summaries = yield from self.models()
+            summaries = yield from self._list("/v1/models", "models", model_summary)
             followed = [getattr(each, "follow", None) for each in summaries if each.name == spec["name"]]
             return any(follow and follow["model"] == spec["follow"]["model"] for follow in followed)
-        status = yield from self._get(model_path(spec["name"]), model_status)
+        status = yield from self._get(path_of("models", spec["name"]), model_status)
         if not isinstance(status, ModelStatus):
             return False
         asked = {**spec, "params": {**status.params, **spec.get("params", {})}, "updates": 0}

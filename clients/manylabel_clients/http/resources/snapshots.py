@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
-from manylabel_clients.http.resources.predictions import Updated, updated
-from manylabel_clients.http.resources.records import from_json, list_reader
-from manylabel_clients.http.resources.requests import Requests, is_replay, new_key
+from manylabel_clients.http.resources.predictions import Updated
+from manylabel_clients.http.resources.resource import Resource, call, given, with_query
 from manylabel_clients.http.transport.exchange import Exchange, read
 from manylabel_clients.http.transport.json_body import encode
 
@@ -43,40 +40,44 @@ class Snapshot:
 class RolledBack(Updated):
     """Result of a rollback; `updates` is the resulting number of learnt examples."""
 
-    rolled_back_to: str = ""
+    rolled_back_to: str = field(kw_only=True)
     """Position of the restored state."""
 
 
-class SnapshotRequests(Requests):
-    """Requests about the snapshots of one model."""
+class SnapshotCalls(Resource):
+    """Calls about the snapshots of one model."""
 
+    @call
     def snapshots(self) -> Exchange[list[Snapshot]]:
         """Return the snapshots of the model, newest first."""
-        return (yield from self._get(f"{self._path}/snapshots", list_reader("snapshots", partial(from_json, Snapshot))))
+        return (yield from self._list(f"{self._path}/snapshots", "snapshots", Snapshot))
 
+    @call
     def take_snapshot(self, name: str | None = None, note: str | None = None) -> Exchange[Snapshot]:
         """Take a manual snapshot, which stays until it is deleted."""
-        given = {part: value for part, value in (("name", name), ("note", note)) if value is not None}
-        response = yield from self._post(f"{self._path}/snapshots", encode(given) if given else None)
-        return read(response, partial(from_json, Snapshot))
+        about = given(name=name, note=note)
+        return read((yield from self._post(f"{self._path}/snapshots", encode(about) if about else None)), Snapshot)
 
+    @call
     def download_snapshot(self, snapshot: str) -> Exchange[bytes]:
         """Return a snapshot, by position or name, as a safetensors file for `upload_model`."""
         return (yield from self._download(self._snapshot_path(snapshot)))
 
+    @call
     def delete_snapshot(self, snapshot: str) -> Exchange[None]:
         """Delete a manual snapshot, by its position or name; it stays while the model itself needs it."""
         yield from self._delete(self._snapshot_path(snapshot))
 
+    @call
     def rollback(self, to: str, *, key: str | None = None) -> Exchange[RolledBack]:
         """Roll the model back to a position, a snapshot's name or a time (``2026-11-27T10:03:00Z``), on every server.
 
         Raises NotFound if there is no such state, and Expired if the history of the model begins later.
         """
         part = "position" if _POSITION.fullmatch(to) else "time" if ":" in to else "name"
-        response = yield from self._post(f"{self._path}/rollback", encode({part: to}), new_key(key))
-        return read(response, lambda answer: _rolled_back(answer, is_replay(response)))
+        return (yield from self._learn(f"{self._path}/rollback", {part: to}, key, RolledBack))
 
+    @call
     def log(
         self, start: str | None = None, to: str | None = None, limit: int = 1_000
     ) -> Exchange[list[dict[str, Any]]]:
@@ -85,15 +86,10 @@ class SnapshotRequests(Requests):
 
         A list shorter than `limit` (at most 10,000) is not the end of the log; an empty list is.
         """
-        given = {"from": start, "to": to, "limit": limit}
-        query = urlencode({name: value for name, value in given.items() if value is not None})
-        content = yield from self._download(f"{self._path}/log?{query}")
+        content = yield from self._download(
+            with_query(f"{self._path}/log", **{"from": start, "to": to, "limit": limit})
+        )
         return [json.loads(line) for line in content.splitlines()]
 
     def _snapshot_path(self, snapshot: str) -> str:
         return f"{self._path}/snapshots/{quote(snapshot, safe='')}"
-
-
-def _rolled_back(answer: Mapping[str, Any], replayed: bool) -> RolledBack:
-    receipt = updated(answer, replayed)
-    return RolledBack(receipt.position, receipt.updates, receipt.durability, replayed, answer["rolled_back_to"])

@@ -1,7 +1,5 @@
 """Streams of examples without I/O: batches under one key, each resumed where it was interrupted."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -13,7 +11,7 @@ import httpx2
 from manylabel_clients.http.errors import ApiError
 from manylabel_clients.http.resources.examples import Example, encode_pair
 from manylabel_clients.http.resources.predictions import Prediction, predictions
-from manylabel_clients.http.resources.requests import new_key
+from manylabel_clients.http.resources.resource import new_key
 from manylabel_clients.http.transport.batches import Batches, Items
 from manylabel_clients.http.transport.exchange import (
     Exchange,

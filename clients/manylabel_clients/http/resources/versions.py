@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
-from manylabel_clients.http.resources.records import from_json, list_reader
-from manylabel_clients.http.resources.requests import Requests, new_key
+from manylabel_clients.http.resources.resource import Resource, call, new_key, with_query
 from manylabel_clients.http.transport.exchange import Exchange, read
 from manylabel_clients.http.transport.json_body import encode
 
@@ -96,13 +93,15 @@ class ModelDetail:
     """
 
 
-class VersionRequests(Requests):
-    """Requests about the versions of one trained model."""
+class VersionCalls(Resource):
+    """Calls about the versions of one trained model."""
 
+    @call
     def versions(self) -> Exchange[list[Version]]:
         """Return the versions of the model, newest first."""
-        return (yield from self._get(f"{self._path}/versions", list_reader("versions", partial(from_json, Version))))
+        return (yield from self._list(f"{self._path}/versions", "versions", Version))
 
+    @call
     def promote(self, version: int | None = None, *, force: bool = False, key: str | None = None) -> Exchange[Promoted]:
         """Serve a version of a trained model, which may be an earlier one, or promote this follower.
 
@@ -122,31 +121,29 @@ class VersionRequests(Requests):
         Conflict
             The version differs, without `force`, or the follower cannot be promoted. The message has the reason.
         """
-        wanted = {"version": version, **({"force": True} if force else {})}
-        body = None if version is None else encode(wanted)
+        body = None if version is None else encode({"version": version, **({"force": True} if force else {})})
         # Promoting a version twice has no further effect; promoting a follower twice switches back.
         response = yield from self._post(f"{self._path}/promote", body, new_key(key) if version is None else None)
-        return read(response, partial(from_json, Promoted))
+        return read(response, Promoted)
 
+    @call
     def download_version(self, version: int, *, names: bool = False) -> Exchange[bytes]:
         """Return the bytes of a version's estimator, for `from_bytes` of `manylabel_core.batch`.
 
         With `names` it is a safetensors file with the estimator and the names of features and labels.
         """
-        query = "?names=true" if names else ""
-        return (yield from self._download(f"{self._path}/versions/{version}{query}"))
+        path = with_query(f"{self._path}/versions/{version}", names="true" if names else None)
+        return (yield from self._download(path))
 
+    @call
     def delete_version(self, version: int) -> Exchange[None]:
         """Delete a version that is not served."""
         yield from self._delete(f"{self._path}/versions/{version}")
 
+    @call
     def detail(self, version: int | None = None) -> Exchange[ModelDetail]:
         """Return scores and relations of labels, weights of views, and convergence of the fit.
 
         The default is the served version; `manylabel_clients.plots` draws the details.
         """
-        return (yield from self._get(f"{self._path}/detail{_query(version)}", partial(from_json, ModelDetail)))
-
-
-def _query(version: int | None) -> str:
-    return "" if version is None else f"?{urlencode({'version': version})}"
+        return (yield from self._get(with_query(f"{self._path}/detail", version=version), ModelDetail))

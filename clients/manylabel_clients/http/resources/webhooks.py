@@ -1,18 +1,13 @@
-"""The webhooks of a server: events that it posts to other servers."""
+"""Webhooks of a server: events that it posts to other servers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
-from urllib.parse import quote
 
-from manylabel_clients.http.resources.records import from_json, list_reader
-from manylabel_clients.http.resources.requests import Requests
-from manylabel_clients.http.resources.resource import AsyncResource, Connections, Resource, SyncResource, call_of
-from manylabel_clients.http.transport.exchange import Exchange, Request, read, send
-from manylabel_clients.http.transport.json_body import JSON, encode
+from manylabel_clients.http.resources.resource import AsyncResource, Resource, SyncResource, call, given, path_of
+from manylabel_clients.http.transport.exchange import Exchange, read
+from manylabel_clients.http.transport.json_body import encode
 
 EVENTS = ("label", "drift", "job", "promoted", "review")
 """Types of events that a webhook can select."""
@@ -68,12 +63,13 @@ class NewWebhook(Webhook):
     """A webhook that was just created, with its secret."""
 
     secret: str = field(default="", repr=False)
-    """Secret that signs the events, ``whsec_...``: keep it, it is never shown again."""
+    """Secret that signs the events, ``whsec_...``. Store it: it is not shown again."""
 
 
-class WebhookRequests(Requests):
-    """Requests about the webhooks of a server. Each needs a key with the scope ``admin`` if the server has keys."""
+class WebhookCalls(Resource):
+    """Calls about the webhooks of a server. Each needs a key with the scope ``admin`` if the server has keys."""
 
+    @call
     def create(
         self, url: str, *, events: Sequence[str], models: Sequence[str] = ("*",), secret: str | None = None
     ) -> Exchange[NewWebhook]:
@@ -84,55 +80,39 @@ class WebhookRequests(Requests):
         """
         if isinstance(events, str) or isinstance(models, str):
             raise TypeError("events and models must be lists of strings, not one string")
-        wanted: dict[str, Any] = {"url": url, "events": tuple(events), "models": tuple(models)}
-        if secret is not None:
-            wanted["secret"] = secret
+        wanted = given(url=url, events=tuple(events), models=tuple(models), secret=secret)
         # A second attempt could create a second webhook whose secret no client has.
-        response = yield from send(Request("POST", "/v1/webhooks", encode(wanted), JSON), self._retry, once=True)
-        return read(response, partial(from_json, NewWebhook))
+        return read((yield from self._post("/v1/webhooks", encode(wanted), once=True)), NewWebhook)
 
+    @call
     def list(self) -> Exchange[list[Webhook]]:
         """Return the webhooks for models that the caller's key allows, the oldest first."""
-        return (yield from self._get("/v1/webhooks", list_reader("webhooks", partial(from_json, Webhook))))
+        return (yield from self._list("/v1/webhooks", "webhooks", Webhook))
 
+    @call
     def get(self, id: str) -> Exchange[Webhook]:
         """Return a webhook with its latest deliveries."""
-        return (yield from self._get(_path(id), partial(from_json, Webhook)))
+        return (yield from self._get(path_of("webhooks", id), Webhook))
 
+    @call
     def delete(self, id: str) -> Exchange[None]:
         """Delete a webhook, with its undelivered events."""
-        yield from self._delete(_path(id))
+        yield from self._delete(path_of("webhooks", id))
 
+    @call
     def test(self, id: str) -> Exchange[WebhookDelivery]:
         """Send a test event, and return the delivery; a failed one has an `error`."""
-        return read((yield from self._post(f"{_path(id)}/test", None)), partial(from_json, WebhookDelivery))
+        return read((yield from self._post(path_of("webhooks", id, "test"), None)), WebhookDelivery)
 
+    @call
     def enable(self, id: str) -> Exchange[Webhook]:
         """Enable a disabled webhook: its events are sent again."""
-        return read((yield from self._post(f"{_path(id)}/enable", None)), partial(from_json, Webhook))
-
-
-class WebhookCalls(Resource[WebhookRequests]):
-    """Calls of `Webhooks` and `AsyncWebhooks`."""
-
-    def __init__(self, connections: Connections) -> None:
-        super().__init__(connections, WebhookRequests(connections.retry))
-
-    create = call_of(WebhookRequests.create)
-    get = call_of(WebhookRequests.get)
-    delete = call_of(WebhookRequests.delete)
-    test = call_of(WebhookRequests.test)
-    enable = call_of(WebhookRequests.enable)
-    list = call_of(WebhookRequests.list)
+        return read((yield from self._post(path_of("webhooks", id, "enable"), None)), Webhook)
 
 
 class Webhooks(WebhookCalls, SyncResource):
-    """The webhooks of a server, as `Client.webhooks` has them."""
+    """Webhooks of a server, from `Client.webhooks`."""
 
 
 class AsyncWebhooks(WebhookCalls, AsyncResource):
-    """The webhooks of a server, as `AsyncClient.webhooks` has them: the calls of `Webhooks`, awaited."""
-
-
-def _path(id: str) -> str:
-    return f"/v1/webhooks/{quote(id, safe='')}"
+    """Webhooks of a server, from `AsyncClient.webhooks`: the calls of `Webhooks`, awaited."""

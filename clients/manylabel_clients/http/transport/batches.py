@@ -1,7 +1,5 @@
 """Grouping of the items of one call into requests of limited size."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 

@@ -1,7 +1,5 @@
 """Connections to a server, synchronous and asynchronous, which execute exchanges."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing

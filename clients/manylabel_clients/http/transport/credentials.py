@@ -1,7 +1,5 @@
 """API key that a client sends with each request, and tokens derived from it; both are hidden in output."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac
@@ -73,9 +71,9 @@ def derive_token(key: str, model: str, seconds: int = 300) -> str:
     key : str
         A key, ``ml_...``.
     model : str
-        The name of the model.
+        Name of the model.
     seconds : int, default=300
-        Validity from now on, by the clock of this machine: 1 to 3600.
+        Validity in seconds from now, by the clock of this machine: 1 to 3600.
 
     Returns
     -------
@@ -86,7 +84,7 @@ def derive_token(key: str, model: str, seconds: int = 300) -> str:
     Raises
     ------
     ValueError
-        For something that is not a key, no name of a model, or a time that is not allowed.
+        If `key` is not a key, `model` is not a model name, or `seconds` is out of range.
 
     Examples
     --------

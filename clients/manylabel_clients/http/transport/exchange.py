@@ -5,8 +5,6 @@ after that step. It returns the result. The sync and the async connections only 
 and errors are implemented and tested once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +20,7 @@ from manylabel_clients.http.errors import (
     ManyLabelError,
     UnexpectedResponse,
 )
+from manylabel_clients.http.transport.json_body import from_json
 from manylabel_clients.http.transport.retry import Retry
 
 T = TypeVar("T")
@@ -105,10 +104,10 @@ def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[http
     raise AssertionError("unreachable")
 
 
-def read(response: httpx2.Response, convert: Callable[[dict[str, Any]], T]) -> T:
-    """Convert the JSON object of a response; raise UnexpectedResponse if it has none, or lacks what `convert` reads."""
+def read(response: httpx2.Response, kind: Callable[..., T]) -> T:
+    """Convert the JSON object of a response by `from_json`; raise UnexpectedResponse if that fails."""
     try:
-        return convert(response.json())
+        return from_json(kind, response.json())
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise unexpected(response) from error
 

@@ -1,12 +1,16 @@
-"""Encoding of values as JSON, with errors that name the location of a bad value."""
-
-from __future__ import annotations
+"""Values as JSON, with errors that name the location of a bad value; dataclasses from JSON, by their type hints."""
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache, partial
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
+Convert = Callable[[Any], Any]
 
 JSON = {"Content-Type": "application/json"}
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -61,3 +65,68 @@ def _not_finite(value: Any, pointer: str) -> Iterator[str]:
         return
     for key, part in parts:
         yield from _not_finite(part, f"{pointer}/{escaped(key)}")
+
+
+def from_json(kind: Callable[..., T], answer: Mapping[str, Any]) -> T:
+    """Return a dataclass from a JSON object, with the dataclasses, and lists and mappings of them, in its fields.
+
+    `kind` is the dataclass, or a function that converts the object.
+
+    A newer server may send further fields. An older one may omit fields with a default, or send null for them. A field
+    whose name is a keyword in Python ends in an underscore.
+
+    Raises
+    ------
+    LookupError
+        A field without a default is missing.
+    """
+    if not is_dataclass(kind):
+        return kind(answer)
+    values: dict[str, Any] = {}
+    for name, key, convert, is_optional, has_default in _fields(kind):
+        if has_default and (key not in answer or (answer[key] is None and not is_optional)):
+            continue
+        values[name] = answer[key] if convert is None else convert(answer[key])
+    return kind(**values)  # type: ignore[return-value]  # the dataclass itself is T
+
+
+@cache
+def _fields(kind: type[Any]) -> list[tuple[str, str, Convert | None, bool, bool]]:
+    """Return, for each field, its name, its key in JSON, its converter, and whether it may be None or be omitted."""
+    hints = get_type_hints(kind)
+    return [
+        (
+            one.name,
+            one.name.removesuffix("_"),
+            _converter(hints[one.name]),
+            hints[one.name] is Any or NoneType in get_args(hints[one.name]),
+            one.default is not MISSING or one.default_factory is not MISSING,
+        )
+        for one in fields(kind)
+    ]
+
+
+def _converter(hint: Any) -> Convert | None:
+    """Return the conversion to a type; None if the JSON value stays as it is."""
+    if isinstance(hint, type) and is_dataclass(hint):
+        return partial(from_json, hint)
+    options = get_args(hint)
+    if NoneType in options:
+        found = [convert for convert in map(_converter, options) if convert is not None]
+        return _unless_none(found[0]) if found else None
+    inner = _converter(options[-1]) if options else None
+    if inner is None:
+        return None
+    return _each(inner) if get_origin(hint) is list else _each_value(inner)
+
+
+def _unless_none(convert: Convert) -> Convert:
+    return lambda value: None if value is None else convert(value)
+
+
+def _each(convert: Convert) -> Convert:
+    return lambda values: [convert(value) for value in values]
+
+
+def _each_value(convert: Convert) -> Convert:
+    return lambda values: {name: convert(value) for name, value in values.items()}

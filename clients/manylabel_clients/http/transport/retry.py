@@ -1,7 +1,5 @@
 """Retry rule of calls."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Server-sent events without I/O: parsing, and when to reconnect."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
@@ -30,9 +28,8 @@ class EventStream(Generic[E]):
         retry: Retry,
         make: Callable[[str, str, dict[str, Any]], E],
         is_last: Callable[[E], bool] | None = None,
-        query: str = "",
     ) -> None:
-        self._path = f"{path}/events{'?' if query else ''}{query}"
+        self._path = path
         self._make = make
         self._is_last = is_last
         self._after = after

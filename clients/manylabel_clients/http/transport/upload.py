@@ -1,12 +1,11 @@
 """Body of an upload: a file in chunks, which can be resent."""
 
-from __future__ import annotations
-
 import io
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
+from os import PathLike
 from pathlib import Path
 from typing import IO, NamedTuple, TypeAlias
 
@@ -60,14 +59,15 @@ def format_of(source: Source) -> str:
     """Return the format of a file by the ending of its name, ignoring that of gzip; raise ValueError if it is
     unknown."""
     name = str(source) if isinstance(source, (str, Path)) else getattr(source, "name", "")
-    suffix = _suffix(Path(name)) if isinstance(name, str) else ""
+    suffix = extension_of(name) if isinstance(name, str) else ""
     if suffix not in FORMATS:
         raise ValueError(f"format must be given where the name has none of the endings {', '.join(FORMATS)}")
     return FORMATS[suffix]
 
 
-def _suffix(path: Path) -> str:
-    """Return the suffix that names the format: ``.csv`` for ``rows.csv.gz``."""
+def extension_of(name: str | PathLike[str]) -> str:
+    """Return the file extension that names the format: ``.csv`` for ``rows.csv.gz``."""
+    path = Path(name)
     return (Path(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 

@@ -1,7 +1,5 @@
 """Client of the REST interface of paperless-ngx: lists and changes documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta

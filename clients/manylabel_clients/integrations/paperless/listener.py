@@ -1,7 +1,5 @@
 """Receiver of the webhooks of paperless: any request makes the sidecar poll soon."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -43,11 +43,11 @@ def open_stream(path: str | PathLike[str], **options: Any) -> FileStream:
     Parameters
     ----------
     path : str or path
-        A file that ends in .arff, .libsvm, .svm, .svmlight, .npz, .csv, .tsv, .ndjson or .jsonl, or, but for .npz, in
-        one of these and .gz.
+        A file with the extension .arff, .libsvm, .svm, .svmlight, .npz, .csv, .tsv, .ndjson or .jsonl; all but .npz may
+        be followed by .gz.
     **options
-        Of `ArffFile` (labels), `LibsvmFile` (labels, features, zero_based), `CsvFile`, `TsvFile` and `NdjsonFile`
-        (labels, tags, separator, ignore, text); `NpzFile` has none.
+        Parameters of `ArffFile` (labels), `LibsvmFile` (labels, features, zero_based), or `CsvFile`, `TsvFile` and
+        `NdjsonFile` (labels, tags, separator, ignore, text); `NpzFile` has none.
 
     Raises
     ------

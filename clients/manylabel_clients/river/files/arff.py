@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from os import PathLike
+from pathlib import Path
 
-from manylabel_clients.river.files.label_columns import find_labels
-from manylabel_clients.river.files.stream import NO_LIMITS, FileStream, LabelledRow, Row, naming
+from manylabel_clients.river.files.stream import NO_LIMITS, FileFormatError, FileStream, LabelledRow, naming
 from manylabel_core.datasets.formats.arff import ArffColumns, ArffRow
-from manylabel_core.datasets.formats.arff_header import read_header
+from manylabel_core.datasets.formats.arff_header import Header, choose_labels, meka_option, read_header
+from manylabel_core.datasets.formats.mulan import read_label_names, xml_beside
 from manylabel_core.datasets.formats.text import numbered_lines, opened_text
 
 
@@ -23,15 +24,15 @@ class ArffFile(FileStream):
     ----------
     path : str or path
     labels : path, int or sequence of str, optional
-        Which attributes are labels: a Mulan XML file, the first n attributes (n), the last n (-n), or their
-        names. Without it: the XML beside the file (``emotions.xml`` for ``emotions.arff``,
-        ``emotions-train.arff`` and ``emotionsTest-3.arff``), else MEKA's ``-C n`` in the relation's name.
+        Label attributes: a Mulan XML file, the first n attributes (n), the last n (-n), or their names. Default: the
+        XML file next to the ARFF file (``emotions.xml`` for ``emotions.arff``, ``emotions-train.arff`` and
+        ``emotionsTest-3.arff``), else MEKA's ``-C n`` in the name of the relation.
 
     Raises
     ------
     FileFormatError
-        With the file and the line number: unknown or repeated attributes, string, date and relational
-        attributes, values that are not among the attribute's, a weight that is not above 0 and at most 1,000.
+        The file has unknown or repeated attributes, string, date or relational attributes, undeclared nominal values,
+        or a weight that is not above 0 and at most 1,000. The message has the file and the line.
 
     Examples
     --------
@@ -61,7 +62,7 @@ class ArffFile(FileStream):
         with naming(self.path), opened_text(self.path) as file:
             header = read_header(numbered_lines(file), NO_LIMITS)
         self._n_lines = header.last_line
-        chosen = find_labels(self.path, header, labels)
+        chosen = _find_labels(self.path, header, labels)
         with naming(self.path):
             self._columns = ArffColumns(header, chosen)
             self._features = self._columns.feature_names()
@@ -69,10 +70,6 @@ class ArffFile(FileStream):
         self.n_samples = None
         self.n_features = len(self._features)
         self.sparse = self._columns.one_hot or self._begins_sparse()
-
-    def __iter__(self) -> Iterator[Row]:
-        for x, y, *_ in self.examples():
-            yield x, y
 
     def examples(self) -> Iterator[LabelledRow]:
         """Iterate over (x, y), and (x, y, weight) of rows that have a weight."""
@@ -92,3 +89,18 @@ class ArffFile(FileStream):
         with naming(self.path), opened_text(self.path) as file:
             texts = (text.strip() for _, text in islice(numbered_lines(file), self._n_lines, None))
             return next((text[0] == "{" for text in texts if text and text[0] != "%"), False)
+
+
+def _find_labels(path: Path, header: Header, labels: Sequence[str] | PathLike[str] | str | int | None) -> set[str]:
+    """Return the names of the attributes that are labels (the parameter `labels` of `ArffFile`)."""
+    if labels is None:
+        labels = xml_beside(path) or meka_option(header.relation)
+    if labels is None:
+        cure = "put the Mulan XML beside it or give labels= (an XML file, names, n: the first, -n: the last n)"
+        raise FileFormatError(path, f"the label attributes are unknown: {cure}")
+    if isinstance(labels, str | PathLike):
+        xml = Path(labels)
+        with naming(xml):
+            labels = read_label_names(xml)
+    with naming(path):
+        return choose_labels(header, labels)

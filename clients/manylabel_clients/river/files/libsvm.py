@@ -11,29 +11,26 @@ from manylabel_core.datasets.formats.text import check_names, numbered_lines, op
 class LibsvmFile(FileStream):
     """Multi-label libsvm file as a river stream.
 
-    A line holds the relevant labels, separated by commas, then ``feature:value`` pairs, separated by blanks.
-    A line whose first word has a colon has no relevant label; ``#`` starts a comment; empty lines are
-    skipped. A first line of three integers (rows, features, labels), as the extreme-classification
-    repository writes it, is understood.
+    A line has the relevant labels, separated by commas, then ``feature:value`` pairs, separated by blanks. A line whose
+    first word has a colon has no relevant label. ``#`` starts a comment; empty lines are skipped. The first line may
+    have the numbers of rows, features and labels, as in the extreme classification repository.
 
     Parameters
     ----------
     path : str or path
     labels : sequence of str, optional
-        The names of all labels, by the number they have in the file. Without it the names are what stands
-        in the file, and unless the first line has the number of labels, the file is read through
-        once, one line at a time, to find them.
+        Names of all labels, by their number in the file. By default, the numbers are the names; unless the first line
+        has the number of labels, the file is read once, line by line, to find them.
     features : sequence of str, optional
-        The names of all features, by number. Without it the names are what stands in the file.
+        Names of all features, by their number in the file. By default, the numbers are the names.
     zero_based : bool
-        Whether the first label and the first feature have the number 0 rather than 1. Matters only with
-        names.
+        Whether labels and features are numbered from 0 instead of 1, which matters only for names.
 
     Raises
     ------
     FileFormatError
-        With the file and the line number: a word that is not a pair, a value that is not a finite number, a feature
-        that comes twice in a line, a number without a name.
+        A word is not a pair, a value is not a finite number, a line has a feature twice, or a number has no name. The
+        message has the file and the line.
 
     Examples
     --------
@@ -73,7 +70,8 @@ class LibsvmFile(FileStream):
         else:
             self.labels, self.n_samples = self._look_through()
 
-    def __iter__(self) -> Iterator[Row]:
+    def examples(self) -> Iterator[Row]:
+        """Iterate over (x, y)."""
         for words in self._rows():
             y = dict.fromkeys(self.labels, False)
             for label in words.labels:

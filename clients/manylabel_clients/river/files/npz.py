@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from manylabel_clients.river.files.stream import FileFormatError, FileStream, LabelledRow, Row, naming, present
+from manylabel_clients.river.files.stream import FileFormatError, FileStream, LabelledRow, naming
 from manylabel_core.datasets import BadDataset
 from manylabel_core.datasets.formats.npz import WEIGHT, checked_weights
 from manylabel_core.datasets.formats.npz_arrays import Archive, read_names
@@ -22,20 +22,20 @@ MAX_WEIGHTS_BYTES = 2**30
 class NpzFile(FileStream):
     """NumPy ``.npz`` file as a river stream.
 
-    The file holds ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y``
-    (n x L of 0 and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant
-    labels); and, if it has them, ``feature_names`` and ``label_names`` (without them the names are "0", "1",
-    ...). An array ``weight`` has what each row weighs: `examples` has it, iterating over the stream leaves it out.
-    Further arrays are left alone. A dense ``X`` gives every feature that is not NaN, CSR the stored ones.
+    The file has ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y`` (n x L of 0
+    and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant labels); optionally
+    ``feature_names`` and ``label_names`` (default: "0", "1", ...). An optional array ``weight`` has the sample weights,
+    which `examples` returns and iteration omits. Other arrays are ignored. Of a dense ``X``, features that are NaN are
+    omitted; of CSR, those that are not stored.
 
-    Nothing is unpickled: an array of objects is refused. Rows are read as the iteration continues; only a dense
-    array that was stored by columns (Fortran order) must be held as a whole.
+    Nothing is unpickled: arrays of objects are rejected. Rows are read during iteration; only a dense array in Fortran
+    order is read as a whole.
 
     Raises
     ------
     FileFormatError
-        Arrays that are missing or do not fit one another, values that are not finite, a feature stored twice, a weight
-        that is not above 0 and at most 1,000.
+        Arrays are missing or have inconsistent shapes, a value is not finite, a feature is stored twice, or a weight is
+        not above 0 and at most 1,000.
 
     Examples
     --------
@@ -65,10 +65,6 @@ class NpzFile(FileStream):
             self.labels = _names(archive, "label_names", n_labels, "labels")
         self.n_samples, self.n_features = n_samples, n_features
 
-    def __iter__(self) -> Iterator[Row]:
-        for x, y, *_ in self.examples():
-            yield x, y
-
     def examples(self) -> Iterator[LabelledRow]:
         """Iterate over (x, y), and (x, y, weight) if the file has weights."""
         with naming(self.path), self.path.open("rb") as file, Archive(file) as archive:
@@ -83,7 +79,7 @@ class NpzFile(FileStream):
         if not (np.isfinite(values) | (columns is None and np.isnan(values))).all():
             raise FileFormatError(self.path, "X is not finite", row=row)
         if columns is None:
-            return present(self._features, values)
+            return {name: value for name, value in zip(self._features, values.tolist(), strict=True) if value == value}
         _check_columns(self.path, "X", columns, self.n_features, row)
         return {self._features[column]: value for column, value in zip(columns, values.tolist(), strict=True)}
 

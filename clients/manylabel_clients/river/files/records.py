@@ -7,7 +7,7 @@ from functools import cached_property
 from os import PathLike
 from typing import Any
 
-from manylabel_clients.river.files.stream import NO_LIMITS, Example, FileFormatError, FileStream, Row, naming
+from manylabel_clients.river.files.stream import NO_LIMITS, Example, FileFormatError, FileStream, naming
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts
 from manylabel_core.datasets.formats.examples import known_numbers
 from manylabel_core.datasets.formats.ndjson import JsonLines
@@ -19,8 +19,8 @@ from manylabel_core.records.forms import input_kind
 class RecordFile(FileStream):
     """File of examples as a river stream; rows without known labels are omitted.
 
-    Features are numbers by name, or a record if a row has anything else: strings, lists of strings, bools and dicts,
-    which river estimators and models of a server read by their `text` settings.
+    Features are numbers by name, or a record if a row has other values: strings, lists of strings, bools and dicts.
+    River estimators and models of a server read records by their `text` settings.
 
     Parameters
     ----------
@@ -30,18 +30,18 @@ class RecordFile(FileStream):
         Label columns, by either parameter; with a separator, the column that lists labels; in JSON lines, the field
         that has them.
     tags, separator, ignore, text, weight, ref
-        As `manylabel_core.datasets.read_csv` and `read_ndjson` have them. Of `text`, only the names of the fields
-        matter here: cells of these columns are no numbers.
+        Parameters of `manylabel_core.datasets.read_csv` and `read_ndjson`. Of `text`, only the names of the fields have
+        an effect here: their values are not read as numbers.
 
     Attributes
     ----------
     labels : tuple of str
-        To find them the file is read through once, if they are listed in the rows.
+        All labels. If rows list their labels, the file is read once to find them.
 
     Raises
     ------
     FileFormatError
-        With the line: what is not as its format promises.
+        A line does not have the format of the file; the message has the line.
     """
 
     def __init__(
@@ -67,11 +67,6 @@ class RecordFile(FileStream):
     def _rows(self) -> Iterator[ExampleRow]:
         with naming(self.path), self._opened() as rows:
             yield from (row for row in rows if row.y is not None)
-
-    def __iter__(self) -> Iterator[Row]:
-        labels = self.labels
-        for x, y, *_ in self.examples():
-            yield x, y if isinstance(y, dict) else {**dict.fromkeys(labels, False), **dict.fromkeys(y, True)}
 
     def examples(self) -> Iterator[Example]:
         """Iterate over (x, y) as stored in the file: y is a list if a row lists its labels.

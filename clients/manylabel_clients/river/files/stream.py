@@ -1,14 +1,12 @@
 """Base of multi-label files: river's rows, limits, and errors with locations."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
-
-from numpy.typing import NDArray
 
 from manylabel_core.datasets import BadDataset, ReaderLimits
 
@@ -74,12 +72,12 @@ class FileStream(ABC):
         return len(self.labels)
 
     @abstractmethod
-    def __iter__(self) -> Iterator[Row]:
-        """Read the file from its beginning."""
-
     def examples(self) -> Iterator[Example]:
         """Iterate over (x, y), or (x, y, weight), for a model of a server."""
-        yield from self
+
+    def __iter__(self) -> Iterator[Row]:
+        for x, y, *_ in self.examples():
+            yield x, y if isinstance(y, dict) else {**dict.fromkeys(self.labels, False), **dict.fromkeys(y, True)}
 
     def take(self, k: int) -> Iterator[Row]:
         """Iterate over the first `k` rows."""
@@ -88,11 +86,6 @@ class FileStream(ABC):
     def __repr__(self) -> str:
         rows = "" if self.n_samples is None else f"{self.n_samples} rows, "
         return f"{type(self).__name__}({str(self.path)!r}: {rows}{self.n_outputs} labels)"
-
-
-def present(names: Sequence[str], values: NDArray[Any]) -> dict[str, float]:
-    """Return the values by name, without NaN."""
-    return {name: value for name, value in zip(names, values.tolist(), strict=True) if value == value}
 
 
 @contextmanager

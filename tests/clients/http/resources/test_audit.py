@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.clients.http.fake_server import FakeServer, ok
+from tests.clients.http.fake_server import FakeServer, ok, unsent
 
 from manylabel_clients import Client, NotFound, Retry
-from manylabel_clients.http.resources.audit import AuditRequests
+from manylabel_clients.http.resources.audit import AuditCalls
 
 
 def test_calls_are_listed_filtered_and_paged(client: Client, name: str) -> None:
@@ -41,7 +41,7 @@ def test_the_command(manylabel: Callable[..., Any], client: Client, name: str) -
 
 def test_what_is_not_given_is_not_sent() -> None:
     fake = FakeServer(*[ok({"calls": [], "before": None, "after": "1-0"})] * 2)
-    requests = AuditRequests(Retry(attempts=1))
+    requests = unsent(AuditCalls, retry=Retry(attempts=1))
     assert fake(requests.audit()).before is None
     fake(requests.audit(limit=5, since="2026-11-23T12:00:00+01:00"))
     assert [request.path for request in fake.requests] == [

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import httpx2
 import pytest
-from tests.clients.http.fake_server import FakeServer, ok, problem
+from tests.clients.http.fake_server import FakeServer, ok, problem, unsent
 from tests.support.cases import for_each
 
 from manylabel_clients import (
@@ -20,7 +20,7 @@ from manylabel_clients import (
     Retry,
     UnexpectedResponse,
 )
-from manylabel_clients.http.resources.datasets import DatasetRequests
+from manylabel_clients.http.resources.datasets import DatasetCalls
 from manylabel_clients.http.transport.exchange import Request
 from manylabel_clients.http.transport.upload import PIECE_BYTES
 
@@ -43,7 +43,7 @@ def query_of(request: Request) -> dict[str, str]:
 
 def uploaded(*replies: Any, source: Any, labels: Any = None, format: Any = None, report: Any = None) -> FakeServer:
     fake = FakeServer(*replies)
-    fake(DatasetRequests(RETRY).upload_dataset("songs", source, format=format, labels=labels, report=report))
+    fake(unsent(DatasetCalls, retry=RETRY).upload_dataset("songs", source, format=format, labels=labels, report=report))
     return fake
 
 
@@ -74,7 +74,9 @@ def test_details_of_labels_are_a_part_beside_the_file_and_the_xml(tmp_path: Path
     xml.write_bytes(b"<labels/>")
     fake = FakeServer(CUT, ok(DATASET, 201))
     details = {"rock": "Rock", "jazz": {"uri": "http://x", "title": None}}
-    fake(DatasetRequests(RETRY).upload_dataset("s", b"data", format="arff", labels=xml, label_details=details))
+    fake(
+        unsent(DatasetCalls, retry=RETRY).upload_dataset("s", b"data", format="arff", labels=xml, label_details=details)
+    )
     first, again = fake.requests
     assert body_of(first) == body_of(again)
     assert first.headers["Content-Length"] == str(len(body_of(first)))
@@ -107,7 +109,7 @@ def test_what_can_be_read_only_once_is_not_sent_again() -> None:
 
     fake = FakeServer(problem(503, "not_ready"))
     with pytest.raises(Exception, match="not_ready"):
-        fake(DatasetRequests(RETRY).upload_dataset("songs", Pipe(), format="libsvm"))  # type: ignore[arg-type]
+        fake(unsent(DatasetCalls, retry=RETRY).upload_dataset("songs", Pipe(), format="libsvm"))  # type: ignore[arg-type]
     (request,) = fake.requests
     assert body_of(request) == b"1 1:1\n"
     assert "Content-Length" not in request.headers
@@ -149,7 +151,7 @@ def test_a_source_that_is_none_is_refused_before_anything_is_sent(tmp_path: Path
 
 
 def test_a_data_set_says_what_it_is() -> None:
-    calls = DatasetRequests(RETRY)
+    calls = unsent(DatasetCalls, retry=RETRY)
     found = FakeServer(ok(DATASET, 201))(calls.upload_dataset("songs", b"x", format="csv", labels=1))
     assert found == DatasetInfo(**DATASET)
     (listed,) = FakeServer(ok({"datasets": [DATASET]}))(calls.datasets())
@@ -171,16 +173,16 @@ def test_a_name_taken_by_the_attempt_that_got_no_answer_is_no_conflict() -> None
 
 
 def test_deleting_what_an_attempt_without_an_answer_deleted_is_success() -> None:
-    FakeServer(httpx2.Response(204))(DatasetRequests(RETRY).delete_dataset("songs"))
-    FakeServer(CUT, problem(404, "dataset_not_found"))(DatasetRequests(RETRY).delete_dataset("songs"))
+    FakeServer(httpx2.Response(204))(unsent(DatasetCalls, retry=RETRY).delete_dataset("songs"))
+    FakeServer(CUT, problem(404, "dataset_not_found"))(unsent(DatasetCalls, retry=RETRY).delete_dataset("songs"))
     with pytest.raises(NotFound):
-        FakeServer(problem(404, "dataset_not_found"))(DatasetRequests(RETRY).delete_dataset("songs"))
+        FakeServer(problem(404, "dataset_not_found"))(unsent(DatasetCalls, retry=RETRY).delete_dataset("songs"))
     with pytest.raises(ConnectionFailed):
-        FakeServer(*[httpx2.ConnectError("refused")] * 3)(DatasetRequests(RETRY).delete_dataset("songs"))
+        FakeServer(*[httpx2.ConnectError("refused")] * 3)(unsent(DatasetCalls, retry=RETRY).delete_dataset("songs"))
 
 
 @for_each("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
 def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
     answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
     with pytest.raises(UnexpectedResponse):
-        FakeServer(answer)(DatasetRequests(RETRY).datasets())
+        FakeServer(answer)(unsent(DatasetCalls, retry=RETRY).datasets())

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.clients.http.fake_server import FakeServer, ok
+from tests.clients.http.fake_server import FakeServer, ok, unsent
 
 from manylabel_clients import Client, Explanation, FeaturePart, Invalid
-from manylabel_clients.http.resources.models import ModelRequests
+from manylabel_clients.http.resources.models import ModelCalls
 from manylabel_clients.http.transport.retry import Retry
 
 TOLD = {
@@ -21,7 +21,7 @@ READ = Explanation([FeaturePart("word=cat", 1.0, 0.75)], [FeaturePart(3, 2.0, -0
 
 
 def test_it_is_asked_beside_the_example_and_only_if_wanted() -> None:
-    calls = ModelRequests("m", Retry(attempts=1))
+    calls = unsent(ModelCalls, "m", retry=Retry(attempts=1))
     one = FakeServer(ok(ANSWER), ok(ANSWER))
     assert one(calls.predict({"f": 1}, explain=3)).explanations == {"a": READ}
     one(calls.predict({"f": 1}, probabilities=True, explain=3))

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.clients.http.fake_server import FakeServer, ok, problem
+from tests.clients.http.fake_server import FakeServer, ok, problem, unsent
 from tests.support.cases import for_each
 
 from manylabel_clients import (
@@ -16,7 +16,7 @@ from manylabel_clients import (
     Retry,
     UnexpectedResponse,
 )
-from manylabel_clients.http.resources.jobs import MAX_POLL_SECONDS, JobRequests, TrainingRequests
+from manylabel_clients.http.resources.jobs import MAX_POLL_SECONDS, JobCalls, TrainingCalls
 
 RETRY = Retry(attempts=3, base_seconds=1, cap_seconds=100, jitter=0)
 PROGRESS = {
@@ -36,8 +36,12 @@ FAILED = {**JOB, "state": "failed", "error": {"code": "training_refused", "detai
 CUT = httpx2.ReadError("cut")
 
 
-def job(clock: Any = lambda: 0.0) -> JobRequests:
-    return JobRequests("j1", RETRY, clock)
+def training(fake: FakeServer) -> Any:
+    return unsent(TrainingCalls, retry=RETRY, run=fake)
+
+
+def job(clock: Any = lambda: 0.0) -> Any:
+    return unsent(JobCalls, "j1", retry=RETRY, clock=clock)
 
 
 SPEC: dict[str, Any] = {"trainer": "m3l", "model": "m", "params": {"C": 1.0}, "search": None, "seed": None}
@@ -46,7 +50,7 @@ SPEC: dict[str, Any] = {"trainer": "m3l", "model": "m", "params": {"C": 1.0}, "s
 @pytest.mark.parametrize("key", [None, "mine"])
 def test_a_job_is_submitted_once_whatever_its_retries(key: str | None) -> None:
     fake = FakeServer(CUT, problem(503, "not_ready"), ok(JOB, 202))
-    assert fake(TrainingRequests(RETRY).train(data="songs", key=key, **SPEC)) == "j1"
+    assert training(fake).train(data="songs", key=key, **SPEC).id == "j1"
     assert len(fake.requests) == 3
     assert len({(request.headers["Idempotency-Key"], request.body) for request in fake.requests}) == 1
     assert key in (None, fake.keys[0])
@@ -62,7 +66,7 @@ def test_a_job_is_submitted_once_whatever_its_retries(key: str | None) -> None:
 def test_two_jobs_are_two() -> None:
     fake = FakeServer(ok(JOB, 202), ok(JOB, 202))
     for _ in range(2):
-        fake(TrainingRequests(RETRY).train(data={"stream": "tags", "last": 10}, **SPEC))
+        training(fake).train(data={"stream": "tags", "last": 10}, **SPEC)
     assert fake.keys[0] != fake.keys[1]
     assert fake.bodies[0]["data"] == {"stream": "tags", "last": 10}
 
@@ -70,19 +74,19 @@ def test_two_jobs_are_two() -> None:
 def test_what_is_wrong_with_a_job_is_said() -> None:
     wrong = [{"pointer": "/params/c", "detail": "is not known here, only C"}]
     with pytest.raises(Invalid) as caught:
-        FakeServer(problem(422, "invalid_request", errors=wrong))(TrainingRequests(RETRY).train(data="songs", **SPEC))
+        training(FakeServer(problem(422, "invalid_request", errors=wrong))).train(data="songs", **SPEC)
     assert caught.value.errors[0].pointer == "/params/c"
 
 
 def test_jobs_and_trainers_are_listed() -> None:
     fake = FakeServer(ok({"jobs": [JOB, DONE]}), ok({"jobs": []}))
-    running, done = fake(TrainingRequests(RETRY).jobs(state="running", limit=5))
+    running, done = training(fake).jobs(state="running", limit=5)
     assert running.progress == JobProgress(**PROGRESS)  # type: ignore[arg-type]
     assert (running.has_ended, done.has_ended, done.result.version) == (False, True, 2)
-    fake(TrainingRequests(RETRY).jobs())
+    training(fake).jobs()
     assert [request.path for request in fake.requests] == ["/v1/jobs?state=running&limit=5", "/v1/jobs"]
     described = {"name": "m3l", "title": "M3L", "needs": "rows", "params": {}, "search": {"C": [1.0]}}
-    (one,) = FakeServer(ok({"trainers": [described]}))(TrainingRequests(RETRY).trainers())
+    (one,) = training(FakeServer(ok({"trainers": [described]}))).trainers()
     assert one.title == "M3L"
 
 
@@ -148,6 +152,11 @@ def test_events_of_a_job_are_read_and_resumed() -> None:
 @for_each("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
 def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
     answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
-    for call in (job().status(), job().log(), TrainingRequests(RETRY).jobs(), TrainingRequests(RETRY).trainers()):
+    for call in (
+        job().status(),
+        job().log(),
+        unsent(TrainingCalls, retry=RETRY).jobs(),
+        unsent(TrainingCalls, retry=RETRY).trainers(),
+    ):
         with pytest.raises(UnexpectedResponse):
             FakeServer(answer)(call)

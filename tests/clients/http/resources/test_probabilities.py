@@ -1,20 +1,22 @@
 """Probabilities and drift through the clients: what is asked, and what comes back."""
 
-from tests.clients.http.fake_server import FakeServer, ok
+from typing import Any
+
+from tests.clients.http.fake_server import FakeServer, ok, unsent
 
 from manylabel_clients import Alarms, Drift, Prediction
 from manylabel_clients.command.output.models import label_texts
 from manylabel_clients.http.resources.metrics import BySeen, GroupMeasures, Measures, Metrics
-from manylabel_clients.http.resources.models import ModelRequests
-from manylabel_clients.http.resources.records import from_json
+from manylabel_clients.http.resources.models import ModelCalls
+from manylabel_clients.http.transport.json_body import from_json
 from manylabel_clients.http.transport.retry import Retry
 
 ANSWER = {"labels": ["a"], "scores": {"a": 0.5}, "threshold": 0.1, "position": "7", "updates": 1, "durability": "log"}
 LIKELY = {**ANSWER, "probabilities": {"a": 0.75}}
 
 
-def calls() -> ModelRequests:
-    return ModelRequests("m", Retry(attempts=1))
+def calls() -> Any:
+    return unsent(ModelCalls, "m", retry=Retry(attempts=1))
 
 
 def test_it_is_asked_beside_the_example_and_only_if_wanted() -> None:

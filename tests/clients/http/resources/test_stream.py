@@ -6,12 +6,12 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.clients.http.fake_server import FakeServer
+from tests.clients.http.fake_server import FakeServer, unsent
 from tests.support.cases import for_each
 
 from manylabel_clients import ApiError, Busy, Invalid, NotFound, Retry, StreamSummary, UnexpectedResponse
 from manylabel_clients.http.resources.examples import Example
-from manylabel_clients.http.resources.models import ModelRequests
+from manylabel_clients.http.resources.models import ModelCalls
 from manylabel_clients.http.transport.exchange import Exchange
 
 RETRY = Retry(attempts=3, base_seconds=1, cap_seconds=100, jitter=0)
@@ -37,7 +37,7 @@ def answer(*lines: Any, content: bytes | None = None) -> httpx2.Response:
 
 
 def batch(first: int = 1) -> Exchange[Any]:
-    return ModelRequests("m", RETRY).stream(EXAMPLES, key="k", first=first).next()
+    return unsent(ModelCalls, "m", retry=RETRY).stream(EXAMPLES, key="k", first=first).next()
 
 
 def test_a_batch_is_one_request_when_all_goes_well() -> None:
@@ -123,7 +123,7 @@ def test_batches_are_drawn_one_by_one_under_one_key() -> None:
             drawn += 1
             yield [1.0], ["a"]
 
-    stream = ModelRequests("m", RETRY).stream(examples(), first=4, batch_size=2)
+    stream = unsent(ModelCalls, "m", retry=RETRY).stream(examples(), first=4, batch_size=2)
     fake = FakeServer(answer(learnt(4), learnt(5)), answer(learnt(6), learnt(7)), answer(learnt(8)))
     for done, so_far in ((0, 2), (2, 4), (4, 5)):
         assert [one.line for one in fake(stream.next())] == list(range(4 + done, 4 + so_far))
@@ -134,7 +134,7 @@ def test_batches_are_drawn_one_by_one_under_one_key() -> None:
 
 
 def test_wrong_parameters_are_refused_before_anything_is_sent() -> None:
-    calls = ModelRequests("m", RETRY)
+    calls = unsent(ModelCalls, "m", retry=RETRY)
     for first, batch_size, key in ((0, 2, None), (1, 0, None), (1, 2, "a b")):
         with pytest.raises(ValueError, match=r"first|batch_size|key"):
             calls.stream([([1], [])], key=key, first=first, batch_size=batch_size)
@@ -148,7 +148,7 @@ def counted(following: int, learnt: int, replayed: int = 0) -> dict[str, Any]:
 
 
 def lesson(first: int = 1) -> Exchange[Any]:
-    (summary,) = (yield from ModelRequests("m", RETRY).learn(EXAMPLES, key="k", first=first).next()) or ()
+    (summary,) = (yield from unsent(ModelCalls, "m", retry=RETRY).learn(EXAMPLES, key="k", first=first).next()) or ()
     return summary
 
 

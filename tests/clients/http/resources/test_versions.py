@@ -2,7 +2,7 @@
 
 import httpx2
 import pytest
-from tests.clients.http.fake_server import FakeServer, ok, problem
+from tests.clients.http.fake_server import FakeServer, ok, problem, unsent
 from tests.support.cases import for_each
 
 from manylabel_clients import (
@@ -11,7 +11,7 @@ from manylabel_clients import (
     Retry,
     UnexpectedResponse,
 )
-from manylabel_clients.http.resources.models import ModelRequests
+from manylabel_clients.http.resources.models import ModelCalls
 
 RETRY = Retry(attempts=3, base_seconds=1, cap_seconds=100, jitter=0)
 CUT = httpx2.ReadError("cut")
@@ -32,7 +32,7 @@ def test_versions_are_listed_promoted_and_looked_into() -> None:
         ok({"versions": [one]}), CUT, ok(promoted), ok(detail), ok(detail),
         httpx2.Response(200, content=b"model"),
     )  # fmt: skip
-    calls = ModelRequests("m", RETRY)
+    calls = unsent(ModelCalls, "m", retry=RETRY)
     (version,) = fake(calls.versions())
     assert (version.served, version.bytes) == (True, 9)
     assert fake(calls.promote(1)).previous == 2
@@ -51,7 +51,7 @@ def test_a_follower_is_promoted_once() -> None:
         "model": "m", "follower": "f", "algorithm": "salt", "position": "5", "updates": 3, "since": "0",
     }  # fmt: skip
     fake = FakeServer(CUT, ok(promoted))
-    done = fake(ModelRequests("f", RETRY).promote())
+    done = fake(unsent(ModelCalls, "f", retry=RETRY).promote())
     assert (done.model, done.follower, done.algorithm, done.version) == ("m", "f", "salt", None)
     assert [request.body for request in fake.requests] == [None, None]
     keys = {request.headers["Idempotency-Key"] for request in fake.requests}
@@ -59,18 +59,18 @@ def test_a_follower_is_promoted_once() -> None:
 
 
 def test_deleting_what_an_attempt_without_an_answer_deleted_is_success() -> None:
-    FakeServer(httpx2.Response(204))(ModelRequests("m", RETRY).delete_version(1))
-    FakeServer(CUT, problem(404, "version_not_found"))(ModelRequests("m", RETRY).delete_version(1))
+    FakeServer(httpx2.Response(204))(unsent(ModelCalls, "m", retry=RETRY).delete_version(1))
+    FakeServer(CUT, problem(404, "version_not_found"))(unsent(ModelCalls, "m", retry=RETRY).delete_version(1))
     with pytest.raises(NotFound):
-        FakeServer(problem(404, "version_not_found"))(ModelRequests("m", RETRY).delete_version(1))
+        FakeServer(problem(404, "version_not_found"))(unsent(ModelCalls, "m", retry=RETRY).delete_version(1))
     with pytest.raises(ConnectionFailed):
-        FakeServer(*[httpx2.ConnectError("refused")] * 3)(ModelRequests("m", RETRY).delete_version(1))
+        FakeServer(*[httpx2.ConnectError("refused")] * 3)(unsent(ModelCalls, "m", retry=RETRY).delete_version(1))
 
 
 @for_each("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
 def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
     answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
-    versions = ModelRequests("m", RETRY)
+    versions = unsent(ModelCalls, "m", retry=RETRY)
     for call in (versions.versions(), versions.promote(1), versions.detail()):
         with pytest.raises(UnexpectedResponse):
             FakeServer(answer)(call)

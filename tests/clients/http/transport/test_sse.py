@@ -16,7 +16,7 @@ def fed(events: EventStream[Event], text: str) -> list[Any]:
 
 
 def test_events_are_read_as_they_are_written() -> None:
-    events = EventStream("/v1/models/m", None, RETRY, Event)
+    events = EventStream("/v1/models/m/events", None, RETRY, Event)
     assert "Last-Event-ID" not in events.request.headers
     one, other = 'event: update\ndata: {"updates": 3}\nid: 17', "id:18\nevent:x\ndata:{}\nretry: 3"
     first, second = fed(events, f": hello\n\n{one}\n\n: still there\n\n{other}\n\n")
@@ -27,7 +27,7 @@ def test_events_are_read_as_they_are_written() -> None:
 
 
 def test_a_half_event_is_forgotten_with_its_connection() -> None:
-    events = EventStream("/v1/models/m", "5", RETRY, Event)
+    events = EventStream("/v1/models/m/events", "5", RETRY, Event)
     assert fed(events, 'event: update\ndata: {"updates": 3}\nid: 17') == []
     events.pause_seconds(None)
     assert events.request.headers["Last-Event-ID"] == "5"
@@ -35,7 +35,7 @@ def test_a_half_event_is_forgotten_with_its_connection() -> None:
 
 
 def test_it_connects_again_until_nothing_comes() -> None:
-    events = EventStream("/v1/models/m", None, RETRY, Event)
+    events = EventStream("/v1/models/m/events", None, RETRY, Event)
     cut = httpx2.ReadTimeout("silence", request=httpx2.Request("GET", "http://s/p"))
     assert [events.pause_seconds(cut), events.pause_seconds(cut)] == [1, 2]
     fed(events, "event: update\ndata: {}\nid: 1\n\n")
@@ -45,12 +45,12 @@ def test_it_connects_again_until_nothing_comes() -> None:
 
 
 def test_a_clean_end_is_no_failure() -> None:
-    events = EventStream("/v1/models/m", None, RETRY, Event)
+    events = EventStream("/v1/models/m/events", None, RETRY, Event)
     assert [events.pause_seconds(None) for _ in range(10)] == [1] * 10
 
 
 def test_a_model_that_is_gone_is_an_error() -> None:
-    events = EventStream("/v1/models/m", None, RETRY, Event)
+    events = EventStream("/v1/models/m/events", None, RETRY, Event)
     with pytest.raises(NotFound):
         events.pause_seconds(httpx2.Response(404, request=httpx2.Request("GET", "http://s/p")))
     starting = httpx2.Response(503, headers={"Retry-After": "3"}, request=httpx2.Request("GET", "http://s/p"))
