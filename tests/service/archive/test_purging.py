@@ -118,7 +118,9 @@ async def test_a_pass_that_ends_at_any_call_is_completed_by_the_next(
 ) -> None:
     origin = await begun(new_store("sqlite"), FilePlace(tmp_path / "unused"))
     await origin.registry.create(Fleet.spec())
-    for left in range(100):  # each in an archive of its own, one call further than the one before
+    # Each in an archive of its own, two calls further than the one before: a call that is lost leaves what the next one
+    # leaves that is not made.
+    for left in range(0, 100, 2):
         place = FilePlace(tmp_path / f"archive-{left}")
         await taught(origin, REF, None)
         await shipper(origin.store, place).ship()
