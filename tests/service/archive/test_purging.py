@@ -1,12 +1,11 @@
 """The archive of a model that has forgotten: nothing is left of the examples, and earlier times can be restored."""
 
-import asyncio
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.archive.origin import Make, Origin, Worn, begun, opened, same, shipper
+from tests.service.archive.origin import Make, Origin, Worn, begun, moment, opened, same, shipper
 from tests.service.fleet import Fleet
 from tests.service.online.forgetting import test_forgetting as forgettings
 from tests.service.online.forgetting.test_forgetting import REF, forgotten, named, never_seen, some_named, traces
@@ -79,8 +78,7 @@ async def test_a_time_before_it_is_restored_without_them(kind: str, place: FileP
     replica = await origin.registry.create(Fleet.spec(window=20))
     await lived(replica, random.Random(3), 30)
     await origin.shipper.ship()
-    before, position = now_ms(), replica.position
-    await asyncio.sleep(0.005)
+    before, position = await moment(), replica.position
     await lived(replica, random.Random(4), 30)
     await replica.update([named("second", a=1)])
     await origin.shipper.ship()
