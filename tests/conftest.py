@@ -2,6 +2,8 @@
 
 import contextlib
 import gc
+import os
+import shutil
 import ssl
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
@@ -22,6 +24,18 @@ LONG = (
     *("tests/browser", "tests/faults", "tests/clients/command", "tests/clients/export"),
     *("tests/test_documentation.py", "tests/test_examples.py", "tests/service/jobs"),
 )
+
+MEMORY = Path("/dev/shm")
+MEMORY_BYTES = 6 * 2**30
+
+
+def pytest_configure() -> None:
+    """Have pytest's directories in memory, if there is enough: each acknowledged update would wait for the disk.
+
+    What a test kills is a process, and the files of a killed process stay either way.
+    """
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.hookimpl(wrapper=True)

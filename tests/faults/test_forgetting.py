@@ -46,8 +46,11 @@ class Load:
                 number += 1
 
 
+@pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_a_server_killed_while_it_forgets(kind: str, server_process: Callable[..., Any], new_redis: Any) -> None:
+def test_a_server_killed_while_it_forgets(
+    kind: str, kills: int, server_process: Callable[..., Any], new_redis: Any
+) -> None:
     rng = random.Random(5)
     flags = FLAGS if kind == "sqlite" else (*FLAGS, "--store", new_redis().start().url)
     server, *others = [server_process(*flags).start() for _ in range(1 if kind == "sqlite" else 2)]
@@ -56,7 +59,7 @@ def test_a_server_killed_while_it_forgets(kind: str, server_process: Callable[..
     with Client(last.url, retry=PATIENT) as client:
         model = client.create_model("m", algorithm="falt")
         loads: list[Load] = []
-        for attempt in range(6):
+        for attempt in range(kills):
             first = 100_000 * (attempt + 1)
             model.update_many([({f"r{first + n}": 1.0, "b": n % 3}, ["l0"], None, None, REF) for n in range(100)])
             load = Load(last.url, first)

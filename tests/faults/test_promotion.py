@@ -17,8 +17,11 @@ from manylabel_clients import Client, ManyLabelError, Retry
 LOST = (ManyLabelError, httpx2.HTTPError)
 
 
+@pytest.mark.parametrize("kills", [3, pytest.param(12, marks=pytest.mark.long)])
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_a_server_killed_while_it_promotes(kind: str, server_process: Callable[..., Any], new_redis: Any) -> None:
+def test_a_server_killed_while_it_promotes(
+    kind: str, kills: int, server_process: Callable[..., Any], new_redis: Any
+) -> None:
     rng = random.Random(5)
     flags = FLAGS if kind == "sqlite" else (*FLAGS, "--store", new_redis().start().url)
     server, *others = [server_process(*flags).start() for _ in range(1 if kind == "sqlite" else 2)]
@@ -28,7 +31,7 @@ def test_a_server_killed_while_it_promotes(kind: str, server_process: Callable[.
         client.create_model("f", algorithm="salt", follow="m")
         loads: list[Load] = []
         seen = set[str]()
-        for attempt in range(6):
+        for attempt in range(kills):
             load = Load(last.url, 100_000 * (attempt + 1))
             loads.append(load)
             with load.running():

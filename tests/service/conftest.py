@@ -19,7 +19,7 @@ from tests.support.limits import settings_of
 
 from manylabel_service.app import create_app
 from manylabel_service.forking import client as client_of_forks
-from manylabel_service.models import follower
+from manylabel_service.models import follower, membership, successions
 from manylabel_service.storage import Address, SQLiteStore, Store, open_store
 from manylabel_service.storage.redis import RedisStore
 
@@ -87,6 +87,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Registries look ten times as often at what others have done."""
     monkeypatch.setattr(follower, "WAIT_SECONDS", follower.WAIT_SECONDS / 10)
     monkeypatch.setattr(follower, "POLL_SECONDS", follower.POLL_SECONDS / 10)
+
+
+@pytest.fixture
+def quick_expiry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registry that was killed is found dead after a second, instead of ten."""
+    monkeypatch.setattr(membership, "EXPIRY_SECONDS", 1.0)
+    monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 0.2)
+    monkeypatch.setattr(successions, "POLL_SECONDS", 0.2)
 
 
 @pytest.fixture

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import io
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.support.limits import settings_of
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
@@ -14,8 +16,16 @@ from manylabel_service.errors import StorageUnavailable
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.storage import Store
+
+each_learner = pytest.mark.parametrize(
+    ("any_fleet", "algorithm"),
+    [*zip(itertools.cycle(["redis", "sqlite"]), sorted(PARAMS), strict=False)],
+    indirect=["any_fleet"],
+)
+"""Each algorithm on one store, in turn: a store does not see which algorithm has made the bytes."""
 
 
 async def snapshot_bytes(replica: Replica, position: str) -> bytes:
@@ -23,6 +33,25 @@ async def snapshot_bytes(replica: Replica, position: str) -> bytes:
     file = io.BytesIO()
     await replica.snapshot_reader.copy(position, file)
     return file.getvalue()
+
+
+@contextlib.contextmanager
+def hanging_after(owner: Any, name: str) -> Iterator[asyncio.Event]:
+    """Let calls of a coroutine method hang once they have had their effect; the event is set by the first."""
+    done, call = asyncio.Event(), getattr(owner, name)
+
+    async def hanging(*args: Any, **kwargs: Any) -> None:
+        await call(*args, **kwargs)
+        done.set()
+        await _never()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, hanging)
+        yield done
+
+
+async def _never(*args: Any) -> None:
+    await asyncio.Event().wait()
 
 
 class Fleet:
@@ -61,7 +90,8 @@ class Fleet:
     async def kill(self, registry: Registry) -> None:
         """No last snapshot, nothing finished; what a process that is killed leaves behind."""
         store = self._stores.pop(registry)
-        for task in registry._tasks:
+        registry.successions.recover = _never  # type: ignore[method-assign]
+        for task in (*registry._tasks, *registry.successions._tasks.values()):
             task.cancel()
         await asyncio.gather(*registry._tasks, return_exceptions=True)
         await registry._loader.cancel()

@@ -11,6 +11,9 @@ from manylabel_core.batch.segments import GROWTH, LEAST, Reached, first_segment,
 
 X, Y = related(60, 6, 3, own=1.0, noise=1.0)
 
+RESUMED = "prml", "prbr", "lsa_mml"
+"""Learners that lose nothing when they resume."""
+
 
 def run(name: str, estimator: Any, first: int, **options: Any) -> Reached:
     return fit_in_segments(
@@ -35,12 +38,12 @@ def test_a_fit_that_goes_on_from_any_checkpoint_ends_bit_identical(name):
 
 
 @pytest.mark.filterwarnings("ignore:not converged")
-@pytest.mark.parametrize("name", LEARNERS)
-def test_a_fit_of_one_segment_is_the_fit_itself(name):
+@pytest.mark.parametrize(("name", "first"), [*((name, 10_000) for name in LEARNERS), *((name, 2) for name in RESUMED)])
+def test_a_fit_of_one_segment_or_that_loses_nothing_between_them_is_the_fit_itself(name, first):
     cut, whole = learner(name), learner(name)
-    reached = run(name, cut, 10_000)
+    reached = run(name, cut, first)
     whole.fit(given(name, X), Y)
-    assert reached.segments == 1
+    assert (reached.segments == 1) == (first == 10_000)
     cut.n_iter_ = whole.n_iter_  # rounds of MLRL that were tried in vain are not told
     assert cut.to_bytes() == whole.to_bytes()
 

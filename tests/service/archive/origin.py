@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.service.fleet import Fleet
+from tests.support.waiting import eventually_async
 
 from manylabel_service.archive.shipping import Shipper
 from manylabel_service.clock import now_ms
@@ -41,6 +42,13 @@ async def learn(replica: Replica, rng: random.Random, n: int, marker: str = "k")
         names = rng.sample(["x", "y", "z"], rng.randint(0, 2))
         result = await replica.update([Fleet.example(i)._replace(y=Labels.all_of(names))], key=key)
     return result
+
+
+async def moment() -> int:
+    """Return the time in milliseconds once it has passed: what happens next is later."""
+    now = now_ms()
+    await eventually_async(lambda: now_ms() > now)
+    return now
 
 
 def same(one: OnlineModel, other: OnlineModel) -> bool:

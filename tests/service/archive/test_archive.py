@@ -15,6 +15,7 @@ from tests.service.archive.origin import (
     begun,
     directory_of,
     learn,
+    moment,
     opened,
     same,
     shipper,
@@ -207,8 +208,7 @@ async def test_until_a_time_or_a_position(place: FilePlace, new_store: Make) -> 
     await origin.registry.create(Fleet.spec())
     await origin.learn(5)
     await origin.shipper.ship()
-    before = now_ms()
-    await asyncio.sleep(0.005)
+    before = await moment()
     await origin.learn(5)
     await origin.registry.create(Fleet.spec("later"))
     await origin.shipper.ship()
@@ -384,7 +384,7 @@ async def test_a_log_that_lost_its_end_goes_on_in_a_timeline_of_its_own(place: F
     older = await begun(lambda: SQLiteStore(copy), place)
     older.rng = random.Random(8)
     await older.learn(6)
-    await asyncio.sleep(0.005)
+    await moment()
     await older.shipper.ship()
     for until, states in ((lost, reopened.states), (None, older.states)):
         store = await opened(new_store("sqlite"))

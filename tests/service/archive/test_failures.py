@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.archive.origin import Make, Origin, Worn, begun, opened, same, shipper
+from tests.service.archive.origin import Make, Origin, Worn, begun, moment, opened, same, shipper
 from tests.service.archive.test_purging import state_of
 from tests.service.fleet import Fleet
 from tests.support.forked_server import finished
@@ -48,8 +48,7 @@ async def test_a_full_disk_is_told_leaves_no_parts_and_is_caught_up_with(
     await origin.registry.create(Fleet.spec())
     await origin.learn(3)
     await origin.shipper.ship()
-    before, state = now_ms(), last_state(origin)
-    await asyncio.sleep(0.005)
+    before, state = await moment(), last_state(origin)
     await origin.learn(20)
 
     def full(descriptor: int) -> None:
@@ -81,8 +80,7 @@ async def test_an_archive_that_was_away_for_longer_than_the_history_reaches(plac
     await origin.learn(10)
     passes = shipper(origin.store, worn := Worn(place))
     await passes.ship()
-    reached, state = now_ms(), last_state(origin)
-    await asyncio.sleep(0.005)
+    reached, state = await moment(), last_state(origin)
     worn.left = 0
     for _ in range(6):
         await origin.learn(15)
@@ -126,12 +124,12 @@ async def test_a_redis_from_an_older_file_goes_on_in_a_new_timeline(
     shutil.rmtree(server.directory)
     shutil.copytree(tmp_path / "older", server.directory)
     server.start()
-    await asyncio.sleep(0.005)
+    await moment()
     older = await begun(make, place)
     older.rng = random.Random(9)
     assert (await older.replica()).model.updates == 6
     await older.learn(3)
-    await asyncio.sleep(0.005)
+    await moment()
     await older.shipper.ship()
     assert len({layout.timeline_of(key) for key in await place.keys(layout.models_prefix(older.shipper._id))}) == 2
     for until, there in ((reached, ahead), (None, older)):

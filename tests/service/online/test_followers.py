@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.fleet import Fleet
+from tests.service.fleet import Fleet, each_learner
 from tests.service.online.history.test_history import SMALL, change, example, lived, small_segments
 from tests.support.waiting import eventually_async
 
@@ -32,7 +32,6 @@ from manylabel_service.online.following import begin_follower
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import MAX_FOLLOWERS
-from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.state.controls import Describe, Regroup, Relabel, SetPromise
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.storage import SEED, START, position_key
@@ -72,7 +71,7 @@ def state(model: OnlineModel) -> dict[str, Any]:
     return {name: array.tobytes() for name, array in arrays.items()} | {"position": header["position"]}
 
 
-@pytest.mark.parametrize("algorithm", sorted(PARAMS))
+@each_learner
 async def test_with_the_spec_of_the_leader_a_follower_has_its_weights(any_fleet: Any, algorithm: str) -> None:
     rng = random.Random(algorithm)
     registry = await any_fleet.start(**SMALL)

@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import pytest
+from tests.service.fleet import each_learner, hanging_after
 from tests.service.online.forgetting.test_forgetting import ended
 from tests.service.online.history.test_history import SMALL, entries_of, example, lived, small_segments
 from tests.service.online.test_followers import caught_up, follow, learnt, state
@@ -23,13 +24,12 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.models import membership, successions
-from manylabel_service.models.successions import Successions
+from manylabel_service.models import membership
+from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import follow_of
-from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.successor.promotion import PromotionWriter
 from manylabel_service.online.successor.rewriter import Selection
@@ -93,7 +93,7 @@ async def test_copies_of_snapshots_count_towards_their_limit(any_fleet: Any, cha
     await lived(leader, random.Random(4), 1)
 
 
-@pytest.mark.parametrize("algorithm", sorted(PARAMS))
+@each_learner
 async def test_the_two_change_places_bit_for_bit(any_fleet: Any, algorithm: str) -> None:
     rng = random.Random(algorithm)
     registry = await any_fleet.start(**SMALL)
@@ -378,10 +378,9 @@ async def test_a_request_is_done_once(any_fleet: Any) -> None:
             await registry.promote(*other, None)
 
 
+@pytest.mark.usefixtures("quick_expiry")
 @pytest.mark.parametrize("step", ["stage", "build", "copy_predictions", "carry", "finish", "replace", "purge"])
-async def test_a_kill_at_any_step_leaves_one_or_the_other(
-    any_fleet: Any, step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_kill_at_any_step_leaves_one_or_the_other(any_fleet: Any, step: str) -> None:
     """The process dies just after a step; the next ends what it began."""
     rng = random.Random(step)
     registry = await any_fleet.start(**SMALL)
@@ -391,35 +390,12 @@ async def test_a_kill_at_any_step_leaves_one_or_the_other(
     await lived(leader, rng, 40)
     follower = await caught_up(await hosted(registry, "f"), leader.position)
     states = state(leader.model), state(follower.model)
-    reached, hang = asyncio.Event(), asyncio.Event()
-
-    def hanging(call: Any) -> Any:
-        async def wrapped(*args: Any, **kwargs: Any) -> Any:
-            result = await call(*args, **kwargs)
-            reached.set()
-            await hang.wait()
-            return result
-
-        return wrapped
-
-    with monkeypatch.context() as patch:
-        store = any_fleet.store(registry)
-        if step == "replace":
-            patch.setattr(store.models, "replace", hanging(store.models.replace))
-        elif step == "purge":
-            patch.setattr(successions.CatalogueStore, "delete_all", hanging(successions.CatalogueStore.delete_all))
-        else:
-            patch.setattr(PromotionWriter, step, hanging(getattr(PromotionWriter, step)))
+    owners = {"replace": any_fleet.store(registry).models, "purge": CatalogueStore}
+    with hanging_after(owners.get(step, PromotionWriter), "delete_all" if step == "purge" else step) as reached:
         promoting = asyncio.create_task(registry.promote("f", None, None))
         await reached.wait()
-    monkeypatch.setattr(membership, "EXPIRY_SECONDS", 1.0)
-    monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr(successions, "POLL_SECONDS", 0.2)
-    with monkeypatch.context() as patch:
-        patch.setattr(Successions, "recover", _never)
-        for task in (promoting, *registry.successions._tasks.values()):
-            task.cancel()
-        await any_fleet.kill(registry)
+    promoting.cancel()
+    await any_fleet.kill(registry)
     again = await any_fleet.start(**SMALL)
     lineages = again.successions.lineages
 
@@ -445,7 +421,3 @@ async def test_a_kill_at_any_step_leaves_one_or_the_other(
     assert blobs <= {str(record.incarnation) for record in records}
     if not switched:
         assert state((await promoted(again))[0].model)["position"] == new.position
-
-
-async def _never(*args: Any) -> None:
-    await asyncio.Event().wait()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.fleet import Fleet
+from tests.service.fleet import Fleet, each_learner, hanging_after
 from tests.service.online.history import test_history as histories
 from tests.service.online.history.test_history import SMALL, entries_of, lived
 from tests.service.stores import tell_redis
@@ -19,14 +19,12 @@ from manylabel_service.clock import now_ms
 from manylabel_service.errors import ForgetRunning, PredictionNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
-from manylabel_service.models import membership, successions
 from manylabel_service.online.history import archiver as archivers
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.controls import Relabel
 from manylabel_service.online.state.log_entries import Update, decode, encode
@@ -99,7 +97,7 @@ def some_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("some_named")
-@pytest.mark.parametrize("algorithm", sorted(PARAMS))
+@each_learner
 async def test_the_state_is_that_of_a_model_that_never_saw_them(any_fleet: Any, algorithm: str) -> None:
     """With labels of predictions in parts, labels renamed, retired, paused, described and grouped, and rollbacks."""
     rng = random.Random(algorithm)
@@ -108,11 +106,11 @@ async def test_the_state_is_that_of_a_model_that_never_saw_them(any_fleet: Any, 
     replica = await registry.create(any_fleet.spec(algorithm=algorithm, window=20))
     for other in others:
         await other.get("m")
-    await lived(replica, rng, 120)
+    await lived(replica, rng, 80)
     entries = await entries_of(replica)
     expected = never_seen(replica.spec, entries)
     receipt = await forgotten(registry)
-    assert receipt.examples > 20
+    assert receipt.examples > 10
     assert (receipt.since, receipt.position) == (START, entries[-1].position)
     state = await any_fleet.agreed()
     assert state == expected[entries[-1].position].to_bytes()
@@ -130,7 +128,7 @@ async def test_the_state_is_that_of_a_model_that_never_saw_them(any_fleet: Any, 
     verified = await replica.verify()
     assert (verified.equal, verified.states > 3) == (True, True)
     # It goes on, with rollbacks to before and after what was forgotten, as the other would.
-    await lived(replica, rng, 40)
+    await lived(replica, rng, 20)
     entries = await entries_of(replica)
     state = await any_fleet.agreed()
     assert state == never_seen(replica.spec, entries, Selection())[entries[-1].position].to_bytes()
@@ -250,55 +248,24 @@ async def test_one_at_a_time(any_fleet: Any) -> None:
     assert (await ended(registry, first.id)).status == "done"
 
 
-@pytest.mark.usefixtures("some_named")
+@pytest.mark.usefixtures("some_named", "quick_expiry")
 @pytest.mark.parametrize(
     "step", ["find", "stage", "build", "carry", "copy_predictions", "finish", "replace", "purge", "erased"]
 )
-async def test_a_kill_at_any_step_leaves_one_or_the_other(
-    any_fleet: Any, step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The process dies just after a step; another, or the next, ends what it began."""
-    monkeypatch.setattr(membership, "EXPIRY_SECONDS", 1.0)
-    monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr(successions, "POLL_SECONDS", 0.2)
+async def test_a_kill_at_any_step_leaves_one_or_the_other(any_fleet: Any, step: str) -> None:
+    """The process dies just after a step; the next ends what it began."""
     rng = random.Random(step)
     registry = await any_fleet.start(**SMALL)
     replica = await registry.create(any_fleet.spec(window=20))
     await lived(replica, rng, 60)
     before, entries = replica.model.to_bytes(), await entries_of(replica)
     expected = never_seen(replica.spec, entries)[entries[-1].position].to_bytes()
-    reached = asyncio.Event()
-    hang = asyncio.Event()
-
-    def hanging(call: Any) -> Any:
-        async def wrapped(*args: Any, **kwargs: Any) -> Any:
-            result = await call(*args, **kwargs)
-            reached.set()
-            await hang.wait()
-            return result
-
-        return wrapped
-
     store = any_fleet.store(registry)
-    if step == "replace":
-        monkeypatch.setattr(store.models, "replace", hanging(store.models.replace))
-    elif step == "erased":
-        monkeypatch.setattr(store, "erased", hanging(store.erased))
-    elif step == "purge":
-        monkeypatch.setattr(successions.CatalogueStore, "delete_all", hanging(successions.CatalogueStore.delete_all))
-    else:
-        monkeypatch.setattr(Rewriter, step, hanging(getattr(Rewriter, step)))
-    receipt = await registry.forgetter.begin(replica, REFS, None)
-    await reached.wait()
-    monkeypatch.undo()
-    monkeypatch.setattr(membership, "EXPIRY_SECONDS", 1.0)
-    monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 0.2)
-    monkeypatch.setattr(successions, "POLL_SECONDS", 0.2)
-    monkeypatch.setattr(successions.Successions, "recover", _never)
-    for task in registry.successions._tasks.values():
-        task.cancel()
+    owners = {"replace": store.models, "erased": store, "purge": CatalogueStore}
+    with hanging_after(owners.get(step, Rewriter), "delete_all" if step == "purge" else step) as reached:
+        receipt = await registry.forgetter.begin(replica, REFS, None)
+        await reached.wait()
     await any_fleet.kill(registry)
-    monkeypatch.undo()
     again = await any_fleet.start(**SMALL)
     receipt = await ended(again, receipt.id)
     switched = step in ("replace", "purge", "erased")
@@ -312,10 +279,6 @@ async def test_a_kill_at_any_step_leaves_one_or_the_other(
     if not switched:
         await forgotten(again)
         assert REF not in refs_of(await entries_of(await again.get("m")))
-
-
-async def _never(*args: Any) -> None:
-    await asyncio.Event().wait()
 
 
 async def test_updates_during_it_are_all_in_the_new_state(any_fleet: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.service.fleet import each_learner
 
 from manylabel_core.label_structure import Group
 from manylabel_service import ulid
@@ -32,7 +33,6 @@ from manylabel_service.online.history.archiver import Archiver, HistoryLimits
 from manylabel_service.online.history.catalogue import BLOBS, KIND, CatalogueStore, collect_garbage
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.state.controls import Describe, Regroup, Relabel
 from manylabel_service.settings import Settings
 from manylabel_service.storage import START, Entry, ModelMeta, Store, pieces_of, position_key
@@ -105,7 +105,7 @@ async def lived(replica: Replica, rng: random.Random, n_changes: int) -> dict[st
     return states
 
 
-@pytest.mark.parametrize("algorithm", sorted(PARAMS))
+@each_learner
 async def test_the_state_at_any_position_and_time_is_what_it_was(any_fleet: Any, algorithm: str) -> None:
     rng = random.Random(algorithm)
     registry = await any_fleet.start(**SMALL)

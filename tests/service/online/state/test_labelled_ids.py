@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.service.online.folds import append, learn, named, new_model, ulid
 from tests.support.cases import for_each
@@ -55,7 +55,6 @@ def test_what_no_id_is_made_of(ms: int, random: bytes) -> None:
         prediction_ids.make(ms, random)
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=3), max_size=25), st.data())
 def test_none_is_learnt_twice(groups: list[list[int]], data: st.DataObject) -> None:
     """Against a memory without bound; groups are refused as a whole."""

@@ -1,7 +1,7 @@
 """A stream can be sent again from anywhere before where it broke: each line is learnt once."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.service.online.folds import dense, learn, named, new_model
 from tests.support.cases import for_each
@@ -19,7 +19,6 @@ def send(model: OnlineModel, key: str, *lines: int, **kwargs: bool) -> ApplyResu
     return learn(model, *((named(a=1), [f"{key}{line}"]) for line in lines), stream=StreamPart(key, lines), **kwargs)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("st"), st.integers(1, 9), st.integers(1, 4)), max_size=15), st.data())
 def test_each_line_is_learnt_once(sent: list[tuple[str, int, int]], data: st.DataObject) -> None:
     model, last, learnt = new_model(), {"s": 0, "t": 0}, list[str]()
