@@ -11,7 +11,7 @@ from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.options import AsJson, ModelName, connect
 from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.tables import print_table
-from manylabel_clients.command.output.text import print_as
+from manylabel_clients.command.output.text import count_of, print_as
 from manylabel_clients.http.resources.labels import LabelPage, LabelStatus
 
 GROUPS_HELP = "JSON: groups, each with name, labels and choose (one or at_most_one), and parents, by child."
@@ -60,7 +60,7 @@ def describe_labels(
     edits = {str(label): edit} if file is None else read_label_details(file)
     with connect() as client:
         client.model(name).describe_labels(edits)
-    click.echo(f"{len(edits):,} {'label' if len(edits) == 1 else 'labels'} described")
+    click.echo(f"{count_of(len(edits), 'label')} described")
 
 
 def set_groups(
