@@ -91,8 +91,7 @@ def _print_receipt(receipt: ForgetReceipt) -> None:
 
 def _print_verification(model: str, found: Verification) -> None:
     if found.equal:
-        click.echo(
-            f"{count_of(found.states, 'state')} of {model} compared: equal to the replayed history up to {found.position}"
-        )
+        states = count_of(found.states, "state")
+        click.echo(f"{states} of {model} compared: equal to the replayed history up to position {found.position}")
     else:
         click.echo(f"the state of {model} at position {found.differs_at} differs from the replayed history")
