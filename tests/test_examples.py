@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.support.label_studio import TOKEN, StandIn, label_studio
 from tests.support.redis_server import RedisServer
-from tests.support.worked_examples import SHOWN, assert_shown, run_example
+from tests.support.worked_examples import EXAMPLES, SHOWN, assert_shown, run_example
 
 NEEDS = {"label_studio_round_trip.py": "label_studio", "topic_exactly_once.py": "redis"}
 """What some need beside the server."""
