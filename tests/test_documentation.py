@@ -287,7 +287,7 @@ def anchors(page: Path) -> set[str]:
 
 def test_equations_are_numbered_in_order_and_those_that_the_code_names_exist() -> None:
     page = (ROOT / "docs" / "mathematics.md").read_text()
-    numbers = re.findall(r" \((\d+[a-z]?)\)$", page, re.MULTILINE)
+    numbers = re.findall(r"  \((\d+[a-z]?)\)$", page, re.MULTILINE)
     plain = [int(number) for number in numbers if number.isdigit()]
     assert plain == list(range(1, len(plain) + 1))
     assert numbers == sorted(numbers, key=lambda number: (int(number.rstrip("abcdefgh")), number)), "10, 10a, 10b, 11"
