@@ -27,8 +27,7 @@ this machine need an extra, and name it if it is missing:
 | `manylabel[plots]`, `manylabel[mcp]` | `models plot`, `mcp` |
 
 Tables are as wide as the terminal, or as `COLUMNS` says; in a file or pipe, as wide as necessary. `--json` prints one
-object per line, for scripts. `manylabel COMMAND --help` lists all options of a command; the site has them at the end of
-this page.
+object per line, for scripts. `--help` lists all options of a command; the site has them at the end of this page.
 """
 
 SHARED = ("as_json", "url", "timeout", "api_key", "yes")
