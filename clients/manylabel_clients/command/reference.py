@@ -84,8 +84,6 @@ def page() -> str:
     models = app.commands["models"]
     assert isinstance(models, click.Group)
     described = dict(line for name in ("create", "delete") for line in _parameters(models.commands[name], context))
-    feed = app.commands["feed"]
-    files = [line for name, line in _parameters(feed, click.Context(feed, parent=context)) if name in OF_FILES]
     rows = [f"| `{usage}` | {_in_short(about) if lines else about} |" for usage, about, lines in _described(context)]
     parts = [
         HEAD,
@@ -95,16 +93,17 @@ def page() -> str:
         "## Options of most commands",
         _paragraph(OF_MOST),
         _list(described[name] for name in SHARED),
-        "## Options of labelled files",
-        _list(files),
     ]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
 def options() -> str:
-    """Return a section for each command with further options, which the site adds to the page."""
+    """Return what the site adds to the page: a section for each command with further options."""
     context = click.Context(app, info_name=NAME)
-    sections = [
+    feed = app.commands["feed"]
+    files = [line for name, line in _parameters(feed, click.Context(feed, parent=context)) if name in OF_FILES]
+    sections = [f"## Options of labelled files\n\n{_list(files)}\n"]
+    sections += [
         f"## {usage}\n\n{_paragraph(about)}\n\n{_list(lines)}\n" for usage, about, lines in _described(context) if lines
     ]
     return "\n".join(sections)
