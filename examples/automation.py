@@ -5,6 +5,12 @@ queue, where a person labels them. The server keeps an account of the labels tha
 
     manylabel serve
     python examples/automation.py
+
+It prints:
+
+    502 of 1200 tickets went without review, 1 of them with a mistake
+    of those reviewed: applied 379, wrong 14; the gate is open, room for 7 more errors before it stops
+    least precise: delivery, 0.95
 """
 
 import random

@@ -5,6 +5,14 @@ as a stream. Both then predict rows that neither has seen.
 
     manylabel serve
     python examples/from_a_csv_to_a_served_model.py
+
+It prints:
+
+    uploaded 1500 rows, 103 features, 14 labels
+    version 1 is served
+    1500 rows learnt one by one
+    micro-F1 of genes-m3l on 917 new rows: 0.676
+    micro-F1 of genes-online on 917 new rows: 0.649
 """
 
 import csv

@@ -5,6 +5,12 @@ follows: the server completes them. Predictions satisfy the groups and the paren
 
     manylabel serve
     python examples/taxonomy.py
+
+It prints:
+
+    0 of 300 predictions contradict themselves
+    a refund, today: billing, high, refund
+    micro-F1 0.97
 """
 
 import random

@@ -5,6 +5,14 @@ the prediction; of some only one label is ever confirmed. The metrics score the 
 
     manylabel serve
     python examples/tickets_with_late_labels.py
+
+It prints:
+
+    940 of 1200 tickets labelled, 150 tickets late
+    micro-F1 of the answers that were given: 0.82
+    without looking at a ticket:             0.49
+    delivery, because of text=parcel, text=late
+    urgent, because of text=today, text=please
 """
 
 import random

@@ -13,6 +13,14 @@ the address, it is only the consumer, which runs until it is stopped.
     python examples/topic_exactly_once.py redis://127.0.0.1:6379
     python examples/topic_exactly_once.py kafka://127.0.0.1:9092
     python examples/topic_exactly_once.py kafka://127.0.0.1:9092 0
+
+It prints:
+
+    4 times a consumer was killed; those that came to the end have ended with [0, 0]
+    1200 messages, 1200 examples learnt
+    billing: 524 messages, 524 examples learnt
+    delivery: 528 messages, 528 examples learnt
+    login: 551 messages, 551 examples learnt
 """
 
 import json

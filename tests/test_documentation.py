@@ -218,7 +218,7 @@ CALLS = ("http", "label-studio", "open-inference", "annif")
 def test_sections_about_calls_are_of_calls_that_exist(paths: dict[str, Any]) -> None:
     pages = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in CALLS)
     sections = re.findall(r"^##+ `([A-Z]+ /\S*)`$", pages, re.MULTILINE)
-    assert len(sections) > 40
+    assert len(sections) > 25
     assert {call.replace("{m}", "{name}") for call in sections} - {call for call, _ in operations(paths)} == set()
 
 
@@ -257,12 +257,10 @@ def test_the_table_of_calls_names_their_scopes(paths: dict[str, Any]) -> None:
     assert listed == {"GET /": set(), **described}
 
 
-def test_every_learner_and_every_parameter_is_in_the_http_page() -> None:
-    page = (ROOT / "docs" / "http.md").read_text()
-    listed = [name for cell in first_cells(page.split("| `algorithm` | |\n")[1]) for name in cell]
-    parameters = [name for cell in first_cells(page.split("| parameter | learners |")[1]) for name in cell]
+def test_every_learner_is_in_its_page() -> None:
+    page = (ROOT / "docs" / "learners.md").read_text()
+    listed = [name for cell in first_cells(page.split("| learner | model |")[1]) for name in cell]
     assert sorted(listed) == sorted(PARAMS)
-    assert sorted(parameters) == sorted({name for params in PARAMS.values() for name in params.model_fields})
 
 
 def first_cells(table: str) -> Iterator[list[str]]:
@@ -287,7 +285,7 @@ def anchors(page: Path) -> set[str]:
 
 def test_equations_are_numbered_in_order_and_those_that_the_code_names_exist() -> None:
     page = (ROOT / "docs" / "mathematics.md").read_text()
-    numbers = re.findall(r" \((\d+[a-z]?)\)$", page, re.MULTILINE)
+    numbers = re.findall(r"  \((\d+[a-z]?)\)$", page, re.MULTILINE)
     plain = [int(number) for number in numbers if number.isdigit()]
     assert plain == list(range(1, len(plain) + 1))
     assert numbers == sorted(numbers, key=lambda number: (int(number.rstrip("abcdefgh")), number)), "10, 10a, 10b, 11"

@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from manylabel_clients.command import reference as command_reference
+
 DOCS = Path(__file__).parents[1]
 
 
@@ -57,6 +59,12 @@ def take_in_the_changelog(app: Any, docname: str, source: list[str]) -> None:
         source[0] = re.sub(r"\]\(docs/", "](", changelog)
 
 
+def add_options_of_commands(app: Any, docname: str, source: list[str]) -> None:
+    """Add the options of each command, which the repository leaves to `--help`, to the page of the command."""
+    if docname == "command":
+        source[0] += "\n" + command_reference.options()
+
+
 def correct_links_out_of_docs(app: Any, docname: str, source: list[str]) -> None:
     """Have links to the changelog lead to its page, and name folders, which a site does not have, without a link.
 
@@ -84,7 +92,7 @@ def keep_markdown(app: Any, docname: str, source: list[str]) -> None:
 
 def setup(app: Any) -> dict[str, bool]:
     """Connect all of it with Sphinx."""
-    for change in (take_in_the_changelog, add_navigation, correct_links_out_of_docs):
+    for change in (take_in_the_changelog, add_options_of_commands, add_navigation, correct_links_out_of_docs):
         app.connect("source-read", change)
     app.connect("source-read", keep_markdown, priority=900)
     return {"parallel_read_safe": True}

@@ -27,7 +27,7 @@ this machine need an extra, and name it if it is missing:
 | `manylabel[plots]`, `manylabel[mcp]` | `models plot`, `mcp` |
 
 Tables are as wide as the terminal, or as `COLUMNS` says; in a file or pipe, as wide as necessary. `--json` prints one
-object per line, for scripts. `manylabel --install-completion` completes commands and options (bash, zsh, fish).
+object per line, for scripts. `--help` lists all options of a command; the site has them at the end of this page.
 """
 
 SHARED = ("as_json", "url", "timeout", "api_key", "yes")
@@ -79,25 +79,47 @@ WIDTH = 120
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page: the commands, and the options that many of them have."""
     context = click.Context(app, info_name=NAME)
     models = app.commands["models"]
     assert isinstance(models, click.Group)
     described = dict(line for name in ("create", "delete") for line in _parameters(models.commands[name], context))
-    feed = app.commands["feed"]
-    files = [line for name, line in _parameters(feed, click.Context(feed, parent=context)) if name in OF_FILES]
-    parts = [HEAD, _list(line for _, line in _parameters(app, context)), app.epilog or ""]
-    parts += ["## Options of most commands", _paragraph(OF_MOST), _list(described[name] for name in SHARED)]
-    parts += ["## Options of labelled files", _list(files)]
-    commands = [_described(command, path, above) for path, command, above in _commands(app, context)]
-    rows = [f"| `{usage}` | {about} |" for usage, about, options in commands if not options]
-    parts.append("\n".join(["## Commands without further options", "", "| command | |", "|---|---|", *rows]))
-    parts += [
-        "\n".join([f"## {usage}", "", _paragraph(about), _list(options)])
-        for usage, about, options in commands
-        if options
+    rows = [f"| `{usage}` | {_in_short(about) if lines else about} |" for usage, about, lines in _described(context)]
+    parts = [
+        HEAD,
+        _list(line for _, line in _parameters(app, context)),
+        app.epilog or "",
+        "\n".join(["## Commands", "", "| command | |", "|---|---|", *rows]),
+        "## Options of most commands",
+        _paragraph(OF_MOST),
+        _list(described[name] for name in SHARED),
     ]
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def options() -> str:
+    """Return what the site adds to the page: a section for each command with further options."""
+    context = click.Context(app, info_name=NAME)
+    feed = app.commands["feed"]
+    files = [line for name, line in _parameters(feed, click.Context(feed, parent=context)) if name in OF_FILES]
+    sections = [f"## Options of labelled files\n\n{_list(files)}\n"]
+    sections += [
+        f"## {usage}\n\n{_paragraph(about)}\n\n{_list(lines)}\n" for usage, about, lines in _described(context) if lines
+    ]
+    return "\n".join(sections)
+
+
+def _described(context: click.Context) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield what `_describe` returns for each command."""
+    for path, command, above in _commands(app, context):
+        yield _describe(command, path, above)
+
+
+def _in_short(about: str) -> str:
+    """Return the first sentence of a description, and its link to another page."""
+    first, _, rest = about.partition(". ")
+    _, more, link = rest.partition("More: ")
+    return f"{first.removesuffix('.')}." + (f" {more}{link}" if more else "")
 
 
 def _commands(group: click.Group, above: click.Context) -> Iterator[tuple[str, click.Command, click.Context]]:
@@ -108,7 +130,7 @@ def _commands(group: click.Group, above: click.Context) -> Iterator[tuple[str, c
             yield from _commands(command, click.Context(command, info_name=name, parent=above))
 
 
-def _described(command: click.Command, path: str, above: click.Context) -> tuple[str, str, list[str]]:
+def _describe(command: click.Command, path: str, above: click.Context) -> tuple[str, str, list[str]]:
     """Return the usage of a command, its help, and a line for each parameter that is not described elsewhere."""
     name = path.rpartition(" ")[2]
     context = click.Context(command, info_name=name, parent=above)

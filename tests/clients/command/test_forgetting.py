@@ -30,7 +30,7 @@ def test_a_history_is_verified(manylabel: Command, client: Client, name: str) ->
     model.update({"a": 1}, ["p"])
     done = manylabel("verify", name)
     assert done.status == 0, done.err
-    assert f"of {name} equal the replayed history" in done.out
+    assert f"of {name} compared: equal to the replayed history" in done.out
     assert json.loads(manylabel("verify", name, "--json").out)["equal"]
 
 

@@ -128,7 +128,7 @@ def test_the_page_of_reference_is_what_the_command_says() -> None:
 
 
 def test_the_page_of_reference_has_every_command_and_parameter() -> None:
-    page = reference.page()
+    page = reference.page() + reference.options()
 
     def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
         for name, command in group.commands.items():
@@ -139,11 +139,12 @@ def test_the_page_of_reference_has_every_command_and_parameter() -> None:
     def section_of(title: str) -> str:
         usage = rf"{title}(?: [^a-z\n]*)?"
         section = re.search(rf"^## {usage}\n.*?(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
-        found = section or re.search(rf"^\| `{usage}` \|", page, re.MULTILINE)
+        found = section or re.search(rf"^\| `{usage}` \|.*$", page, re.MULTILINE)
         assert found, title
         return found[0]
 
     for path, command in commands(app, "manylabel"):
+        assert re.search(rf"^\| `{path}[ `]", page, re.MULTILINE)
         section = section_of(path)
         if "(#options-of-labelled-files)" in section:
             section += section_of("Options of labelled files")

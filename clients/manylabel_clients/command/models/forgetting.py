@@ -8,7 +8,7 @@ import click
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import PATIENT, AsJson, ModelName, Yes, confirm, remote
-from manylabel_clients.command.output.text import print_as
+from manylabel_clients.command.output.text import count_of, print_as
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.forgetting import ForgetReceipt, Verification
 
@@ -20,7 +20,8 @@ def _print_receipt(receipt: ForgetReceipt) -> None:
         click.echo(f"{receipt.model} has no such example in its history, which begins at position {receipt.since}")
         return
     click.echo(
-        f"{receipt.model} has forgotten {receipt.examples:,} examples of {receipt.entries:,} entries "
+        f"{receipt.model} has forgotten {count_of(receipt.examples, 'example')} "
+        f"of {count_of(receipt.entries, 'entry', 'entries')} "
         f"(receipt {receipt.id}, position {receipt.position})"
     )
     if receipt.since != "0":
@@ -82,6 +83,7 @@ def verify(client: Client, model: ModelName, as_json: AsJson = False) -> None:
 
 def _print_verification(model: str, found: Verification) -> None:
     if found.equal:
-        click.echo(f"{found.states:,} states of {model} equal the replayed history, up to position {found.position}")
+        states = count_of(found.states, "state")
+        click.echo(f"{states} of {model} compared: equal to the replayed history up to position {found.position}")
     else:
         click.echo(f"the state of {model} at position {found.differs_at} differs from the replayed history")

@@ -11,6 +11,7 @@ from manylabel_clients.command.declaring import Argument, Option
 from manylabel_clients.command.options import ModelName, remote
 from manylabel_clients.command.output.measures import number
 from manylabel_clients.command.output.tables import print_table
+from manylabel_clients.command.output.text import count_of
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.labels import LabelPage, LabelStatus
 
@@ -80,7 +81,7 @@ def describe_labels(
         raise click.UsageError("name a label and give --title, --description or --uri; or give --file alone")
     edits = {str(label): edit} if file is None else read_label_details(file)
     client.model(name).describe_labels(edits)
-    click.echo(f"{len(edits):,} {'label' if len(edits) == 1 else 'labels'} described")
+click.echo(f"{count_of(len(edits), 'label')} described")
 
 
 @remote()

@@ -12,7 +12,7 @@ from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.inputs import Item, chunks, placed, read_items, read_truths
 from manylabel_clients.command.models.label_next import ORDER, LabelLoop
 from manylabel_clients.command.options import PATIENT, AsJson, BatchSize, Input, ModelName, remote
-from manylabel_clients.command.output.text import print_as
+from manylabel_clients.command.output.text import count_of, print_as
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.resources.predictions import Updated
@@ -95,10 +95,9 @@ def _send(send: Callable[..., Updated], items: Iterable[Item], batch_size: int, 
 
 
 def _print(model: str, learnt: int, what: str, receipt: Updated) -> None:
-    plural = "" if learnt == 1 else "s"
     done, how = ("learnt", "learnt") if what == "example" else ("labelled", "labels of")
     before = f" (had been {done} before)" if receipt.replayed else ""
     click.echo(
-        f"{learnt:,} {what}{plural} {done}{before}; {model} has {how} {receipt.updates:,} "
+        f"{count_of(learnt, what)} {done}{before}; {model} has {how} {receipt.updates:,} "
         f"(position {receipt.position}, durability {receipt.durability})"
     )

@@ -41,6 +41,11 @@ def print_as(as_json: bool, found: T, show: Callable[[T], object]) -> None:
         print_json(one)
 
 
+def count_of(count: int, one: str, many: str = "") -> str:
+    """Return a number with its noun: "1 label", "2 labels"; `many` is the plural unless it only adds an "s"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def short_time(time: str | None) -> str:
     """Return a time of the API in UTC, without fractions of a second."""
     return "" if time is None else time[:19].replace("T", " ")
