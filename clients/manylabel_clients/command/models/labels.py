@@ -81,7 +81,7 @@ def describe_labels(
         raise click.UsageError("name a label and give --title, --description or --uri; or give --file alone")
     edits = {str(label): edit} if file is None else read_label_details(file)
     client.model(name).describe_labels(edits)
-click.echo(f"{count_of(len(edits), 'label')} described")
+    click.echo(f"{count_of(len(edits), 'label')} described")
 
 
 @remote()
