@@ -38,7 +38,7 @@ def split_words(text: str, most: int) -> list[str]:
 
 
 def unquote(token: str) -> str:
-    """Return the word that a token means."""
+    """Return a token without quotes and escapes."""
     if len(token) < 2 or token[0] not in "'\"" or token[-1] != token[0]:
         return token
     return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])

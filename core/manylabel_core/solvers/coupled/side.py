@@ -12,7 +12,7 @@ from manylabel_core.solvers.coupled._account import account, kkt_bias, worst_pai
 from manylabel_core.solvers.coupled.problem import Task
 
 SWEEPS, SWEEPS_ALONE = 4, 50
-"""The most sweeps over a block, and over one that is all there is to solve."""
+"""Maximum number of sweeps over a block, and over the only block."""
 
 
 class Side(ABC):
@@ -37,7 +37,7 @@ class Side(ABC):
 
     @staticmethod
     def sweeps(starts: NDArray[np.int64]) -> int:
-        """Return the most sweeps over each of these blocks."""
+        """Return the maximum number of sweeps over each of these blocks."""
         return SWEEPS if len(starts) > 2 else SWEEPS_ALONE
 
     @abstractmethod

@@ -76,7 +76,7 @@ class Strategy:
         return {}
 
     def nbytes(self, n_vectors: int) -> int:
-        """Return the bytes of that for this number of vectors."""
+        """Return the bytes of this state for this number of vectors."""
         return 0
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], support: SupportVectors) -> None:
