@@ -14,6 +14,7 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 QUOTED = r"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\""
 _FIELD = re.compile(rf"(?:{QUOTED}|[^,'\"]++)*+")
 _ESCAPED = re.compile(r"\\(.)")
+_ATTRIBUTE = re.compile(rf"@attribute\s++({QUOTED}|\S++)\s++(.+)", re.IGNORECASE)
 
 
 def split_words(text: str, most: int) -> list[str]:
@@ -42,9 +43,6 @@ def unquote(token: str) -> str:
     if len(token) < 2 or token[0] not in "'\"" or token[-1] != token[0]:
         return token
     return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])
-
-
-_ATTRIBUTE = re.compile(rf"@attribute\s++({QUOTED}|\S++)\s++(.+)", re.IGNORECASE)
 
 
 class Attribute(NamedTuple):

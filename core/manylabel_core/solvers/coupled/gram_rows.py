@@ -17,7 +17,7 @@ CHECKED_ROWS = 64
 PROBED_ROWS = 64
 """Rows of a Gram matrix in single precision that are compared with those in double precision."""
 RANGE = (1e-30, 1e30)
-"""Kernel values that single precision holds, well within its exponents."""
+"""Range of kernel values for single precision, well within its exponents."""
 _CHUNK_BYTES = 1 << 24
 
 TakeRows = Callable[[NDArray[np.int64]], NDArray[Any]]
@@ -75,7 +75,7 @@ class CachedRows:
 
 
 class Probe(NamedTuple):
-    """Few rows in double precision, to estimate the rounding error of scores."""
+    """A few rows in double precision, to estimate the rounding error of scores."""
 
     points: NDArray[np.int64]  # (m,), drawn with a preference for large kernel values, which have large rounding errors
     rows: NDArray[np.float64]  # (m, n_samples)

@@ -1,4 +1,4 @@
-"""Strategies of an expansion: which support vectors stay."""
+"""Support vectors of an expansion, and the strategies that keep them within a budget."""
 
 from __future__ import annotations
 
