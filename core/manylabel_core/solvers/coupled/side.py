@@ -81,12 +81,13 @@ def best_bias(T: NDArray[Any], task: Task) -> NDArray[np.float64]:
     kinks below reach that sum: with one c, at the (number of relevant)-th smallest kink.
     """
     best = np.empty(T.shape[1])
-    for label, (column, relevant) in enumerate(zip(np.ascontiguousarray(T.T), (task.Y > 0).T, strict=True)):
+    ranks = np.maximum((task.Y > 0).sum(axis=0), 1) - 1
+    for label, column in enumerate(np.ascontiguousarray(T.T)):
         if task.even:
-            rank = max(int(relevant.sum()) - 1, 0)
-            best[label] = np.partition(column, rank)[rank]
+            best[label] = np.partition(column, ranks[label])[ranks[label]]
         else:
             order = np.argsort(column, kind="stable")
-            rank = int(np.searchsorted(np.cumsum(task.c[order]), task.c[relevant].sum()))
+            needed = task.c[task.Y[:, label] > 0].sum()
+            rank = int(np.searchsorted(np.cumsum(task.c[order]), needed))
             best[label] = column[order[min(rank, len(order) - 1)]]
     return best
