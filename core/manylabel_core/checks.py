@@ -23,7 +23,7 @@ def check_count(name: str, value: object, most: int) -> int:
 
 
 def is_finite(value: object) -> bool:
-    """Return whether something is a finite real number, and not a truth value."""
+    """Return whether a value is a finite real number other than a truth value."""
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # an integer or fraction above the largest float
@@ -44,7 +44,9 @@ def is_sparse(matrix: Any) -> bool:
 
 
 def canonical(X: sp.csr_array) -> sp.csr_array:
-    """Return entries in order, repeated ones added, as SciPy defines it; the caller's matrix stays as it is."""
+    """Return a matrix with sorted entries, repeated ones added as SciPy defines it; the caller's
+    matrix is unchanged.
+    """
     if X.has_canonical_format:
         return X
     X = X.copy()

@@ -68,7 +68,7 @@ class IndexColumns:
         return both_plain or np.array_equal(self.indices[: len(earlier)], earlier.indices)
 
     def unknown(self, indices: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return those of some ascending indices that have no column."""
+        """Return the indices without a column, of some ascending indices."""
         if self._indices is None:
             all_known = not len(indices) or indices[-1] < self._n_columns
             return indices[:0] if all_known else indices[np.searchsorted(indices, self._n_columns) :]

@@ -86,7 +86,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """None, whose meaning the parameter's description states."""
+    """None, with a meaning that the description of the parameter states."""
 
     def allows(self, value: Any) -> bool:
         """Return whether a value is None."""

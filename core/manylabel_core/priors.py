@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from manylabel_core.checks import is_sparse
 
 FLOOR = 1e-6
-"""A prior's smallest eigenvalue is made at least this multiple of its largest."""
+"""Minimum ratio of the smallest eigenvalue of a prior to its largest."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -242,7 +242,7 @@ def _as_matrix(matrix: Matrix, name: str, columns: str) -> Any:
 
 
 def _indicator(matrix: Matrix, name: str) -> tuple[tuple[NDArray[np.int64], NDArray[np.int32]], tuple[int, int]]:
-    """Return where an indicator matrix is 1, as index arrays, and its shape."""
+    """Return the places of the ones of an indicator matrix, as index arrays, and its shape."""
     try:
         given = _as_matrix(matrix, name, "n_labels")
     except ValueError as error:

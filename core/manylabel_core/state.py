@@ -40,7 +40,7 @@ _RANKS = {_TYPES[code]: (-rank, code) for rank, code in enumerate(_CODES)}
 
 
 class DamagedState(Exception):
-    """The bytes are not a state that `State.to_bytes` wrote, or not any more."""
+    """The bytes are not, or no longer, a state that `State.to_bytes` wrote."""
 
 
 class NewerState(DamagedState):
@@ -59,7 +59,7 @@ class LateArray:
         self.nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        """Return the array, made now."""
+        """Return the array."""
         array = np.empty(self.shape, self.dtype)
         self.write(array)
         return array if dtype is None else array.astype(dtype, copy=False)
@@ -245,7 +245,7 @@ def _header(outer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _arrays(entries: dict[str, Any], view: memoryview) -> dict[str, NDArray[Any]]:
-    """Return the arrays that the entries of the header name; together they are all of the bytes."""
+    """Return the arrays of the entries of the header, which together cover all bytes."""
     places = {name: _place(name, entry) for name, entry in entries.items()}
     at = 0
     for name in sorted(places, key=lambda name: places[name][2:]):

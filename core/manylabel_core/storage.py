@@ -12,7 +12,7 @@ MAX_WEIGHT = 1e60
 """Upper bound of weights. Learners do not reach it, sums of smaller weights stay finite, and float32 ends before it."""
 
 MAX_COUNT = 2**53
-"""More examples than any stream has."""
+"""Upper bound of the examples of a stream."""
 
 
 def check_range(name: str, array: NDArray[Any], least: float, most: float) -> None:

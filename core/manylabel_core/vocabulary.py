@@ -76,7 +76,7 @@ class Vocabulary:
         return table + self._names_bytes + len(self._columns) * sys.getsizeof(1 << 20)
 
     def get(self, name: str) -> int | None:
-        """Return the column of a name, or None when it has none."""
+        """Return the column of a name, or None."""
         return self._columns.get(name)
 
     def lookup(self, names: Iterable[str]) -> list[int]:
@@ -85,7 +85,7 @@ class Vocabulary:
         return [get(name, -1) for name in names]
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """Return those of `names` that have no column, in their order."""
+        """Return the names without a column, in their order."""
         columns = self._columns
         return [name for name in names if name not in columns]
 
@@ -125,7 +125,7 @@ class Vocabulary:
         return self._columns[new]
 
     def _append(self, new: list[str]) -> None:
-        """Append names that are not here; they may be repeated."""
+        """Append new names, which may be repeated."""
         for name in new:
             _encoded(name)
         for name in dict.fromkeys(new):

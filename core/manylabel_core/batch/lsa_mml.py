@@ -46,7 +46,7 @@ _SOMETIMES = (
     "label_names_", "label_penalty_", "joint_coef_", "view_landmarks_", "view_gammas_", "view_roots_", "precision_",
     "noise_variances_",
 )  # fmt: skip
-"""Attributes that only some fits leave."""
+"""Attributes that only some fits set."""
 
 
 @documented
@@ -241,7 +241,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
         return Model(self._split(self.basis_), left, given), [float(value) for value in self.objective_trace_]
 
     def _landmark_maps(self, views: Mapping[str, Any], present: Mapping[str, Mask]) -> dict[str, LandmarkMap]:
-        """Return a map for each view, if that is requested."""
+        """Return a map for each view; none with the linear kernel."""
         if self.kernel == "linear":
             return {}
         n, random = int(self.n_landmarks), self._random()

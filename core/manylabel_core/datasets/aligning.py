@@ -36,7 +36,7 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
 
 
 def with_views(dataset: Dataset, other: Dataset) -> Dataset:
-    """Return a dataset that has the views of another as well, which its rows lack."""
+    """Return a dataset with the additional views of another, which its rows lack."""
     new = [name for name in other.views if name not in dataset.views]
     if not new:
         return dataset

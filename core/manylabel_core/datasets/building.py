@@ -37,7 +37,7 @@ class Columns:
 
     @property
     def n_values(self) -> int:
-        """Return the values of the matrix: dense, rows that lack the view have as many as any other."""
+        """Return the number of values of the matrix; rows of a dense view count even if they lack it."""
         if not (self.dense and self._lacking and self.values):
             return len(self.values)
         return self.n_rows * (len(self.values) // (self.n_rows - len(self._lacking)))
@@ -65,7 +65,7 @@ class Columns:
         self.indptr.append(len(self.values))
 
     def add_vector(self, values: NDArray[np.float32]) -> None:
-        """Add one row of values that are all there."""
+        """Add one row of values, none of which is missing."""
         self.values.frombytes(values.tobytes())
         self.indptr.append(len(self.values))
 
@@ -154,12 +154,12 @@ class DatasetBuilder:
     def done_single(
         self, label_names: Sequence[str], width: int, feature_names: Sequence[str] | None = None
     ) -> Dataset:
-        """Return the dataset of one view."""
+        """Return the dataset, which has one view."""
         return self.done(label_names, {SINGLE: width}, {SINGLE: None if feature_names is None else (*feature_names,)})
 
 
 def checked(dataset: Dataset) -> Dataset:
-    """Return the dataset, if anything can be learnt from it."""
+    """Return the dataset; raise BadDataset without rows, labels or features."""
     if not dataset.n_rows:
         raise BadDataset("there are no rows")
     if not dataset.n_labels:

@@ -18,7 +18,7 @@ from manylabel_core.records import TextSettings
 __all__ = ["SINGLE", "Dataset", "View"]
 
 SINGLE = "x"
-"""The name of the view of a dataset that has just one."""
+"""Name of the view of a dataset with a single view."""
 
 
 @dataclass(frozen=True, eq=False)

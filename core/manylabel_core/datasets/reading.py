@@ -37,10 +37,10 @@ EXTENSIONS: Mapping[str, str] = {
     ".svmlight": "libsvm",
     ".tsv": "tsv",
 }
-"""The format of a file, by its extension in lower case."""
+"""Format of a file by its extension in lower case."""
 
 PACKED = ".gz"
-"""An extension after that of the format; any format but NPZ may be gzip."""
+"""Second extension of a gzip file, of any format except NPZ."""
 
 
 def extension_of(path: str | PathLike[str]) -> str:

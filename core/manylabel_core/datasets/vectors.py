@@ -12,5 +12,5 @@ def view_of(field: str, taken: Container[str]) -> str:
 
 
 def names_of(field: str, length: int) -> tuple[str, ...]:
-    """Return the names of the features that the values of a vector are for trainers without views."""
+    """Return the names of the values of a vector as features, for trainers without views."""
     return tuple(f"{field}[{place}]" for place in range(length))

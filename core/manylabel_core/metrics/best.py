@@ -76,7 +76,9 @@ def ndcg_at(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None, *
 def _best(
     Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None, k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None]:
-    """Return of each example the true labels among the k best, their gain and all true labels; and the weights."""
+    """Return per example the true labels among the k best, their gain and the number of true
+    labels; and the weights.
+    """
     if k not in DEPTHS:
         raise ValueError(f"k must be one of {', '.join(map(str, DEPTHS))}, not {k}")
     Y, scores = as_scored(Y, scores)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from manylabel_core.metrics._prequential import EXAMPLES, GIVEN, LABELS, MODEL, N_BASIC, UNIT, WEIGHED
 
 MAX_POINTS = 256
-"""Upper bound of the number of points kept; at least half as many, once there were that many examples."""
+"""Upper bound of the number of points; at least half as many are stored after that many examples."""
 
 MAX_LABEL_POINTS = 32
 """Upper bound of the number of points of each label; a point takes 48 bytes per label."""
@@ -63,7 +63,7 @@ class History:
         return measures + sum([counts.nbytes for counts in self._counts]) + 16 * len(self.alarms)
 
     def until_next(self, given: int) -> int:
-        """Return how many examples more there are until the next point, at least 1."""
+        """Return the number of examples until the next point, at least 1."""
         stride = self._measures.stride(given)
         return stride - given % stride
 
@@ -95,7 +95,7 @@ class History:
         return LabelHistory(stride, numbers, *past)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return all of it, as named arrays that share no memory with this object."""
+        """Return the history as named arrays that share no memory with this object."""
         counts, none = list(self._counts), np.zeros((2, 0, 3), dtype=np.int64)
         measures = [each for _, each in self._measures]
         return {
@@ -135,7 +135,7 @@ class _Points(list[T]):
         self.append(point)
 
     def until(self, given: int, now: T) -> tuple[int, list[int], list[T]]:
-        """Return the stride, the numbers of examples of the points, and the points; the last is the present."""
+        """Return the stride, the numbers of examples of the points, and the points; the last is the current one."""
         stride = self.stride(given)
         numbers, points = [stride * number for number in range(1, 1 + len(self))], list(self)
         if given % stride:

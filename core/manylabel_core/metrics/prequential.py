@@ -297,13 +297,13 @@ class Prequential:
         return int(self._totals[_MODEL, _prequential.EXAMPLES])
 
     def _measured(self, basic: bool = False) -> NDArray[np.float64]:
-        """Return the measures as they are now, as `_prequential.measure`."""
+        """Return the current metrics, as `_prequential.measure` does."""
         measured: NDArray[np.float64]
         measured = _prequential.measure(self._counts, self._totals, self._sums, self._ring, basic)
         return measured
 
     def _measured_basics(self) -> NDArray[np.float64]:
-        """Return the measures that have a history."""
+        """Return the current metrics that have a history."""
         return self._measured(basic=True)[..., : _prequential.N_BASIC].copy()
 
     def _label_counts(self) -> NDArray[np.int64]:
@@ -467,7 +467,7 @@ class _Window:
         self._ends = np.cumsum(ring[:, : _prequential.KNOWN].sum(axis=1)).tolist()
 
     def has(self, place: int, row: NDArray[np.int64], codes: NDArray[np.int32]) -> bool:
-        """Return whether this part belongs to the example at the index."""
+        """Return whether the example at the index has this outcome."""
         own = self._codes[self._ends[place - 1] if place else 0 : self._ends[place]]
         return bool((self._ring[place] == row).all()) and np.array_equal(np.sort(own), np.sort(codes))
 
@@ -493,7 +493,7 @@ def _named(measures: NDArray[np.float64], examples: int) -> dict[str, float | No
 
 
 def _moved(held: NDArray[Any], capacity: int) -> NDArray[Any]:
-    """Return a ring of that capacity which starts with `held`."""
+    """Return a ring of this capacity that starts with `held`."""
     ring = np.zeros((capacity, *held.shape[1:]), dtype=held.dtype)
     ring[: len(held)] = held
     return ring

@@ -35,7 +35,7 @@ _FIELDS = {
 _MODEL, _BASELINE = _prequential.MODEL, _prequential.BASELINE
 
 MAX_EXAMPLES = 2**37
-"""More examples than any stream has, whatever they weigh: sums of units stay below 2^63."""
+"""Upper bound of the examples of a stream, so that sums of units stay below 2^63."""
 
 MAX_UNITS = int(MAX_EXAMPLE_WEIGHT) * _prequential.UNIT
 """Maximum weight of an example in units."""

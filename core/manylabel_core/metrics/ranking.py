@@ -21,11 +21,11 @@ class Ranking(NamedTuple):
     relevant: NDArray[np.bool_]
     """Whether the entry at a place is relevant."""
     start: NDArray[np.int64]
-    """The first place of the entries that tie with the one at a place."""
+    """First place of the entries that tie with the entry at a place."""
     stop: NDArray[np.int64]
-    """The place after the last of them."""
+    """Place after the last of these entries."""
     before: NDArray[np.int64]
-    """(n_rows, n_columns + 1): the relevant entries before a place."""
+    """Number of relevant entries before a place, (n_rows, n_columns + 1)."""
 
     @property
     def n_relevant(self) -> NDArray[np.int64]:

@@ -19,10 +19,10 @@ from manylabel_core.metrics._prequential import (
 )
 
 EDGES = np.arange(N_BINS + 1) / N_BINS
-"""Bounds of the bins: each has the probabilities from one to below the next, the last one 1 too."""
+"""Bounds of the bins: each includes its lower bound, the last one also 1."""
 
 _ROUNDING = 1e-6
-"""Sums of probabilities may be off by this share."""
+"""Relative tolerance of sums of probabilities."""
 
 
 class Reliability(NamedTuple):

@@ -206,7 +206,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return self.pipeline.score(rows)
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether there is something to predict with."""
+        """Return whether there are labels to predict."""
         return self.n_labels_ > 0
 
     def alarms(self) -> Alarms:
@@ -316,7 +316,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return False
 
     def _check_parameters(self) -> None:
-        """Check that the parameters go together, each of which has an allowed value."""
+        """Check that the parameters, each of which is valid, go together."""
 
     @abstractmethod
     def _make_model(self) -> Model:
@@ -328,7 +328,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
 
 @cache
 def _values_of(learner: type) -> Callable[[object], tuple[object, ...]]:
-    """Return a function that reads all parameters, which each call of `partial_fit` does."""
+    """Return a function that reads all parameters, for each call of `partial_fit`."""
     return operator.attrgetter(*(each.name for each in parameters(learner)))
 
 

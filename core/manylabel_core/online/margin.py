@@ -25,7 +25,7 @@ STACKED = "stacked"
 """Several experts, one of which takes steps, whose margins are combined to log-odds."""
 
 VARIANTS = ("PA-I", "PA-II")
-"""Slack that costs C times its amount, and C times its square."""
+"""Variants: slack costs C times its amount, or C times its square."""
 
 
 def step_size(steps: Mapping[str, float]) -> Any:

@@ -285,7 +285,7 @@ class Pipeline:
 
     @property
     def _rows_scaled_at_once(self) -> int:
-        """Return the most rows that should be scaled in one call."""
+        """Return the maximum number of rows to scale in one call."""
         n_rows = self._scaling.rows_at_once
         return n_rows if self._vectors is None else min(n_rows, self._vectors.rows_at_once)
 
@@ -569,7 +569,7 @@ class Pipeline:
             part.restore(owned, self.n_features, self.n_labels)
 
     def _plain(self, rows: Rows) -> Rows:
-        """Return rows as functions are compiled for: values of the model's type, arrays that may be written."""
+        """Return rows as compiled functions need them: values of the model's type, writeable arrays."""
         indptr, indices, values = rows
         writeable = indptr.flags.writeable and indices.flags.writeable and values.flags.writeable
         if writeable and values.dtype == self._dtype:

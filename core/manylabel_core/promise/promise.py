@@ -16,7 +16,7 @@ MAX_CANDIDATES = _pass.MAX_CANDIDATES
 NO_PARENTS = np.zeros(0, dtype=np.int32)
 NO_COLUMNS = np.zeros(0, dtype=np.int64)
 _MAX_SUM = 1e15
-"""Largest number of the plan; its weights stay below 1e9 times the decisions remembered."""
+"""Upper bound of the numbers of a plan, whose weights stay below 1e9 times the decisions remembered."""
 
 
 class Target(NamedTuple):
@@ -30,7 +30,7 @@ class Target(NamedTuple):
 
     @property
     def accounts(self) -> tuple[float | None, ...]:
-        """The shares that the accounts depend on."""
+        """Return the shares that the accounts depend on."""
         return self[:3]
 
 
@@ -58,7 +58,7 @@ class Decision(NamedTuple):
 
     @property
     def applied(self) -> list[int]:
-        """The columns of the labels that may be applied unseen, ascending."""
+        """Return the columns of the labels that may be applied unseen, ascending."""
         candidates = self._candidates
         flags = candidates[:, _pass.CANDIDATE_FLAGS].astype(np.int64)
         listed: list[int] = candidates[(flags & _pass.APPLIED) > 0, _pass.COLUMN].astype(np.int64).tolist()
@@ -79,7 +79,7 @@ class Decision(NamedTuple):
         return self.values[_pass.HEADER :].reshape(-1, _pass.FIELDS)
 
     def check(self) -> Decision:
-        """Return the decision; raises ValueError if it is not one of `Promise`."""
+        """Return the decision; raise ValueError if `Promise` cannot have made it."""
         values = self.values
         if values.ndim != 1 or len(values) < _pass.HEADER or not np.isfinite(values).all():
             raise ValueError("a decision has at least 12 finite numbers")
@@ -144,7 +144,7 @@ class Promise:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory."""
+        """Return the bytes of memory."""
         return sum(array.nbytes for array in self.memory)
 
     def decide(

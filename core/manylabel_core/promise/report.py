@@ -49,7 +49,7 @@ def report(promise: Promise, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _gate_report(promise: Promise, which: int, precision: float) -> dict[str, Any]:
-    """Return the state of a gate, why it is so, and the errors that are left."""
+    """Return the state of a gate, its reason, and the remaining errors."""
     gate, bins = promise.memory.gates[which], promise.memory.bins[which]
     unit = ("label", "labels") if which == 0 else ("example", "examples")
     if gate[_gate.OPEN] > 0.0:

@@ -69,7 +69,7 @@ class AutomaticScaling(Scaling):
         return Rows(*scale_automatically(*statistics, self._missing_is_zero, store, *rows))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """Return the number of their values, and as many dense features for each as there can be."""
+        """Return the number of the values, plus the maximum number of dense features of each row."""
         if n_samples == 0:  # called many times a second, and the code below visits all features
             return n_values
         seen = int(self._moments[: self.n_features, 0].sum()) + n_values
@@ -77,7 +77,7 @@ class AutomaticScaling(Scaling):
         return n_values + n_samples * most_dense
 
     def features_after(self, n_distinct: int) -> int:
-        """Return that number and the dense features: only a feature of a row becomes dense."""
+        """Return this number plus that of the dense features: only a feature of a row can become dense."""
         return n_distinct + int(self._n_dense[0])
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:

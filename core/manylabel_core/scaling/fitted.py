@@ -36,7 +36,7 @@ class FittedScaling:
         raise NotImplementedError
 
     def __call__(self, X: Any) -> Any:
-        """Return examples scaled, of the same shape and dtype; each is scaled as it would be alone."""
+        """Return scaled examples of the same shape and dtype; the scaling of one does not depend on the others."""
         raise NotImplementedError
 
 
@@ -136,7 +136,7 @@ FITTED_SCALINGS: Mapping[str, type[FittedScaling] | None] = {
     "standard": FittedStandardisation,
     "max_abs": FittedMaxAbsScaling,
 }
-"""The scalings of learners that see all examples at once, by the name that their parameter has."""
+"""Scalings of batch trainers by the value of their parameter."""
 
 
 def as_taken(X: Any, scaling: str) -> Any:

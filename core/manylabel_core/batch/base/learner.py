@@ -232,7 +232,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
     def _problem(
         self, X: Any, signs: NDArray[np.int8], *, equality: bool, constant: float = 0.0
     ) -> KernelProblem | LinearProblem:
-        """Return the examples for a solver; `constant` is the square of a regularised constant feature."""
+        """Return the problem of the examples; `constant` is the square of a regularised constant feature."""
         self._check_precomputed(X)
         kernel = replace(self._make_kernel(X), constant=constant)
         options: dict[str, Any] = {"equality": equality, "n_threads": self.n_threads, "seed": self._seed()}
@@ -309,5 +309,5 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
 
 
 def _without_columns(K: Any, columns: NDArray[np.int64]) -> Any:
-    """Return kernel values without those with some examples."""
+    """Return kernel values without the columns of some examples."""
     return None if K is None else np.delete(np.asarray(K), columns, axis=1)

@@ -76,7 +76,7 @@ class Serialisable(BaseEstimator):
         return estimator
 
     def _attributes(self) -> dict[str, Any]:
-        """Return everything fitted."""
+        """Return the fitted attributes."""
         check_is_fitted(self, self._fitted_last)
         return {name: value for name, value in vars(self).items() if name.endswith("_") and name[0] != "_"}
 

@@ -14,12 +14,12 @@ from manylabel_core.batch.decisions.thresholds import Matrix, Truth
 from manylabel_core.rows import row_blocks
 
 PRICE = 1.0
-"""Weighs the distance of a label's curve from that of all labels."""
+"""Weight of the distance of a label's curve from that of all labels."""
 LONGEST_STEP = 2.0
 MOST_STEPS = 50
 SMALLEST_STEP = 1e-9
 SAMPLE = 1 << 22
-"""Maximum number of scores, about, to which the curve of all labels is fitted: those of evenly spaced rows."""
+"""Approximate maximum number of scores, of evenly spaced rows, to which the curve of all labels is fitted."""
 
 
 def fit_curves(scores: Matrix, Y: Truth, weights: Matrix | None = None) -> Matrix:

@@ -55,7 +55,7 @@ def validated_scores(scores: Matrix, Y: Truth, parts: Parts, measure: str, weigh
 
 
 def _validated(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None) -> tuple[bool, Matrix]:
-    """Return whether a common threshold does at least as well as one per label, and the scores minus these."""
+    """Return whether a common threshold is at least as good as one per label, and the scores minus the better ones."""
     found: dict[bool, Matrix] = {}
     for shared in (True, False):
         found[shared] = np.empty_like(scores)

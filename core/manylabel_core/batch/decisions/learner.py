@@ -174,7 +174,7 @@ class DecidingLearner(BaseEstimator):
 
 
 class _Told:
-    """Adapter that reports the progress of a fit, with its fold, to a callback until that requests the end."""
+    """Adapter that reports the progress of a fit, with its fold, to a callback until the callback requests the end."""
 
     def __init__(self, callback: Any) -> None:
         self._callback = callback

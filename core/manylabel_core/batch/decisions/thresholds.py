@@ -109,7 +109,7 @@ def _own_cuts(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None) ->
 
 
 def _most_micro_f1(of_labels: list[Candidates], n_true: Any) -> list[Any]:
-    """Return the chosen candidate of each label."""
+    """Return the chosen candidate of each label, by Dinkelbach's iteration."""
     reached, f1, chosen = -1.0, 0.0, [np.intp(0) for _ in of_labels]
     while f1 > reached:
         reached = f1
@@ -131,7 +131,7 @@ def _shared_cut(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None) 
 
 
 def _shared_macro_cut(scores: Matrix, Y: Truth, weights: Matrix | None) -> float:
-    """Go down the scores of all labels and add up by how much each one changes the F1 of its label."""
+    """Return the common threshold of the highest macro-F1: each score, from the top, changes the F1 of its label."""
     n_samples, n_labels = scores.shape
     order = np.argsort(-scores.ravel(), kind="stable")
     ranked, by_label = scores.ravel()[order], np.argsort(order % n_labels, kind="stable")
@@ -155,7 +155,7 @@ def _shared_macro_cut(scores: Matrix, Y: Truth, weights: Matrix | None) -> float
 
 
 def _f1(hits: Any, predicted: Any, n_true: Any) -> NDArray[Any]:
-    """Return F1; 0 where nothing is true and nothing predicted."""
+    """Return F1, with 0/0 = 0."""
     total = predicted + n_true
     return np.asarray(2.0 * hits / np.where(total > 0, total, 1))
 

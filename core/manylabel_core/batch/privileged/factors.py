@@ -14,9 +14,9 @@ from scipy.linalg import eigh
 Matrix = NDArray[np.float64]
 
 LOST = 1e-12
-"""Singular values of Z whose squares are below this share of the largest one's are 0."""
+"""Singular values of Z count as 0 if their squares are below this share of that of the largest."""
 SINGLE = 1000
-"""Larger matrices than of this size are decomposed in single precision, and no further than the rank."""
+"""Matrices larger than this are decomposed in single precision, and only up to the rank."""
 
 
 class Factors(NamedTuple):

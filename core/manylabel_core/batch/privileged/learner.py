@@ -87,7 +87,7 @@ class PrivilegedLearner(BatchLearner):
             self.alpha_, self.beta_ = at.alpha.T, at.beta.T
 
     def _known_variables(self, problem: Privileged) -> Variables | None:
-        """Return the state in which an earlier fit ended, if this fit is to continue from it and can."""
+        """Return the final state of an earlier fit from which this fit resumes, or None."""
         if not (self.warm_start and hasattr(self, "alpha_") and hasattr(self, "beta_")):
             return None
         found = Variables(

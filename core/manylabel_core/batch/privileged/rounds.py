@@ -21,7 +21,7 @@ from manylabel_core.solvers.privileged.dual import Variables
 Matrix = NDArray[np.float64]
 
 START_TOL = 0.1
-"""Relative gap of the machines whose weights are split first."""
+"""Relative gap of the SVMs whose weights are split first."""
 
 
 class Settings(NamedTuple):
@@ -68,13 +68,13 @@ class Rounds:
         self._passes = 0
 
     def start(self, at: Variables | None = None) -> Reached:
-        """Return the state before the machines, from the variables of another problem if there are some."""
+        """Return the initial state, optionally from the variables of another problem."""
         n_labels = len(self._problem.task.Y)
         weights = np.zeros((n_labels, self._X.shape[1]))
         return Reached(self._problem.start(at), weights, np.zeros(n_labels))
 
     def resumed(self, known: Reached) -> Reached:
-        """Return where another fit ended; if that was on another problem, its variables are all that counts."""
+        """Return the final state of another fit; if its problem was different, only its variables are used."""
         if known.factors is not None:
             # Factors of another problem may lack directions that no later round restores.
             objective = self._objective(known.factors, known.intercept, known.at.known)
@@ -141,7 +141,7 @@ class Rounds:
         return result, reached
 
     def _split(self, here: Reached) -> Reached:
-        """Start a round: return the cheapest factors of the weights, and their cost."""
+        """Return the state at the start of a round, with the cheapest factors of the weights."""
         factors = leading(here.Z, self._settings.rank, self._settings.gamma1)
         objective = self._objective(factors, here.intercept, here.at.known)
         after = replace(here, factors=factors, round_=here.round_ + 1, objective=objective)

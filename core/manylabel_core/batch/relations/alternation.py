@@ -84,7 +84,7 @@ class Alternation:
         self.inner_tol = max(FIRST_TOL, tol)
 
     def run(self, covariance: Matrix, alpha: Matrix | None, max_iter: int) -> RelationsState:
-        """Alternate from a covariance, and dual variables if there are some, until the gap is at most tol."""
+        """Alternate from a covariance, and optional dual variables, until the gap is at most tol."""
         at = RelationsState(covariance)
         trial, hoped, step = covariance, -math.inf, FIRST_STEP
         while at.n_iter < max_iter and not (at.converged or at.stopped):
@@ -117,7 +117,7 @@ class Alternation:
     def _weights(
         self, at: RelationsState, S: Matrix, alpha: Matrix | None, V: Matrix | None
     ) -> tuple[DualResult, Matrix]:
-        """Find weights for S and their M; find them more precisely while most of the gap is their own."""
+        """Find weights for S and their M, more precisely while they cause most of the gap."""
         while True:
             result = self.problem.solve(
                 S,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FLOOR = 1e-7
-"""Smallest eigenvalue of a covariance, relative to its trace: below it, eps I is added. Above what rounding leaves."""
+"""Smallest eigenvalue of a covariance, relative to its trace, above rounding errors: below it, eps I is added."""
 
 Matrix = NDArray[np.float64]
 

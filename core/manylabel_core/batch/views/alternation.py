@@ -22,9 +22,9 @@ from manylabel_core.batch.views.representation import Patterns, represent, view_
 HALF_STEPS = 3
 """Half-steps of an iteration: bases, weights of labels, representation."""
 SAME = 1e-12
-"""Objectives of one model that differ by no more than this share are of the same problem, but for rounding."""
+"""Maximum relative difference by rounding between objectives of one model for the same problem."""
 LEAST_ERROR = 1e-15
-"""Least error of a view, as a share of its energy. The error is a difference of sums of that size: less is rounding."""
+"""Least error of a view, as a share of its energy: smaller differences of sums of that size are rounding errors."""
 
 
 class Model(NamedTuple):

@@ -56,7 +56,7 @@ class Block:
         return product
 
     def gram(self, P: Matrix) -> Matrix:
-        """Return `P'P` over the rows that are there."""
+        """Return `P'P` over the present rows."""
         rows = P if self.present is None else P[self.present]
         return rows.T @ rows
 
@@ -67,7 +67,7 @@ class Block:
 
 
 def column_means(X: Any, n_present: int) -> Matrix:
-    """Return means of the columns over the rows that are there; the others are 0."""
+    """Return means of the columns over the present rows; missing rows are 0."""
     return np.asarray(X.sum(axis=0), dtype=np.float64).ravel() / max(1, n_present)
 
 

@@ -22,7 +22,7 @@ ROUNDS = 10
 STRENGTH = 3.0
 """Factor of the inverse covariance for rows that were not learnt; the covariance is fitted to those that were."""
 SHARE = 0.01
-"""Weight of rows that lack views, in the covariance that the first round begins with."""
+"""Weight of rows that lack views in the initial covariance."""
 LEAST_VARIANCE = 1e-8
 """Smallest variance of a direction, as a share of the largest one."""
 LEAST_NOISE = 1e-6
@@ -69,7 +69,7 @@ def _first_covariance(patterns: Patterns, P: Matrix) -> Matrix:
 def _maximised(
     views: Sequence[Block], bases: Sequence[Matrix], energies: Sequence[float], patterns: Patterns, factors: Factors
 ) -> tuple[Matrix, Matrix]:
-    """Return the covariance and the noise under which views and representations, as expected, are most likely."""
+    """Return the most likely covariance and noise, given views and expected representations."""
     P = factors.represent(views, bases, range(len(views)))
     grams = np.array([B.T @ B for B in bases])
     total = np.zeros_like(factors.precision)
@@ -88,7 +88,7 @@ def _maximised(
 
 
 def _spread(factors: Factors, grams: Matrix, kind: NDArray[np.bool_]) -> Matrix:
-    """Return the covariance that is left of a row of P when its views are known."""
+    """Return the conditional covariance of a row of P given its views."""
     normal = factors.precision + np.tensordot(kind / factors.noise, grams, axes=1)
     return np.asarray(cho_solve(cho_factor(normal, lower=True), np.eye(len(normal))))
 

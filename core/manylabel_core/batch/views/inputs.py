@@ -19,7 +19,7 @@ Views = Mapping[str, Any]
 Mask = NDArray[np.bool_]
 
 FLAT = 1e-24
-"""Views whose energy is this share of their sum of squares are constant but for rounding."""
+"""Views whose energy is at most this share of their sum of squares are constant up to rounding."""
 
 
 def check_views(
@@ -111,7 +111,7 @@ def fitted_block(name: str, X: Any, present: Mask, *, centre: bool) -> Block:
 
 
 def label_block(Y: sp.csr_array, labelled: Mask) -> tuple[Block, float]:
-    """Return the labels minus their means over the labelled rows, and their energy per row (1 if missing)."""
+    """Return the labels minus their means over the labelled rows, and their energy per row (1 instead of 0)."""
     n_labelled = int(np.count_nonzero(labelled))
     block = Block(Y, None if labelled.all() else labelled, column_means(Y, n_labelled), 1.0)
     return block, block.energy() / n_labelled or 1.0

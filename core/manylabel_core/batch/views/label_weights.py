@@ -18,7 +18,7 @@ LEAST_LABELLED = 50
 MOST_LABELLED = 1_000
 """Number of labelled rows used, spread over all: enough to distinguish a factor of 2."""
 MOST_AXES = 400
-"""Number of principal axes used, of all views together: more distinguish a factor of 2 no better."""
+"""Number of principal axes used, of all views together: enough to distinguish a factor of 2."""
 RATIO = 16.0
 """Maximum ratio of the largest weight to the smallest."""
 GAIN = 1e-3

@@ -16,7 +16,7 @@ from manylabel_core.batch.views.block import Matrix, without_rows
 from manylabel_core.mercer import Kernel, gram, squared_distances
 
 LEAST = 1e-8
-"""Directions between landmarks whose eigenvalue is this share of the largest one are rounding, or as good as."""
+"""Directions whose eigenvalue is below this share of the largest one are rounding errors."""
 
 
 class LandmarkMap(NamedTuple):

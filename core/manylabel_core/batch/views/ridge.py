@@ -41,7 +41,7 @@ class Rotated(NamedTuple):
     full: bool
 
     def penalties(self) -> Matrix:
-        """Return the candidate penalties; for constant features any will do."""
+        """Return the candidate penalties, arbitrary for constant features."""
         return PENALTIES * (float(self.values.max(initial=0.0)) or 1.0)
 
     def residuals(self, penalty: float) -> Matrix:
@@ -78,7 +78,7 @@ def fit_ridge(F: Matrix, Y: Matrix) -> Ridge:
 
 
 def rotate(F: Matrix, Y: Matrix) -> Rotated:
-    """Turn centred features and labels to the principal axes, by the smaller one of the two Gram matrices."""
+    """Rotate centred features and labels to the principal axes, by the smaller of the two Gram matrices."""
     n, d = F.shape
     if n > d + 1:
         values, vectors = np.linalg.eigh(F.T @ F)

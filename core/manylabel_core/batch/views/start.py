@@ -12,9 +12,9 @@ from manylabel_core.batch.views.block import Block, Matrix
 from manylabel_core.batch.views.representation import view_factors
 
 SHORT = 1e-6
-"""A direction that holds no more than this share of any view, by norm, is rounding or as good as."""
+"""A direction with at most this share of every view, by norm, is a rounding error."""
 ROUNDS, EXTRA = 4, 8
-"""Steps of subspace iteration, and directions beyond the wanted ones: the start need not be exact."""
+"""Steps of subspace iteration, and additional directions: the start need not be exact."""
 
 
 def start(

@@ -18,9 +18,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 Matrix = NDArray[np.float64]
 
 MAX_STEPS = 30
-"""Steps of the alternating direction method, for one basis in one iteration. The next iteration continues them."""
+"""Steps of the alternating direction method, for one basis in one iteration; the next iteration continues."""
 PRECISION = 1e-5
-"""Change of a basis, in lengths of its columns, below which the method ends earlier."""
+"""Change of a basis, in lengths of its columns, below which the method ends."""
 MIN_MU, ABOVE = 1e-3, 1.1
 """mu is at least this share of the largest eigenvalue, and this many times that of G."""
 
@@ -56,7 +56,7 @@ def hsic(grams: Sequence[Matrix]) -> float:
 
 
 def pull(others: Sequence[Matrix], gamma: float, n_components: int) -> Matrix:
-    """Return G: minus the part of the objective that HSIC has in a basis B is `-tr(B G B')`."""
+    """Return G: HSIC contributes `-tr(B G B')` to the objective of a basis B."""
     if not others or n_components == 1:
         return np.zeros((n_components, n_components))
     return 2.0 * gamma / (n_components - 1) ** 2 * centred(np.sum(others, axis=0))

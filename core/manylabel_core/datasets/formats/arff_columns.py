@@ -23,7 +23,7 @@ class Column:
 
     @property
     def is_label(self) -> bool:
-        """Return whether it is a label."""
+        """Return whether the attribute is a label."""
         return not self.n_features
 
     def read(self, token: str) -> tuple[int, float]:
@@ -48,14 +48,14 @@ class Column:
             raise ValueError(f"attribute {shown(self.name)} is {shown(token)}: expected a finite number") from None
 
     def feature_names(self) -> list[str]:
-        """Return the names of its features."""
+        """Return the names of the features of the attribute."""
         if self.n_features < 2:
             return [self.name][: self.n_features]
         return [f"{self.name}={value}" for value in self.choices or ()]
 
 
 def label(name: str, values: tuple[str, ...] | None, first: int, line: int) -> Column:
-    """Return an attribute that is a label; raises BadDataset for values other than 0 and 1."""
+    """Return the column of an attribute that is a label; raise BadDataset for values other than 0 and 1."""
     if values is not None and not all(value.lower() in _TRUTH for value in values):
         listed = ", ".join(values[:10])
         raise BadDataset(f"label {shown(name)} has the values {listed}: expected 0 and 1", line=line)
@@ -64,7 +64,7 @@ def label(name: str, values: tuple[str, ...] | None, first: int, line: int) -> C
 
 
 def feature(name: str, values: tuple[str, ...] | None, first: int) -> Column:
-    """Return an attribute that is a feature, or several."""
+    """Return the column of an attribute that is one feature or several."""
     if values is None:
         return Column(name, first, 1)
     if set(values) <= {"0", "1"}:

@@ -14,6 +14,7 @@ _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 QUOTED = r"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\""
 _FIELD = re.compile(rf"(?:{QUOTED}|[^,'\"]++)*+")
 _ESCAPED = re.compile(r"\\(.)")
+_ATTRIBUTE = re.compile(rf"@attribute\s++({QUOTED}|\S++)\s++(.+)", re.IGNORECASE)
 
 
 def split_words(text: str, most: int) -> list[str]:
@@ -38,13 +39,10 @@ def split_words(text: str, most: int) -> list[str]:
 
 
 def unquote(token: str) -> str:
-    """Return the word that a token means."""
+    """Return a token without quotes and escapes."""
     if len(token) < 2 or token[0] not in "'\"" or token[-1] != token[0]:
         return token
     return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])
-
-
-_ATTRIBUTE = re.compile(rf"@attribute\s++({QUOTED}|\S++)\s++(.+)", re.IGNORECASE)
 
 
 class Attribute(NamedTuple):

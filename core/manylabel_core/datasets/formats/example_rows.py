@@ -73,7 +73,7 @@ class RowParts:
 
     @property
     def settings(self) -> TextSettings | None:
-        """Text options; None if missing."""
+        """Return the text options, or None."""
         return TextSettings.of(self.text)
 
     def listed_in(self, columns: Sequence[str]) -> str | None:

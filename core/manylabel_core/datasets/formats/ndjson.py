@@ -109,7 +109,7 @@ def _ref(item: dict[str, Any], field: str | None) -> str | None:
 
 
 def _checked(y: Any, name: str | None) -> list[str] | dict[str, bool] | None:
-    """Return labels, if they are some."""
+    """Return valid labels, or None; raise ValueError for anything else."""
     if y is None:
         return None
     if isinstance(y, dict) and all(type(truth) is bool for truth in y.values()):

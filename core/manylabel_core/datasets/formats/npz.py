@@ -84,7 +84,7 @@ class _Layout(NamedTuple):
         return X
 
     def has(self, indices: NDArray[Any], indptr: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which entries of a CSR matrix are of views that their rows do not lack."""
+        """Return which entries of a CSR matrix belong to views that their rows have."""
         rows = np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
         lacked: NDArray[np.bool_] = self.missing[rows, self.ids[indices]]
         return ~lacked
@@ -210,7 +210,7 @@ class _Reading:
         return labelled
 
     def weights(self, n_rows: int) -> NDArray[np.float64] | None:
-        """Return the weights of rows; None without any."""
+        """Return the weights of rows, or None."""
         if WEIGHT not in self._archive:
             return None
         return checked_weights(self.array(WEIGHT, 1), n_rows)

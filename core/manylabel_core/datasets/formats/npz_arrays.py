@@ -145,7 +145,7 @@ class Array:
         return items.reshape(self.shape, order="F" if self.by_columns else "C")
 
     def _check_end(self) -> None:
-        """Read past the end: only there is the checksum of a member compared."""
+        """Read past the end, because the checksum of a member is compared only there."""
         try:
             more = self._file.read(1)
         except _DAMAGE as error:
@@ -187,7 +187,7 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, str]:
 
 
 def _check_directory(file: IO[bytes]) -> None:
-    """Refuse a list of members that would fill the memory while it is read."""
+    """Reject a list of members that would fill the memory while it is read."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 2**16 - _END_BYTES))
     tail = file.read(2**16 + _END_BYTES)

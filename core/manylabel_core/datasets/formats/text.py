@@ -15,11 +15,11 @@ Source = str | PathLike[str] | IO[bytes]
 """A path, or a binary stream at its current position."""
 
 MAX_LINE_BYTES = 16 * 2**20
-"""A longer line is refused rather than read: a file without line ends must not fill the memory."""
+"""Maximum length of a line, so that a file without line ends does not fill the memory."""
 
 
 def opened(source: Source) -> AbstractContextManager[IO[bytes]]:
-    """Return the bytes of a source; a file that is opened here is closed again."""
+    """Open a source of bytes; a file that is opened here is closed again."""
     return open(source, "rb") if isinstance(source, (str, PathLike)) else nullcontext(source)
 
 
@@ -34,7 +34,7 @@ class Lines(Protocol):
 
 @contextmanager
 def opened_text(source: Source, max_bytes: int = 2**62) -> Iterator[Lines]:
-    """Return the bytes of a source as they are without gzip, which is recognised by its first two bytes."""
+    """Return the decompressed bytes of a source; gzip is recognised by its first two bytes."""
     with opened(source) as file:
         start = file.tell() if file.seekable() else None
         is_packed = start is not None and file.read(len(_GZIP)) == _GZIP
@@ -44,7 +44,7 @@ def opened_text(source: Source, max_bytes: int = 2**62) -> Iterator[Lines]:
 
 
 class _Unpacked:
-    """Lines of a file that is gzip: never more of it in memory than one, nor more unpacked than allowed."""
+    """Lines of a gzip file: at most one is in memory, and no more than allowed are decompressed."""
 
     def __init__(self, file: IO[bytes], max_bytes: int) -> None:
         self._file = gzip.GzipFile(fileobj=file, mode="rb")

@@ -140,7 +140,7 @@ class Calibration(Part):
             self._counts[:, 1 + label] = 0.0
 
     def note_title(self, label: int, has_title: bool) -> None:
-        """Note whether a label has a title: then its threshold needs no example of it."""
+        """Record whether a label has a title, with which its threshold needs no example of it."""
         positives = self._labels[_logistic.POSITIVES]
         if has_title:
             positives[label] = max(positives[label], _thresholds.TITLED)

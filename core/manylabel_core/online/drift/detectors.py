@@ -79,7 +79,7 @@ class Detectors(Part):
 
     @property
     def n_until_check(self) -> int:
-        """Number of examples until the next check of a detector; no alarm is possible before."""
+        """Return the number of examples until the next check of a detector; no alarm is possible before."""
         return int((CLOCK - self._lengths[: 1 + self.n_labels] % CLOCK).min())
 
     def alarms(self) -> Alarms:
@@ -123,5 +123,5 @@ class Detectors(Part):
 
 
 def n_rows(length: int) -> int:
-    """Return the rows of runs of a window with this number of errors; see `_adwin.n_runs`."""
+    """Return the number of rows of a window with this number of errors; see `_adwin.n_runs`."""
     return (length + 4).bit_length() - 2

@@ -12,11 +12,11 @@ from manylabel_core.rows import MAX_MAGNITUDE, Rows
 from manylabel_core.storage import check_range, enlarged
 
 MAX_KEPT = 2**20
-"""Features up to which a thread keeps its scratch; a larger one is allocated for each call."""
+"""Maximum number of features for which a thread keeps its scratch; a larger one is allocated for each call."""
 
 
 class _Kept(threading.local):
-    """Zeros in the first half, anything in the second."""
+    """Memory of a thread: zeros in the first half, any values in the second."""
 
     def __init__(self) -> None:
         self.memory = np.zeros(0)

@@ -15,9 +15,9 @@ SYMMETRY = 1e-3
 CHECKED_ROWS = 64
 """Rows of a Gram matrix that are compared with their columns."""
 PROBED_ROWS = 64
-"""Rows of a Gram matrix in single precision that are held against those in double precision."""
+"""Rows of a Gram matrix in single precision that are compared with those in double precision."""
 RANGE = (1e-30, 1e30)
-"""Kernel values that single precision holds, well within its exponents."""
+"""Range of kernel values for single precision, well within its exponents."""
 _CHUNK_BYTES = 1 << 24
 
 TakeRows = Callable[[NDArray[np.int64]], NDArray[Any]]
@@ -75,7 +75,7 @@ class CachedRows:
 
 
 class Probe(NamedTuple):
-    """Few rows in double precision, to estimate the rounding error of scores."""
+    """A few rows in double precision, to estimate the rounding error of scores."""
 
     points: NDArray[np.int64]  # (m,), drawn with a preference for large kernel values, which have large rounding errors
     rows: NDArray[np.float64]  # (m, n_samples)
@@ -114,7 +114,7 @@ class StoredGram:
         return cls(K.__getitem__, make)
 
     def kept(self) -> NDArray[Any] | RowSource:
-        """Return the matrix, or the rows instead of it, as it is now; in single precision at first."""
+        """Return the matrix or rows in the current precision, single at first."""
         if self._kept is None:
             single = self._make(np.float32)
             largest = np.asarray(single.diagonal()).max()

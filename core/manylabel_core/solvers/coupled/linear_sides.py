@@ -24,13 +24,13 @@ from manylabel_core.solvers.coupled.side import Side
 from manylabel_core.solvers.workers import Workers
 
 DENSE_BLOCK, CSR_BLOCK = 128, 32
-"""Points solved at a time. Inner products of sparse rows soon cost more than the sweeps that they save."""
+"""Points solved at a time; few sparse ones, whose inner products soon cost more than the sweeps that they save."""
 CHUNK = 4096
 """Points whose scores are computed at a time."""
 FEW = 0.2
-"""Share of active pairs from which on sparse rows are visited for their active labels only."""
+"""Maximum share of active pairs for which sparse rows are visited for their active labels only."""
 VISIT_SWEEPS = 20
-"""The most sweeps over the active pairs of a label in a pass."""
+"""Maximum number of sweeps over the active pairs of a label in a pass."""
 ROUNDS, ROUND_SWEEPS, GROUP = 5, 2, 16
 """Settings for coupled labels: rounds of a pass over all labels, sweeps per visit, labels whose weights are made at
 once."""

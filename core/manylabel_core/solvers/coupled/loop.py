@@ -20,9 +20,9 @@ QUIET = 1e-3
 RESOLUTION = 1e-6
 """A gap per variable, relative to mean c, that single precision resolves: scores near 1 are rounded to about 1e-7."""
 HALF = 0.5
-"""Labels solved to this part of the gap that is requested leave the rest to pairs that are not active yet."""
+"""Part of the requested gap to which labels are solved; the rest is for pairs that are not active yet."""
 CHECKED = frozenset(2**power for power in range(3, 31))
-"""Passes after which rounding is examined, though the gap is not small: it may be why."""
+"""Passes after which rounding is examined as a possible reason for a gap that is not small."""
 ALONE = 256
 """Maximum number of active points that form one block, for any solver: the block is solved within the cache."""
 

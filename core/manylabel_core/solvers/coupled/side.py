@@ -12,7 +12,7 @@ from manylabel_core.solvers.coupled._account import account, kkt_bias, worst_pai
 from manylabel_core.solvers.coupled.problem import Task
 
 SWEEPS, SWEEPS_ALONE = 4, 50
-"""The most sweeps over a block, and over one that is all there is to solve."""
+"""Maximum number of sweeps over a block, and over the only block."""
 
 
 class Side(ABC):
@@ -37,7 +37,7 @@ class Side(ABC):
 
     @staticmethod
     def sweeps(starts: NDArray[np.int64]) -> int:
-        """Return the most sweeps over each of these blocks."""
+        """Return the maximum number of sweeps over each of these blocks."""
         return SWEEPS if len(starts) > 2 else SWEEPS_ALONE
 
     @abstractmethod
@@ -81,12 +81,13 @@ def best_bias(T: NDArray[Any], task: Task) -> NDArray[np.float64]:
     kinks below reach that sum: with one c, at the (number of relevant)-th smallest kink.
     """
     best = np.empty(T.shape[1])
-    for label, (column, relevant) in enumerate(zip(np.ascontiguousarray(T.T), (task.Y > 0).T, strict=True)):
+    ranks = np.maximum((task.Y > 0).sum(axis=0), 1) - 1
+    for label, column in enumerate(np.ascontiguousarray(T.T)):
         if task.even:
-            rank = max(int(relevant.sum()) - 1, 0)
-            best[label] = np.partition(column, rank)[rank]
+            best[label] = np.partition(column, ranks[label])[ranks[label]]
         else:
             order = np.argsort(column, kind="stable")
-            rank = int(np.searchsorted(np.cumsum(task.c[order]), task.c[relevant].sum()))
+            needed = task.c[task.Y[:, label] > 0].sum()
+            rank = int(np.searchsorted(np.cumsum(task.c[order]), needed))
             best[label] = column[order[min(rank, len(order) - 1)]]
     return best

@@ -123,7 +123,7 @@ class Privileged:
         return found
 
     def start(self, at: Variables | None = None) -> Variables:
-        """Return variables to start from: 0, or a copy of some that is made feasible."""
+        """Return the initial variables: 0, or a feasible copy of others."""
         return zero(self.task) if at is None else moved_to(self.task, self.weights, at)
 
 

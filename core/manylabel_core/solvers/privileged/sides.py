@@ -20,7 +20,7 @@ HALF = 0.5
 GROUP = 32
 """Labels whose scores are computed at once."""
 SWEEPS, COUPLED_SWEEPS = 20, 3
-"""Maximum number of sweeps at a visit, and the same if other labels wait for the result."""
+"""Maximum number of sweeps at a visit, without and with coupled labels."""
 ROUNDS = 3
 """Rounds over all coupled labels between two evaluations of all."""
 MANY = 0.3

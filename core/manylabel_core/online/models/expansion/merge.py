@@ -30,7 +30,7 @@ class Merge(Strategy):
         self._shape, self._budget = settings.shape, budget
 
     def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
-        """Add it, and merge two of too many vectors."""
+        """Add a vector, and merge two if there are too many."""
         super().add(support, x, tau)
         if support.n_points > self._budget:
             shrink(support.alpha, support.alpha_norms, self._budget, 1.0 - 1.0 / (MEMORY * self._budget))

@@ -1,4 +1,4 @@
-"""Strategies of an expansion: which support vectors stay."""
+"""Support vectors of an expansion, and the strategies that keep them within a budget."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Strategy:
         return {}
 
     def nbytes(self, n_vectors: int) -> int:
-        """Return the bytes of that for this number of vectors."""
+        """Return the bytes of this state for this number of vectors."""
         return 0
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], support: SupportVectors) -> None:

@@ -14,10 +14,12 @@ from manylabel_core.rows import Rows
 from manylabel_core.storage import enlarged
 
 TURN = 6.283185307179586
-"""2 pi. Frequencies are kept in turns."""
+"""2 pi; frequencies are stored in turns."""
 
 MOST_RESTORED = 2**26
-"""Frequencies that are kept from `restore` on; more of them from the first `learn` on, since a model may be refused."""
+"""Maximum number of frequencies that `restore` draws; more are drawn by the first `learn`, since a state may be
+rejected.
+"""
 
 
 class RandomFeatures:
@@ -56,7 +58,7 @@ class RandomFeatures:
         return features
 
     def columns_after(self, n_samples: int) -> int:
-        """Return the number there has always been."""
+        """Return the number of features, which is constant."""
         return self.n_columns
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -16,7 +16,7 @@ from manylabel_core.rows import Rows
 from manylabel_core.storage import enlarged
 
 NOVELTY = 0.01
-"""Least squared distance from the span of the landmarks, of 1, for an example to become one."""
+"""Minimum squared distance of an example from the span of the landmarks, relative to its norm, to become a landmark."""
 
 
 class Landmarks(FeatureMap):
@@ -94,7 +94,7 @@ class Landmarks(FeatureMap):
         return 8 * (1 + n) + (4 + self._points.values.itemsize) * n_values + beside
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Make the landmarks again."""
+        """Restore the landmarks and compute their factors again."""
         rows = Rows(*(arrays[f"landmarks.{part}"] for part in Rows._fields))
         check_rows("landmarks", rows, n_features)
         if len(rows.indptr) - 1 > self._budget:

@@ -16,7 +16,7 @@ from manylabel_core.part import Part, without_prefix
 from manylabel_core.rows import Rows, Targets, VectorRows
 
 ETA, CONSTANT = 0.4, 0.3
-"""Step size and constant feature, those of `FALT`."""
+"""Step size and constant feature of `FALT`."""
 
 
 class VectorGains(Part):

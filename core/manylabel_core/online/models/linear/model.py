@@ -27,7 +27,7 @@ _WEIGHTS = "weights"
 """Name of the first plane."""
 
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, MAX_WEIGHT)})
-"""Bounds of the numbers of a plane, if not those of weights."""
+"""Bounds of the numbers of a plane, if they differ from those of weights."""
 
 
 class LinearModel(Model):

@@ -35,7 +35,7 @@ PARTS = ("ends", "blocks", "values")
 """Names of the arrays of a state."""
 
 MIN_GROWTH, MAX_GROWTH = 1 << 14, 1 << 18
-"""Least and most blocks by which the pool becomes longer at a time, if one row needs no more."""
+"""Minimum and maximum growth of the pool in blocks, unless one row needs more."""
 
 GROWTH_PARTS = 16
 """Divisor of the growth of the pool between these bounds: it grows by this share of its blocks."""
@@ -48,7 +48,7 @@ Parts = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]
 
 
 def is_sparse(n_features: int, n_columns: int, itemsize: int) -> bool:
-    """Return whether a table of this size is sparse: it depends on nothing else."""
+    """Return whether a table of this size is sparse, which depends only on its size."""
     return n_blocks(n_columns) >= MIN_SPARSE_BLOCKS and itemsize * n_features * n_columns > DENSE_BYTES
 
 
@@ -68,7 +68,7 @@ class SparseTable:
         self._dtype = np.dtype(dtype)
 
     def enlarge(self, n_rows: int) -> None:
-        """Have at least this many rows."""
+        """Grow to at least this many rows."""
         self.parts = (enlarged(self.parts[0], (n_rows, 3)), *self.parts[1:])
 
     def reserve(self, n_places: int) -> None:
@@ -92,7 +92,7 @@ class SparseTable:
 
     @property
     def n_rows(self) -> int:
-        """Row capacity."""
+        """Return the row capacity."""
         return len(self.parts[0])
 
     @property

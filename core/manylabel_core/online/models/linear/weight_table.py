@@ -41,7 +41,7 @@ class WeightTable:
         return self.both[1]
 
     def enlarge(self, n_features: int, n_labels: int, touch: bool = False) -> None:
-        """Have at least these numbers of features and labels; `touch` as in `Model.enlarge`."""
+        """Grow to at least these numbers of features and labels; `touch` as in `enlarged`."""
         dense, sparse = self.both
         if sparse is None and self._is_sparse(n_features, n_labels):
             sparse = SparseTable.of(dense_parts(dense[1:, 0]))
@@ -52,7 +52,7 @@ class WeightTable:
         self.both = enlarged(dense, (1 + n_features, dense.shape[1], padded_width(1 + n_labels)), touch), sparse
 
     def stay_dense(self) -> None:
-        """Be dense from now on, however large."""
+        """Convert to a table that stays dense, whatever its size."""
         dense, sparse = self.both
         self.can_be_sparse = False
         if sparse is not None:

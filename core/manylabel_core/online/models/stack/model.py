@@ -73,7 +73,7 @@ class Stack(Model):
             self._vectors.enlarge(n_labels)
 
     def set_vectors(self, lengths: Sequence[int]) -> None:
-        """Take vectors of fields of these lengths, of which the first may be known."""
+        """Accept vector fields of these lengths, the first of which may exist."""
         if not isinstance(self.first, LinearModel) or not self.takes_vectors:
             return
         if self._vectors is None:
@@ -204,7 +204,7 @@ class Stack(Model):
         return self._combined(self._vectors.extend(own, vectors, has_words, label), label)
 
     def _combined(self, own: Sequence[Scorer], label: int) -> Scorer:
-        """Return the log-odds of a label by those of the experts."""
+        """Return the log-odds of a label as a combination of the experts."""
         intercept, *slopes, of_recent = (
             self._shared[: self._n_coefficients, 0] + self._labels[: self._n_coefficients, label]
         )
@@ -276,7 +276,7 @@ class Stack(Model):
         check_range("stack.labels (recent share)", arrays["labels"][-1], 0.0, 1.0)
 
     def _check_table(self, name: str, table: NDArray[np.float64]) -> None:
-        """Raise ValueError if these are no coefficients, or if a curvature is negative in any direction."""
+        """Raise ValueError if coefficients are out of bounds, or if a curvature is negative in any direction."""
         n = self._n_coefficients + int(len(table) == self._n_rows + self._n_coefficients + 2)
         check_range(f"{name} (coefficients)", table[:n], -MAX_COEFFICIENT, MAX_COEFFICIENT)
         check_range(f"{name} (curvatures)", table[n:], -MAX_CURVATURE, MAX_CURVATURE)

@@ -27,7 +27,7 @@ class NewWords(NamedTuple):
 
 
 NO_WORDS = NewWords(MAX_COLUMNS, np.zeros(0, np.int64))
-"""None of them is a word of a title."""
+"""Features without words of titles."""
 
 
 class Titles:
@@ -137,5 +137,5 @@ class Titles:
 
 
 def _ends(items: NDArray[np.int32], n_items: int) -> NDArray[np.int64]:
-    """Return where each of n_items numbers ends among them in ascending order, with 0 in front."""
+    """Return the ends of the runs of n_items numbers among items in ascending order, with 0 in front."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(items, minlength=n_items))])
