@@ -33,7 +33,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Collection, Store, blob_bytes, blob_to_file, open_in_thread, pieces_of
-from manylabel_service.storage.blobs import is_old
+from manylabel_service.storage.publishing import is_old
 
 KIND = "datasets"
 PIECE_BYTES = 2**22

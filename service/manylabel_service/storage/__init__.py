@@ -2,7 +2,7 @@
 
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.background import open_in_thread
-from manylabel_service.storage.blobs import blob_bytes, blob_to_file, file_to_blob, pieces_of
+from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, file_to_blob, pieces_of
 from manylabel_service.storage.collection import Collection, StoredModel
 from manylabel_service.storage.document_follower import DocumentFollower
 from manylabel_service.storage.opening import open_store, open_when_available, store_address

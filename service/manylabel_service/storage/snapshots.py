@@ -25,7 +25,7 @@ from manylabel_service.errors import (
     StorageFull,
     StorageUnavailable,
 )
-from manylabel_service.storage.blobs import is_old, pieces_of
+from manylabel_service.storage.blob_pieces import pieces_of
 from manylabel_service.storage.collection import Collection, StoredModel
 from manylabel_service.storage.gate import Gate, gated
 from manylabel_service.storage.protocol import (
@@ -40,6 +40,7 @@ from manylabel_service.storage.protocol import (
     SnapshotMeta,
     position_key,
 )
+from manylabel_service.storage.publishing import is_old
 
 KIND = "snapshots"
 """Kind of the documents, which are named by the incarnation."""

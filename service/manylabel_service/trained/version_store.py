@@ -36,7 +36,7 @@ from manylabel_service.storage import (
     pieces_of,
     position_key,
 )
-from manylabel_service.storage.blobs import is_old
+from manylabel_service.storage.publishing import is_old
 from manylabel_service.storage.store import named_models
 from manylabel_service.trained.version import ListedVersion, Version, VersionMeta
 

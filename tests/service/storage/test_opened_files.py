@@ -7,8 +7,7 @@ from functools import partial
 import pytest
 from tests.support.waiting import eventually_async
 
-from manylabel_service.storage import blobs as stored_blobs
-from manylabel_service.storage import file_to_blob, open_in_thread
+from manylabel_service.storage import blob_pieces, file_to_blob, open_in_thread
 
 
 async def test_it_is_returned_open(tmp_path):
@@ -51,7 +50,7 @@ async def test_a_file_that_is_stored_is_closed_where_its_caller_gives_up(tmp_pat
         opened.append(await real(open_file))
         return opened[0]
 
-    monkeypatch.setattr(stored_blobs, "open_in_thread", watched)
+    monkeypatch.setattr(blob_pieces, "open_in_thread", watched)
     begun = asyncio.Event()
 
     class Slow:

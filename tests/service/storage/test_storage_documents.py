@@ -20,9 +20,10 @@ from manylabel_service.storage import (
     file_to_blob,
     pieces_of,
 )
-from manylabel_service.storage import blobs as stored_blobs
 from manylabel_service.storage import document_pages as paging
+from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import documents as redis_documents
+from manylabel_service.storage.sqlite import blobs as sqlite_blobs
 from manylabel_service.storage.sqlite import documents as sqlite_documents
 
 NewStore = Callable[[], Store]
@@ -149,7 +150,8 @@ PIECE = 10_000
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_blobs, "PIECE_BYTES", PIECE)
+    for module in (redis_blobs, sqlite_blobs):
+        monkeypatch.setattr(module, "PIECE_BYTES", PIECE)
 
 
 async def cut(data: bytes, size: int) -> AsyncGenerator[bytes, None]:

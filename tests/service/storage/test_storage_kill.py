@@ -17,8 +17,9 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from manylabel_service.storage import START, Entry, ModelMeta, SQLiteStore, blob_bytes, blobs, pieces_of
+from manylabel_service.storage import START, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.checksums import SEAL_BYTES
+from manylabel_service.storage.sqlite import blobs
 from manylabel_service.storage.sqlite.database.tables import NUMBER_BITS
 
 KILLS = 10

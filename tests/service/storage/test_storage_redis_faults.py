@@ -25,7 +25,6 @@ from manylabel_service.errors import (
     StoreUnusable,
 )
 from manylabel_service.storage import START, Address, Document, Entry, blob_bytes, pieces_of
-from manylabel_service.storage import blobs as stored_blobs
 from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import store as redis_store
@@ -453,7 +452,7 @@ async def test_a_full_redis_takes_no_document_and_no_blob_but_removes_them(
 async def test_a_redis_that_fills_up_half_way_keeps_the_old_blob(
     redis_server: Any, ask_redis: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_blobs, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 1000)
     async with opened(redis_server.url) as store:
         await store.blobs.put("b", pieces_of(b"old"))
         before = await keys_of(store)
@@ -557,7 +556,7 @@ async def test_redis_is_killed_while_documents_and_blobs_change(
     new_redis: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was acknowledged is there; what was not is there whole or not at all."""
-    monkeypatch.setattr(stored_blobs, "PIECE_BYTES", 10_000)
+    monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 10_000)
     with new_redis(options={"appendfsync": "always"}) as server:
         async with opened(server.start().url) as store:
             acknowledged = Document("a", await store.documents.put("jobs", "a", b"0", revision=None), b"0")
@@ -604,7 +603,7 @@ async def test_revisions_are_not_given_again_by_a_redis_without_its_data(new_red
 
 
 async def test_pieces_have_an_end_until_the_blob_is_whole(redis_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored_blobs, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 1000)
     monkeypatch.setattr(redis_blobs, "PROLONG_SECONDS", 0.01)
     async with opened(redis_server.url) as store:
 
@@ -631,7 +630,7 @@ async def test_pieces_have_an_end_until_the_blob_is_whole(redis_server: Any, mon
 async def test_a_blob_whose_pieces_went_is_not_put_and_one_that_lost_some_is_gone(
     redis_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_blobs, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 1000)
     async with opened(redis_server.url) as store:
         await store.blobs.put("b", pieces_of(b"old"))
         before = await keys_of(store)

@@ -11,7 +11,6 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import ModelExists, ModelGone, StorageUnavailable
 from manylabel_service.storage import SEED, START, Address, Entry, ModelMeta, pieces_of
-from manylabel_service.storage import blobs as stored_blobs
 from manylabel_service.storage.redis import RedisStore, blobs, logs, models
 from manylabel_service.storage.redis import watcher as changes
 from manylabel_service.storage.redis.keys import GONE, LOOSE, MODELS, STAGED, Keys
@@ -201,8 +200,8 @@ async def test_a_deleted_model_leaves_nothing(url: str, store: RedisStore) -> No
     before = await keys_of(url, store)
     record = await store.models.create("m", b"", b"seed")
     written = await store.logs.append(record, [b"x"] * 50, SEED, "log")
-    await store.snapshots.put(record, written[5].position, bytes(stored_blobs.PIECE_BYTES + 1))
-    await store.snapshots.put(record, written[5].position, bytes(2 * stored_blobs.PIECE_BYTES + 1))
+    await store.snapshots.put(record, written[5].position, bytes(blobs.PIECE_BYTES + 1))
+    await store.snapshots.put(record, written[5].position, bytes(2 * blobs.PIECE_BYTES + 1))
     await store.snapshots.pin(record, written[5].position, True)
     await store.predictions.put(record, {f"p{i}": b"x" for i in range(2500)}, 3600.0, 5000)
     assert len(await keys_of(url, store)) > 2500
@@ -215,10 +214,10 @@ async def test_a_deleted_model_leaves_nothing(url: str, store: RedisStore) -> No
 async def test_a_snapshot_that_is_replaced_or_deleted_leaves_no_chunks(url: str, store: RedisStore) -> None:
     record = await store.models.create("m", b"")
     before = await keys_of(url, store)
-    for size in (3 * stored_blobs.PIECE_BYTES, 10, stored_blobs.PIECE_BYTES + 1):
+    for size in (3 * blobs.PIECE_BYTES, 10, blobs.PIECE_BYTES + 1):
         await store.snapshots.put(record, START, bytes(size))
         pieces = [key for key in await keys_of(url, store) if key.startswith("ml:{blob.")]
-        assert len(pieces) == -(-size // stored_blobs.PIECE_BYTES)
+        assert len(pieces) == -(-size // blobs.PIECE_BYTES)
     await store.snapshots.delete(record, START)
     assert {key for key in await keys_of(url, store) if "documents" not in key} == before
 
@@ -226,7 +225,7 @@ async def test_a_snapshot_that_is_replaced_or_deleted_leaves_no_chunks(url: str,
 async def test_a_reader_goes_on_when_another_process_puts_equal_bytes(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_blobs, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(blobs, "PIECE_BYTES", 1000)
     record, data = await store.models.create("m", b""), random.Random(3).randbytes(3500)
     await store.snapshots.put(record, START, data)
     reading = store.snapshots.read(record, START)
@@ -269,7 +268,7 @@ async def test_the_pieces_of_a_writer_that_died_at_the_last_step_are_removed(
 
     monkeypatch.setattr(store.engine.connection, "run", dying)
     with pytest.raises(StorageUnavailable, match="ends here"):
-        await store.blobs.put("b", pieces_of(bytes(stored_blobs.PIECE_BYTES + 1)))
+        await store.blobs.put("b", pieces_of(bytes(blobs.PIECE_BYTES + 1)))
     await other.blobs.drop_loose()
     (piece, _) = pieces = [key for key in await keys_of(url, store) if key.startswith("ml:{blob.")]
     assert len(pieces) == 2, "it may still be under way"

@@ -317,7 +317,7 @@ async def test_a_blob_whose_caller_gave_up_at_the_last_step_stays(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(directory) as store:
-        write, put = store.engine.threads.write, store.blobs._put
+        write, put = store.engine.threads.write, store.blobs._publish
 
         async def write_for_nobody(function: Callable[..., Any], *words: Any) -> Any:
             answer = await write(function, *words)

@@ -15,7 +15,7 @@ from manylabel_service import ulid
 from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentDamaged, RevisionConflict
 from manylabel_service.online.history.lineage import LineageStore
 from manylabel_service.storage import START, Collection, ModelMeta, Store, StoredModel, blob_bytes, position_key
-from manylabel_service.storage.blobs import is_old
+from manylabel_service.storage.publishing import is_old
 from manylabel_service.storage.store import named_models
 
 KIND = "history"

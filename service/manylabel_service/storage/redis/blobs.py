@@ -7,15 +7,14 @@ takes the blob from the list and puts the one before it there. Any process may r
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from contextlib import aclosing, asynccontextmanager, suppress
 
-from manylabel_service.errors import BlobDamaged, StorageUnavailable
-from manylabel_service.storage.blobs import BlobManifest, PiecewiseBlobs, StoredManifest
+from manylabel_service.errors import BlobDamaged, BlobGone, BlobNotFound, StorageUnavailable
+from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.redis.engine import Engine
+from manylabel_service.storage.redis.engine import Part
 from manylabel_service.storage.redis.keys import BLOBS, LOOSE, piece_keys
 from manylabel_service.storage.redis.scripts import NOW, Script
 
@@ -92,38 +91,49 @@ return {'ok', found}
 )
 
 
-class RedisBlobs(PiecewiseBlobs):
-    """Implements `Blobs` on the engine of a store."""
+class RedisBlobs(Part):
+    """Implements `Blobs` on the engine of a store.
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine.gate, engine.background)
-        self._engine = engine
+    Each step passes the gate separately: a slow source or a slow reader must not block other calls.
+    """
+
+    async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
+        check_key(key)
+        head = BlobManifest()
+        try:
+            async with self._kept_alive(head):
+                async for piece in evenly(pieces, PIECE_BYTES):
+                    await self._write(head, piece)
+            await self._claim(key, head)
+        except BaseException:
+            if head.pieces and self.gate.is_open:
+                await self._engine.background.finish(self._discard(key, head))
+            raise
+        return head.size_bytes
 
     @gated
-    async def _publish(self, key: str, manifest: BlobManifest) -> None:
-        run, blob = self._engine.connection.run, _loose(manifest)
+    async def _claim(self, key: str, head: BlobManifest) -> None:
+        run, blob = self._engine.connection.run, _loose(head)
         await run(_LOOSEN, (LOOSE,), blob)
-        pieces = piece_keys(manifest.token, manifest.pieces)
+        pieces = piece_keys(head.token, head.pieces)
         answer = await run(_PERSIST, pieces) if pieces else [b"ok"]
         if answer[0] != "missing":
-            answer = await run(_CLAIM, (BLOBS, LOOSE), key, blob, manifest.text())
+            answer = await run(_CLAIM, (BLOBS, LOOSE), key, blob, head.text())
         if answer[0] == "missing":
             raise StorageUnavailable("a part of a blob was evicted, or took too long to be written", heals=True)
         await self._drop_old(key, answer[1])
 
-    async def _discard(self, key: str, manifest: BlobManifest) -> None:
-        if not (manifest.pieces and self.gate.is_open):
-            return
+    async def _discard(self, key: str, head: BlobManifest) -> None:
         with suppress(StorageUnavailable):  # what remains is removed by its age
-            answer = await self._engine.connection.run(_DISCARD, (BLOBS, LOOSE), key, _loose(manifest), manifest.text())
+            answer = await self._engine.connection.run(_DISCARD, (BLOBS, LOOSE), key, _loose(head), head.text())
             if answer[0] == "ok":
-                await self._drop(_loose(manifest))
+                await self._drop(_loose(head))
 
-    async def _drop_old(self, key: str, manifest: bytes) -> None:
+    async def _drop_old(self, key: str, head: bytes) -> None:
         """Remove the pieces of the blob that a key had."""
-        if manifest:
+        if head:
             with suppress(StorageUnavailable, BlobDamaged):
-                await self._engine.background.finish(self._drop(_loose(StoredManifest.parse(key, manifest.decode()))))
+                await self._engine.background.finish(self._drop(_loose(StoredManifest.parse(key, head.decode()))))
 
     async def _drop(self, blob: str) -> None:
         """Remove pieces that no key has."""
@@ -140,31 +150,47 @@ class RedisBlobs(PiecewiseBlobs):
             await self._drop(blob.decode())
 
     @asynccontextmanager
-    async def _writing(self, manifest: BlobManifest) -> AsyncIterator[None]:
-        task = asyncio.create_task(self._prolong(manifest))
+    async def _kept_alive(self, head: BlobManifest) -> AsyncIterator[None]:
+        task = asyncio.create_task(self._prolong(head))
         try:
             yield
         finally:
             task.cancel()
 
-    async def _prolong(self, manifest: BlobManifest) -> None:
+    async def _prolong(self, head: BlobManifest) -> None:
         while True:
             await asyncio.sleep(PROLONG_SECONDS)
             with suppress(StorageUnavailable), self.gate:  # the claim detects missing pieces
-                keys = piece_keys(manifest.token, manifest.pieces)  # the last may not have been written yet
+                keys = piece_keys(head.token, head.pieces)  # the last may not have been written yet
                 await self._engine.connection.pipeline([("EXPIRE", key, ORPHAN_SECONDS) for key in keys])
 
-    async def _write(self, manifest: BlobManifest, piece: bytes) -> None:
-        key = piece_keys(manifest.token, manifest.pieces)[-1]
-        await self._engine.connection.command("SET", key, piece, "EX", ORPHAN_SECONDS)
+    async def _write(self, head: BlobManifest, piece: bytes) -> None:
+        await head.count(piece)
+        with self.gate:
+            key = piece_keys(head.token, head.pieces)[-1]
+            await self._engine.connection.command("SET", key, piece, "EX", ORPHAN_SECONDS)
 
-    async def _find(self, key: str) -> StoredManifest | None:
-        value = await self._engine.connection.command("HGET", BLOBS, key)
-        return None if value is None else StoredManifest.parse(key, value.decode(errors="replace"))
+    def read(self, key: str) -> AsyncGenerator[bytes, None]:
+        check_key(key)
+        return self._read(key)
 
-    def _reads(self, manifest: StoredManifest) -> list[Callable[[], Awaitable[bytes | None]]]:
-        get = partial(self._engine.connection.command, "GET")
-        return [partial(get, key) for key in piece_keys(manifest.token, manifest.pieces)]
+    async def _read(self, key: str) -> AsyncGenerator[bytes, None]:
+        with self.gate:
+            value = await self._engine.connection.command("HGET", BLOBS, key)
+        if value is None:
+            raise BlobNotFound(key)
+        head = StoredManifest.parse(key, value.decode(errors="replace"))
+        async with aclosing(head.checked(key, self._pieces(key, head))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _pieces(self, key: str, head: StoredManifest) -> AsyncGenerator[bytes, None]:
+        for name in piece_keys(head.token, head.pieces):
+            with self.gate:
+                piece = await self._engine.connection.command("GET", name)
+            if piece is None:
+                raise BlobGone(key)
+            yield piece
 
     @gated
     async def delete(self, key: str) -> None:
@@ -178,6 +204,6 @@ class RedisBlobs(PiecewiseBlobs):
         return sorted(text for key in keys if (text := key.decode(errors="replace")).startswith(prefix))
 
 
-def _loose(manifest: BlobManifest | StoredManifest) -> str:
+def _loose(head: BlobManifest | StoredManifest) -> str:
     """Return the token and the number of pieces of a blob."""
-    return f"{manifest.token} {manifest.pieces}"
+    return f"{head.token} {head.pieces}"

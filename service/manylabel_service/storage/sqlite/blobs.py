@@ -1,17 +1,16 @@
 """Blobs of a SQLite store: files under random tokens, published by the row of the key."""
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterable
+from contextlib import aclosing, suppress
 
 import structlog
 
-from manylabel_service.errors import BlobDamaged, StorageUnavailable
-from manylabel_service.storage.blobs import BlobManifest, PiecewiseBlobs, StoredManifest
+from manylabel_service.errors import BlobDamaged, BlobGone, BlobNotFound, StorageUnavailable
+from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
 from manylabel_service.storage.checksums import seal, unseal
 from manylabel_service.storage.document_pages import check_key
 from manylabel_service.storage.gate import gated
-from manylabel_service.storage.sqlite.engine import Engine, Part, in_writer
+from manylabel_service.storage.sqlite.engine import Part, in_writer
 
 PIECES_PER_SYNC = 8
 """Number of pieces between two syncs to disk, because a single sync at the end would delay snapshots."""
@@ -19,49 +18,70 @@ PIECES_PER_SYNC = 8
 log = structlog.get_logger()
 
 
-class SQLiteBlobs(Part, PiecewiseBlobs):
-    """Implements `Blobs` on the engine of a store."""
+class SQLiteBlobs(Part):
+    """Implements `Blobs` on the engine of a store.
 
-    def __init__(self, engine: Engine) -> None:
-        Part.__init__(self, engine)
-        PiecewiseBlobs.__init__(self, engine.gate, engine.background)
+    Each step passes the gate separately: a slow source or a slow reader must not block other calls.
+    """
 
-    async def _write(self, manifest: BlobManifest, piece: bytes) -> None:
-        sync = manifest.pieces % PIECES_PER_SYNC == 0
-        await self._engine.threads.file(self._engine.blob_files.add, manifest.token, piece, sync)
+    async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
+        check_key(key)
+        head = BlobManifest()
+        try:
+            await self._write(head, pieces)
+            with self.gate:
+                old = await self._engine.threads.write(self._publish, key, head.text())
+        except BaseException:
+            await self._engine.background.finish(self._discard(key, head.token))
+            raise
+        if old is not None:
+            await self._engine.background.finish(self._remove(old))
+        return head.size_bytes
 
-    async def _publish(self, key: str, manifest: BlobManifest) -> None:
+    async def _write(self, head: BlobManifest, pieces: AsyncIterable[bytes]) -> None:
+        async for piece in evenly(pieces, PIECE_BYTES):
+            await head.count(piece)
+            with self.gate:
+                add = self._engine.blob_files.add
+                await self._engine.threads.file(add, head.token, piece, head.pieces % PIECES_PER_SYNC == 0)
         with self.gate:
-            await self._engine.threads.file(self._engine.blob_files.complete, manifest.token)
-        with self.gate:
-            old = await self._engine.threads.write(self._put, key, manifest.text())
-        await self._remove(old)
+            await self._engine.threads.file(self._engine.blob_files.complete, head.token)
 
-    def _put(self, key: str, manifest: str) -> str | None:
+    def _publish(self, key: str, head: str) -> str | None:
         """Map a key to a file; return the token of the previous file, which can be deleted."""
         with self._tables.transaction("fsync"):
             old = self._token(key)
-            self._connection.execute("INSERT OR REPLACE INTO blobs VALUES (?, ?)", (key, seal(manifest.encode(), key)))
+            self._connection.execute("INSERT OR REPLACE INTO blobs VALUES (?, ?)", (key, seal(head.encode(), key)))
         return old
 
-    async def _discard(self, key: str, manifest: BlobManifest) -> None:
-        # The next opening removes a file that stays here.
-        with suppress(StorageUnavailable), self.gate:
-            found = await self._find(key)
-            if found is None or found.token != manifest.token:
-                await self._engine.threads.file(self._engine.blob_files.remove, manifest.token)
+    def read(self, key: str) -> AsyncGenerator[bytes, None]:
+        check_key(key)
+        return self._read(key)
 
-    async def _find(self, key: str) -> StoredManifest | None:
-        return await self._engine.threads.write(self._manifest, key)
+    async def _read(self, key: str) -> AsyncGenerator[bytes, None]:
+        with self.gate:
+            found = await self._engine.threads.write(self._find, key)
+        if found is None:
+            raise BlobNotFound(key)
+        async with aclosing(found.checked(key, self._pieces(key, found))) as pieces:
+            async for piece in pieces:
+                yield piece
 
-    def _reads(self, manifest: StoredManifest) -> list[Callable[[], Awaitable[bytes | None]]]:
-        read = partial(self._engine.threads.file, self._engine.blob_files.read, manifest.token)
-        return [partial(read, *extent) for extent in manifest.extents]
+    async def _pieces(self, key: str, head: StoredManifest) -> AsyncGenerator[bytes, None]:
+        for start in range(0, head.size_bytes, PIECE_BYTES):
+            with self.gate:
+                read, wanted = self._engine.blob_files.read, min(PIECE_BYTES, head.size_bytes - start)
+                piece = await self._engine.threads.file(read, head.token, start, wanted)
+            if piece is None:
+                raise BlobGone(key)
+            yield piece
 
     @gated
     async def delete(self, key: str) -> None:
         check_key(key)
-        await self._remove(await self._engine.threads.write_urgent(self._delete, key))
+        old = await self._engine.threads.write_urgent(self._delete, key)
+        if old is not None:
+            await self._engine.background.finish(self._remove(old))
 
     def _delete(self, key: str) -> str | None:
         """Remove the row of a key; return the token of its file, which can be deleted."""
@@ -70,27 +90,32 @@ class SQLiteBlobs(Part, PiecewiseBlobs):
             self._connection.execute("DELETE FROM blobs WHERE key = ?", (key,))
         return old
 
-    async def _remove(self, token: str | None) -> None:
-        """Remove a file in any case, but leave it to the next opening if that fails."""
-        if token is not None:
-            with suppress(StorageUnavailable):
-                await self._background.finish(self._engine.threads.file(self._engine.blob_files.remove, token))
-
     @in_writer
     def keys(self, prefix: str = "") -> list[str]:
         return sorted(key for key in self._keys() if key.startswith(prefix))
 
+    async def _discard(self, key: str, token: str) -> None:
+        """Remove a file, unless its row was written after all. The next opening removes a file that stays here."""
+        with suppress(StorageUnavailable), self.gate:
+            found = await self._engine.threads.write(self._find, key)
+            if found is None or found.token != token:
+                await self._engine.threads.file(self._engine.blob_files.remove, token)
+
+    async def _remove(self, token: str) -> None:
+        with suppress(StorageUnavailable):
+            await self._engine.threads.file(self._engine.blob_files.remove, token)
+
     def sweep(self) -> None:
         """Remove the files that no row names, in the writer, unless a row is damaged."""
         try:
-            tokens = {head.token for key in self._keys() if (head := self._manifest(key)) is not None}
+            tokens = {head.token for key in self._keys() if (head := self._find(key)) is not None}
         except BlobDamaged as error:
             log.error("blob_damaged", error=str(error))
             self._engine.blob_files.sweep((), keep_others=True)
         else:
             self._engine.blob_files.sweep(tokens)
 
-    def _manifest(self, key: str) -> StoredManifest | None:
+    def _find(self, key: str) -> StoredManifest | None:
         """Return the manifest of the file that a key leads to; raise `BlobDamaged`."""
         row = self._connection.execute("SELECT head FROM blobs WHERE key = ?", (key,)).fetchone()
         return row and StoredManifest.parse(key, (unseal(row[0], key) or b"").decode())
@@ -98,7 +123,7 @@ class SQLiteBlobs(Part, PiecewiseBlobs):
     def _token(self, key: str) -> str | None:
         """Return the token of the file of a key, None if there is no file or the row is damaged."""
         try:
-            found = self._manifest(key)
+            found = self._find(key)
         except BlobDamaged:
             return None
         return None if found is None else found.token

@@ -1,33 +1,21 @@
-"""Blobs: large values in pieces, which are never written, read or compared as a whole.
-
-A blob that a document names is stored first, under a key with an id that is never used again, and counts from the
-moment that a document names it. A process that dies in between leaves a blob that no document names, which is removed
-by its age.
-"""
+"""Chunks of large values, which are never written, read or compared as a whole."""
 
 import asyncio
 import hashlib
 import secrets
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
+from collections.abc import AsyncGenerator, AsyncIterable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from manylabel_service import ulid
-from manylabel_service.clock import now_ms
-from manylabel_service.errors import BlobDamaged, BlobGone, BlobNotFound
-from manylabel_service.storage.background import BackgroundTasks, open_in_thread
-from manylabel_service.storage.document_pages import check_key
-from manylabel_service.storage.gate import Gate
+from manylabel_service.errors import BlobDamaged
+from manylabel_service.storage.background import open_in_thread
 from manylabel_service.storage.protocol import Bytes
 
 PIECE_BYTES = 4 << 20
 """Bytes of a piece; receiving a piece blocks Redis, and copying it blocks the event loop."""
 
-ORPHANED_SECONDS = 7_200.0
-"""Age in seconds from which a blob that no document names counts as left by a dead process."""
 
 HASHED_AT_ONCE = 1 << 16
 """Maximum bytes of a piece that is hashed on the event loop."""
@@ -79,12 +67,6 @@ class StoredManifest:
         except ValueError:
             raise BlobDamaged(key) from None
 
-    @property
-    def extents(self) -> list[tuple[int, int]]:
-        """Offsets and sizes of the pieces in a file, whatever the size of the written pieces."""
-        starts = range(0, self.size_bytes, PIECE_BYTES)
-        return [(start, min(PIECE_BYTES, self.size_bytes - start)) for start in starts]
-
     async def checked(self, key: str, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
         """Yield the chunks of the blob; raises `BlobDamaged` before the last chunk if the checksum differs."""
         found = BlobManifest()
@@ -99,77 +81,6 @@ class StoredManifest:
 
     def _is_of(self, found: BlobManifest) -> bool:
         return (found.size_bytes, found.checksum) == (self.size_bytes, self.checksum)
-
-
-class PiecewiseBlobs(ABC):
-    """Implements `Blobs` by pieces under a random token, which the manifest of the key names.
-
-    Each step passes the gate separately: a slow source or a slow reader must not block other calls.
-    """
-
-    def __init__(self, gate: Gate, background: BackgroundTasks) -> None:
-        self.gate = gate
-        self._background = background
-
-    async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
-        check_key(key)
-        manifest = BlobManifest()
-        try:
-            async with self._writing(manifest):
-                async for piece in evenly(pieces, PIECE_BYTES):
-                    await manifest.count(piece)
-                    with self.gate:
-                        await self._write(manifest, piece)
-            await self._publish(key, manifest)
-        except BaseException:
-            await self._background.finish(self._discard(key, manifest))
-            raise
-        return manifest.size_bytes
-
-    def read(self, key: str) -> AsyncGenerator[bytes, None]:
-        check_key(key)
-        return self._read(key)
-
-    async def _read(self, key: str) -> AsyncGenerator[bytes, None]:
-        with self.gate:
-            found = await self._find(key)
-        if found is None:
-            raise BlobNotFound(key)
-        async with aclosing(found.checked(key, self._pieces(key, found))) as pieces:
-            async for piece in pieces:
-                yield piece
-
-    async def _pieces(self, key: str, manifest: StoredManifest) -> AsyncGenerator[bytes, None]:
-        for read in self._reads(manifest):
-            with self.gate:
-                piece = await read()
-            if piece is None:
-                raise BlobGone(key)
-            yield piece
-
-    def _writing(self, manifest: BlobManifest) -> AbstractAsyncContextManager[None]:
-        """Return a context in which the pieces are written."""
-        return nullcontext()
-
-    @abstractmethod
-    async def _write(self, manifest: BlobManifest, piece: bytes) -> None:
-        """Write a piece, the last that the manifest counts."""
-
-    @abstractmethod
-    async def _publish(self, key: str, manifest: BlobManifest) -> None:
-        """Let the key name the pieces, in one step, and remove those that it named before."""
-
-    @abstractmethod
-    async def _discard(self, key: str, manifest: BlobManifest) -> None:
-        """Remove the pieces, unless the key names them after all."""
-
-    @abstractmethod
-    async def _find(self, key: str) -> StoredManifest | None:
-        """Return the manifest of a key; raise `BlobDamaged`."""
-
-    @abstractmethod
-    def _reads(self, manifest: StoredManifest) -> Iterable[Callable[[], Awaitable[bytes | None]]]:
-        """Return functions that read the pieces, in order; a function returns None if not all of its piece is there."""
 
 
 class _Readable(Protocol):
@@ -222,14 +133,6 @@ async def blob_to_file(blobs: _Readable, key: str, path: Path) -> int:
     finally:
         await asyncio.to_thread(file.close)
     return size
-
-
-def is_old(id: str, before_ms: int | None = None) -> bool:
-    """Return whether a blob with this id is an orphan if no document names it. Raises ValueError for no ULID.
-
-    `before_ms` is the Unix time in milliseconds before which all blobs count as old.
-    """
-    return ulid.timestamp_of(id) < (now_ms() - 1_000 * ORPHANED_SECONDS if before_ms is None else before_ms)
 
 
 async def blob_bytes(blobs: _Readable, key: str) -> bytes:

@@ -1,0 +1,19 @@
+"""Publishing of large data: blobs that documents name.
+
+A blob is stored first, under a key with an id that is never used again, and exists from the moment that a document
+names it. A process that dies in between leaves a blob that no document names, which is removed by its age.
+"""
+
+from manylabel_service import ulid
+from manylabel_service.clock import now_ms
+
+ORPHANED_SECONDS = 7_200.0
+"""Age in seconds from which a blob that no document names counts as left by a dead process."""
+
+
+def is_old(id: str, before_ms: int | None = None) -> bool:
+    """Return whether a blob with this id is an orphan if no document names it. Raises ValueError for no ULID.
+
+    `before_ms` is the Unix time in milliseconds before which all blobs count as old.
+    """
+    return ulid.timestamp_of(id) < (now_ms() - 1_000 * ORPHANED_SECONDS if before_ms is None else before_ms)
