@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from manylabel_core.metrics.measures import MEASURES
 from manylabel_service.errors import JobEnded, JobNotRetryable
-from manylabel_service.jobs.spec.measures import is_better
 from manylabel_service.jobs.spec.schemas import (
     ENDED,
     Best,
@@ -257,7 +257,7 @@ class JobDocument(StoredModel):
             if self.spec.search is None or task.stage != "trial" or task.outcome is None:
                 continue
             score = _trial(task).score
-            if best is None or is_better(self.spec.search.measure, score, best.score):
+            if best is None or MEASURES[self.spec.search.measure].is_better(score, best.score):
                 best = Best(params=task.params, score=score)
         return best
 

@@ -9,12 +9,10 @@ from manylabel_service.models.build import build_id
 from manylabel_service.models.successions import ReplayDiffers, Successions
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import followers_of
-from manylabel_service.online.spec.release import ClusterVersion, Versions
+from manylabel_service.online.spec.release import Versions
 from manylabel_service.online.successor.rewriter import Rewriter, Rewritten, Selection
-from manylabel_service.settings import Settings
-from manylabel_service.storage import START, ModelMeta, Store
+from manylabel_service.storage import START, ModelMeta
 
 KEPT = (
     "models that were forked from this one, and snapshots that were uploaded elsewhere, keep what they had",
@@ -69,25 +67,9 @@ async def ended_receipt(
 
 
 class Forgetter:
-    """Forgets examples of the models of a store, and stores receipts.
+    """Forgets examples of the models of a store, and stores receipts."""
 
-    Parameters
-    ----------
-    store, settings, room, in_use, successions : components of the registry.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        room: SnapshotQuota,
-        in_use: ClusterVersion,
-        successions: Successions,
-    ) -> None:
-        self._store = store
-        self._room = room
-        self._settings = settings
-        self._in_use = in_use
+    def __init__(self, successions: Successions) -> None:
         self._successions = successions
 
     async def begin(self, replica: Replica, selection: Selection, key_id: str | None) -> Receipt:
@@ -121,13 +103,13 @@ class Forgetter:
         raise ReceiptNotFound(name, id)
 
     async def _forget(self, replica: Replica, selection: Selection, receipt: Receipt) -> None:
-        name, record, store = replica.name, replica.record, self._store
-        versions, ttl_seconds = self._in_use.versions, self._settings.prediction_ttl_seconds
-        rewriter = Rewriter(record, store, self._room, selection, versions.format, ttl_seconds)
+        name, record, store = replica.name, replica.record, self._successions.store
+        versions, ttl_seconds = self._successions.in_use.versions, self._successions.settings.prediction_ttl_seconds
+        rewriter = Rewriter(record, store, self._successions.room, selection, versions.format, ttl_seconds)
         findings = await rewriter.find()
         receipt = receipt.model_copy(update={"since": findings.begin, "first": findings.first})
         if findings.first is None:
-            if self._settings.archive is not None and findings.begin != START:
+            if self._successions.settings.archive is not None and findings.begin != START:
                 receipt = receipt.model_copy(update={"beyond_reach": (ARCHIVED_BEFORE,)})
             await self._successions.finish(name, receipt)
             return
@@ -147,10 +129,10 @@ class Forgetter:
         await rewriter.copy_last_predictions(copied)
         await self._successions.check_state(replica, rewritten.position, rewritten.before, versions.format)
         await self._check_alone(record)
-        archived = self._settings.archive is not None
+        archived = self._successions.settings.archive is not None
         receipt = await ended_receipt(receipt, rewriter, rewritten, versions, store.shared, archived)
         await self._successions.replace(name, receipt, [(record, successor)])
 
     async def _check_alone(self, record: ModelMeta) -> None:
-        if followers := followers_of(record, await self._store.models.all()):
+        if followers := followers_of(record, await self._successions.store.models.all()):
             raise ModelHasFollowers(record.name, [each.name for each in followers])

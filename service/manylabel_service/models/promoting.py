@@ -10,33 +10,13 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.successions import ReplayDiffers, Successions
 from manylabel_service.online.history.lineage import Promotion
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.snapshots.quota import SnapshotQuota
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.successor.promotion import PromotionWriter
-from manylabel_service.settings import Settings
-from manylabel_service.storage import Store
 
 
 class Promoter:
-    """Promotes followers of the models of a store.
+    """Promotes followers of the models of a store."""
 
-    Parameters
-    ----------
-    store, settings, room, in_use, successions : components of the registry.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        settings: Settings,
-        room: SnapshotQuota,
-        in_use: ClusterVersion,
-        successions: Successions,
-    ) -> None:
-        self._store = store
-        self._room = room
-        self._settings = settings
-        self._in_use = in_use
+    def __init__(self, successions: Successions) -> None:
         self._successions = successions
 
     async def earlier(self, leader: str, follower: str, key: IdempotencyKey | None) -> Promotion | None:
@@ -96,11 +76,12 @@ class Promoter:
         raise error or NotPromotable(name, f"model {leader.name!r} was deleted")
 
     async def _promote(self, leader: Replica, follower: Replica, promotion: Promotion) -> None:
-        name, record, versions = leader.name, leader.record, self._in_use.versions
-        ttl_seconds = self._settings.prediction_ttl_seconds
+        name, record, versions = leader.name, leader.record, self._successions.in_use.versions
+        store, room = self._successions.store, self._successions.room
+        ttl_seconds = self._successions.settings.prediction_ttl_seconds
         for replica in (leader, follower):  # to replay little while the log is sealed
             await replica.take_snapshot()
-        writer = PromotionWriter(record, follower.record, self._store, self._room, versions.format, ttl_seconds)
+        writer = PromotionWriter(record, follower.record, store, room, versions.format, ttl_seconds)
         staged = await writer.stage((*leader.model.rollbacks, *follower.model.rollbacks))
         await self._successions.note(name, promotion, staged)
         await writer.build()
@@ -111,7 +92,7 @@ class Promoter:
                 await replica.take_snapshot()
         await writer.carry()
         await writer.catch_up()
-        await self._store.logs.seal(record, True)
+        await store.logs.seal(record, True)
         promoted = await writer.finish(leader.snapshotter.log_bytes)
         await writer.copy_last_predictions(copied)
         await self._successions.check_state(follower, promoted.position, promoted.checksum, versions.format)

@@ -99,9 +99,11 @@ class Registry:
         self.ready = False
         self.in_use = ClusterVersion()
         self.membership = Membership(store, "server", self.in_use, self._standing, self._asked)
-        self.successions = Successions(store, self.membership, self._replaced)
-        self.forgetter = Forgetter(store, settings, self.snapshot_room, self.in_use, self.successions)
-        self._promoter = Promoter(store, settings, self.snapshot_room, self.in_use, self.successions)
+        self.successions = Successions(
+            store, settings, self.snapshot_room, self.in_use, self.membership, self._replaced
+        )
+        self.forgetter = Forgetter(self.successions)
+        self._promoter = Promoter(self.successions)
 
     # -- life -------------------------------------------------------------------------------------
 

@@ -28,7 +28,10 @@ from manylabel_service.online.history.lineage import (
     Succession,
 )
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import followers_of, moved
+from manylabel_service.online.spec.release import ClusterVersion
+from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
 
 POLL_SECONDS = 2.0
@@ -52,7 +55,7 @@ class Successions:
 
     Parameters
     ----------
-    store, membership : of the registry.
+    store, settings, room, in_use, membership : components of the registry.
     on_replaced : called with the metadata of a replaced model.
 
     Attributes
@@ -60,8 +63,16 @@ class Successions:
     lineages : lineages of the models.
     """
 
-    def __init__(self, store: Store, membership: Membership, on_replaced: Callable[[ModelMeta], None]) -> None:
-        self._store = store
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        room: SnapshotQuota,
+        in_use: ClusterVersion,
+        membership: Membership,
+        on_replaced: Callable[[ModelMeta], None],
+    ) -> None:
+        self.store, self.settings, self.room, self.in_use = store, settings, room, in_use
         self._membership = membership
         self._on_replaced = on_replaced
         self.lineages = LineageStore(store)
@@ -152,7 +163,7 @@ class Successions:
     async def replace(self, name: str, change: Change, successions: Pairs) -> None:
         """Give the names to complete successors, and end the change."""
         await self.note(name, change, successions)
-        await self._store.models.replace(successions)
+        await self.store.models.replace(successions)
         await self._purge(
             name, change, [Succession(old.name, old.incarnation, new.incarnation) for old, new in successions]
         )
@@ -163,18 +174,18 @@ class Successions:
         await self._move_followers(successions[0])
         for old in (ModelMeta(each.name, each.incarnation, b"") for each in successions):
             self._on_replaced(old)
-            await CatalogueStore(old, self._store).delete_all()
+            await CatalogueStore(old, self.store).delete_all()
         if isinstance(change, Receipt):
-            await self._store.erased()
+            await self.store.erased()
         await self.finish(name, change)
 
     async def _move_followers(self, leader: Succession) -> None:
         """Make the other followers of a model follow its successor."""
-        followers = followers_of(ModelMeta(leader.name, leader.incarnation, b""), await self._store.models.all())
+        followers = followers_of(ModelMeta(leader.name, leader.incarnation, b""), await self.store.models.all())
         for old in followers:
             new = ModelMeta(old.name, old.incarnation, moved(old.spec, leader.successor))
             with suppress(ModelGone):  # the follower was deleted meanwhile
-                await self._store.models.replace([(old, new)])
+                await self.store.models.replace([(old, new)])
             self._on_replaced(old)
 
     async def finish(self, name: str, change: Change, error: str | None = None) -> None:
@@ -249,14 +260,14 @@ class Successions:
             return
         staged = [ModelMeta(each.name, each.successor, b"") for each in lineage.successions]
         for successor in staged:
-            await self._store.models.discard(successor)
-        there = await self._store.models.find(name)
+            await self.store.models.discard(successor)
+        there = await self.store.models.find(name)
         if staged and there is not None and there.incarnation == staged[0].incarnation:
             await self._purge(name, change, lineage.successions)
             return
         for successor in staged:
-            await CatalogueStore(successor, self._store).delete_all()
+            await CatalogueStore(successor, self.store).delete_all()
         with suppress(ModelGone):
-            await self._store.logs.seal(ModelMeta(name, lineage.incarnation, b""), False)
+            await self.store.logs.seal(ModelMeta(name, lineage.incarnation, b""), False)
         await self.finish(name, change, reason)
         log.warning("replacement_undone", model=name, change=change.id, error=reason)

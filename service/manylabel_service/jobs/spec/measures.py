@@ -18,34 +18,23 @@ else:
 """The names of `manylabel_core.metrics.measures.REPORTED`."""
 
 
-def is_better(measure: Measure, one: float, other: float) -> bool:
-    """Return whether the first of two values is better than the second."""
-    return MEASURES[measure].is_better(one, other)
-
-
-def measure(name: Measure, Y: Any, scores: NDArray[Any], weights: Weights = None) -> float:
-    """Compute one metric.
+def all_measures(Y: Any, scores: NDArray[Any], weights: Weights = None) -> dict[str, float]:
+    """Compute every metric.
 
     Parameters
     ----------
-    name : name in `REPORTED`.
     Y : ndarray or CSR array of shape (n_samples, n_labels), the true labels, 0 and 1.
     scores : ndarray of shape (n_samples, n_labels); a label is predicted where it is above 0.
     weights : ndarray of shape (n_samples,), float64, weights of the rows; None: 1.
     """
-    return MEASURES[name](Y, scores, weights)
-
-
-def all_measures(Y: Any, scores: NDArray[Any], weights: Weights = None) -> dict[str, float]:
-    """Compute every metric; parameters as in `measure`."""
-    return {name: measure(name, Y, scores, weights) for name in REPORTED}
+    return {name: MEASURES[name](Y, scores, weights) for name in REPORTED}
 
 
 def baseline_measures(learnt: Any, Y: Any, learnt_weights: Weights = None, weights: Weights = None) -> dict[str, float]:
     """Compute every metric of the baseline that predicts, for each row of `Y`, the labels frequent in the training
     rows.
 
-    Both are ndarrays or CSR arrays of 0 and 1, shape (n_samples, n_labels), with weights as in `measure`.
+    Both are ndarrays or CSR arrays of 0 and 1, shape (n_samples, n_labels), with weights as in `all_measures`.
     """
     import numpy as np
 
@@ -57,7 +46,7 @@ def baseline_measures(learnt: Any, Y: Any, learnt_weights: Weights = None, weigh
 def label_measures(
     Y: Any, scores: NDArray[Any], label_names: Sequence[str], weights: Weights = None
 ) -> dict[str, dict[str, float | int]]:
-    """Compute F1, precision, recall (0/0 is 0) and support of each label; parameters as in `measure`.
+    """Compute F1, precision, recall (0/0 is 0) and support of each label; parameters as in `all_measures`.
 
     The support is a number of rows, regardless of weights.
     """

@@ -25,11 +25,12 @@ from manylabel_core.batch.segments import LEAST, Reached, first_segment, fit_in_
 from manylabel_core.checks import TooFewRows
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.dataset import SINGLE
+from manylabel_core.metrics.measures import MEASURES
 from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.solvers import Progress
 from manylabel_core.splitting import folds
 from manylabel_core.state import State
-from manylabel_service.jobs.spec.measures import all_measures, baseline_measures, label_measures, measure
+from manylabel_service.jobs.spec.measures import all_measures, baseline_measures, label_measures
 from manylabel_service.jobs.spec.trainers import PARAMS
 from manylabel_service.jobs.training import data as training_data
 from manylabel_service.jobs.training.request import CHECKPOINT, RESULT, FitRequest
@@ -157,7 +158,7 @@ class FitRun:
         self.report("result", {"scores": values, "seconds": sum(self.checkpoint.seconds)})
 
     def _value(self, held: Dataset, scores: NDArray[np.float64]) -> float:
-        return measure(self.request.measure, held.Y, scores, held.weights)
+        return MEASURES[self.request.measure](held.Y, scores, held.weights)
 
     def _decided(self, wanted: Any, scores: Sequence[NDArray[np.float64]], parts: Parts) -> NDArray[np.float64]:
         """Return out-of-fold scores in the order of the rows, minus thresholds tuned on other folds."""
