@@ -386,10 +386,11 @@ class Replica(HostedModel):
                 await asyncio.sleep(0)
             part = xs[begin : begin + slices.examples]
             if (learning := self._applier.learning).locked():
-                async with learning:
-                    made += _timed(work, begin, part, slices)
-            else:
-                made += _timed(work, begin, part, slices)
+                async with learning:  # the thread has ended, and no other begins before the work below is done
+                    pass
+            started = time.perf_counter()
+            made += work(begin, part)
+            slices.observe(len(part), time.perf_counter() - started)
         return made
 
     def _check_probabilities(self) -> None:
@@ -587,24 +588,19 @@ class Replica(HostedModel):
     async def replayed(self, key: IdempotencyKey | None) -> UpdateResult | None:
         """Return the result of an earlier request with this key; None if this is the first. Raises NotReady,
         KeyInFlight, KeyReused, StorageUnavailable or ModelGone."""
-        earlier = await self._stored_answer(key)
-        return None if earlier is None else self._updated(earlier, replayed=True)
-
-    async def _stored_answer(self, key: IdempotencyKey | None) -> UpdateOutcome | None:
-        """Return the response stored for the key; None for the first request with it.
-
-        Only after checking that the model still exists, because the name may belong to another model now.
-        """
+        if key is None:
+            return None
         try:
             if self._keys.stored_answer(key, self.model.keys) is None:
                 return None
         except KeyReused:
             pass
-        error = await self.sync()
+        error = await self.sync()  # by now, the name may belong to another model
         self.check_changeable()
         if error is not None:
             raise error
-        return self._keys.stored_answer(key, self.model.keys)
+        earlier = self._keys.stored_answer(key, self.model.keys)
+        return None if earlier is None else self._updated(earlier, replayed=True)
 
     async def _learn(
         self, update: Update, each: bool, deadline: float
@@ -614,8 +610,9 @@ class Replica(HostedModel):
         indices = list(range(len(update.examples)))
         while update.examples or not each:
             admitted = await self._admit(update, each)
-            refused |= {indices[place]: error for place, error in admitted.refused.items()}
-            indices = [index for index in indices if index not in refused]
+            if admitted.refused:
+                refused |= {indices[place]: error for place, error in admitted.refused.items()}
+                indices = [index for index in indices if index not in refused]
             update = admitted.update
             if each and not update.examples:
                 break
@@ -744,12 +741,3 @@ class Replica(HostedModel):
         StorageUnavailable, ModelGone
         """
         await self.snapshotter.let_go((await self.snapshot_reader.find(snapshot)).position)
-
-
-def _timed(
-    work: Callable[[int, Sequence[Features]], Sequence[T]], begin: int, part: Sequence[Features], slices: SliceSize
-) -> Sequence[T]:
-    started = time.perf_counter()
-    made = work(begin, part)
-    slices.observe(len(part), time.perf_counter() - started)
-    return made

@@ -265,7 +265,7 @@ class Applier:
         failure: ServiceError | None = None
         results: list[ApplyResult] = []
         try:
-            results, failure = await self._append_and_fold(group)
+            results, failure = await self._append_and_apply(group)
         except asyncio.CancelledError:
             results = [ApplyResult(ModelNotFound(self._record.name))] * len(group)
             raise
@@ -276,7 +276,7 @@ class Applier:
             self._queue.answer(group, results[-len(group) :])
         return failure
 
-    async def _append_and_fold(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
+    async def _append_and_apply(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
         """Append the group; apply the entries of other processes before it, then the group."""
         stages = tracing.stages((pending.mark for pending in group), self._record.name)
         stored = await self._append([pending.payload for pending in group])
@@ -288,7 +288,7 @@ class Applier:
         self._snapshotter.met_others |= n_foreign > 0
         entries += [LogEntry(e.position, p.change, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
         try:
-            results = await self._fold(entries, payload_bytes(stored))
+            results = await self._apply_entries(entries, payload_bytes(stored))
             if stages is not None:
                 stages.done("fold", [entry.position for entry in entries[-len(group) :]])
             return results, None
@@ -325,7 +325,7 @@ class Applier:
             if self._state is ApplierStatus.DIVERGED:
                 await self._restore_anew()
             while entries := await self._store.logs.read(self._record, self.model.position, READ_ENTRIES):
-                await self._fold(await self._replayer.decoded(entries), payload_bytes(entries))
+                await self._apply_entries(await self._replayer.decoded(entries), payload_bytes(entries))
                 self._snapshotter.met_others = True
         except (LogTrimmed, LogLost) as error:
             self._mark_diverged(error)
@@ -346,7 +346,7 @@ class Applier:
                 await self._restore_anew()
             if entries := await self._history.read(self.model.position, READ_ENTRIES):
                 self._must_read = self._behind = True
-                await self._fold(await self._replayer.decoded(entries), payload_bytes(entries))
+                await self._apply_entries(await self._replayer.decoded(entries), payload_bytes(entries))
                 check_limit(f"bytes of model {self._record.name!r}", self.model.nbytes, self._max_bytes)
             else:
                 self.model.position = self._history.position
@@ -369,9 +369,9 @@ class Applier:
             return self._handle_error(error)
         return None
 
-    async def _fold(self, entries: Sequence[LogEntry], size_bytes: int) -> list[ApplyResult]:
+    async def _apply_entries(self, entries: Sequence[LogEntry], size_bytes: int) -> list[ApplyResult]:
         try:
-            results = await self._replayer.fold(self.model, entries)
+            results = await self._replayer.apply(self.model, entries)
         except Interrupted as error:
             self._publish(error.results)
             raise

@@ -203,7 +203,7 @@ class LogReplayer:
         entries = await self._read(model.position, READ_ENTRIES)
         if through is not None:
             entries = [entry for entry in entries if position_key(entry.position) <= position_key(through)]
-        results = await self.fold(model, await self.decoded(entries)) if entries else []
+        results = await self.apply(model, await self.decoded(entries)) if entries else []
         return list(zip(entries, results, strict=True))
 
     async def decoded(self, entries: Sequence[Entry]) -> list[LogEntry]:
@@ -227,32 +227,32 @@ class LogReplayer:
         self._pace.worked(worked_seconds)
         await self._pace.turn()
 
-    async def fold(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
+    async def apply(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
         """Apply entries; raises like `read_on`."""
-        fold = ApplyBatch(model, entries)
+        batch = ApplyBatch(model, entries)
         more = True
         if self._follow is not None:
             await self._pace.turn()
         try:
             while more:
-                if fold.needed_snapshot is not None:
-                    fold.roll_back(await self._target(fold.needed_snapshot))
-                started, learnt = time.perf_counter(), fold.learnt
-                fold.take(self._slice.examples)
-                if fold.takes_long:
+                if batch.needed_snapshot is not None:
+                    batch.roll_back(await self._target(batch.needed_snapshot))
+                started, learnt = time.perf_counter(), batch.learnt
+                batch.take(self._slice.examples)
+                if batch.takes_long:
                     async with self.learning:
-                        await asyncio.to_thread(fold.learn)
+                        await asyncio.to_thread(batch.learn)
                 else:
-                    fold.learn()
-                more = fold.finish()
+                    batch.learn()
+                more = batch.finish()
                 seconds = time.perf_counter() - started
-                if fold.learnt > learnt:
-                    self._slice.observe(fold.learnt - learnt, seconds)
+                if batch.learnt > learnt:
+                    self._slice.observe(batch.learnt - learnt, seconds)
                 if more or self._follow is not None:
                     await self._rest(seconds)
         except StorageUnavailable as error:
-            raise Interrupted(fold.outcomes, error) from error
-        return fold.outcomes
+            raise Interrupted(batch.outcomes, error) from error
+        return batch.outcomes
 
     async def _snapshot_target(self, position: str) -> OnlineModel:
         try:

@@ -105,7 +105,7 @@ class ReplayVerifier:
         except DamagedState as error:
             log.warning("snapshot_damaged", model=self._record.name, position=reading, error=str(error))
             return await self._compare([snapshot for snapshot in snapshots if snapshot.position != reading])
-        await self._fold(model, newest)
+        await self._replay(model, newest)
         if await asyncio.to_thread(model.checksum, format_version) != header.get("checksum"):
             raise ReplayMismatch(
                 f"model {self._record.name!r}, replayed from {begin} to {newest}, has another state there"
@@ -131,7 +131,7 @@ class ReplayVerifier:
                 break
         return found
 
-    async def _fold(self, model: OnlineModel, through: str) -> None:
+    async def _replay(self, model: OnlineModel, through: str) -> None:
         try:
             while position_key(model.position) < position_key(through):
                 if not await self._replayer.read_on(model, through):
