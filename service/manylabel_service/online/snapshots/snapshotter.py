@@ -64,16 +64,16 @@ class Snapshotter:
         record: ModelMeta,
         store: Store,
         settings: Settings,
-        room: SnapshotQuota | None = None,
-        on_stored: Callable[[], None] = lambda: None,
-        in_use: ClusterVersion | None = None,
+        room: SnapshotQuota,
+        on_stored: Callable[[], None],
+        in_use: ClusterVersion,
     ) -> None:
         self._record = record
         self._store = store
         self._settings = settings
-        self._room = SnapshotQuota(store, settings.max_snapshot_bytes) if room is None else room
+        self._room = room
         self._on_stored = on_stored
-        self._in_use = in_use or ClusterVersion()
+        self._in_use = in_use
         # The log of a trained model has no examples, only labels of its predictions.
         limits = NO_HISTORY if is_trained(record.spec) else HistoryLimits.of(settings)
         self.archiver = Archiver(record, store, limits)

@@ -297,13 +297,8 @@ class ApplyBatch:
         return bool(self._waiting)
 
     def roll_back(self, target: OnlineModel) -> None:
-        """Roll back to the snapshot `needed_snapshot`; the target must not be used any more.
-
-        Raises
-        ------
-        ValueError
-            The state is not the target. The model has not changed then.
-        """
+        """Roll back to the snapshot `needed_snapshot`; the target must not be used any more. Raises ValueError for
+        another state."""
         entry = self._waiting[0] if self.needed_snapshot is not None else None
         if not isinstance(entry, LogEntry):
             raise ValueError("no snapshot is needed")

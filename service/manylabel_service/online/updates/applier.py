@@ -31,6 +31,7 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.host import Host
 from manylabel_service.online.prediction_store import SEALED_POLL_SECONDS, SEALED_SECONDS
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.requests import SnapshotRequests
@@ -44,8 +45,7 @@ from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
-from manylabel_service.slices import HalfPace
-from manylabel_service.storage import UNBOUNDED_BYTES, Durability, Entry, ModelMeta, SnapshotMeta, Store
+from manylabel_service.storage import Durability, Entry, ModelMeta, SnapshotMeta
 from manylabel_service.telemetry import tracing
 
 APPENDS = 3
@@ -69,14 +69,11 @@ class Applier:
     Parameters
     ----------
     record, model, durability : metadata and initial state of the model.
-    store : store of the log.
+    host : components that the models of a process share.
     queue : updates to append.
     snapshot_reader, snapshotter : reader and snapshotter of the model.
     on_error : handles an error, and returns the error for pending requests.
     on_caught_up : callback when a follower has reached the end of its part of the log.
-    pace : pace of followers, shared within this process.
-    max_bytes : maximum bytes of a follower, which fails above this limit, because updates of its leader are not checked
-    for it.
 
     Attributes
     ----------
@@ -90,30 +87,28 @@ class Applier:
         record: ModelMeta,
         model: OnlineModel,
         durability: Durability,
-        store: Store,
+        host: Host,
         queue: UpdateQueue,
         snapshot_reader: SnapshotReader,
         snapshotter: Snapshotter,
         on_error: Callable[[Exception], ServiceError],
-        on_caught_up: Callable[[], None] = lambda: None,
-        pace: HalfPace | None = None,
-        max_bytes: int = UNBOUNDED_BYTES,
+        on_caught_up: Callable[[], None],
     ) -> None:
         self.model = model
         self.events = Events(record.name, lambda: self.model)
         self._record = record
         self._durability = durability
-        self._store = store
+        self._store = store = host.store
         self._queue = queue
         self._snapshotter = snapshotter
-        self._past_states = PastStates(record, store, snapshot_reader, pace)
+        self._past_states = PastStates(record, store, snapshot_reader, host.pace)
         self._history = HistoryReader(record, store)
         read, target = self._history.read, self._past_states.target
-        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target, pace)
+        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target, host.pace)
         self._follows = follow_of(record.spec) is not None
         self._behind = False
         self._on_caught_up = on_caught_up
-        self._max_bytes = max_bytes
+        self._max_bytes = host.settings.max_model_bytes
         self.learning = self._replayer.learning
         self._agreement = ReplayVerifier(record, model.spec, store, snapshot_reader, self._replayer)
         self._on_error = on_error

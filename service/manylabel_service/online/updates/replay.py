@@ -112,13 +112,7 @@ class LogReplayer:
     async def restored(self) -> Restored:
         """Return the model at the end of the log: the newest intact snapshot and the replayed log after it.
 
-        Raises
-        ------
-        LogTrimmed, LogLost, TargetLost
-            No intact snapshot is at or after the beginning of the log.
-        UnreadableEntry
-            An entry of the log cannot be decoded.
-        StorageUnavailable, ModelGone
+        Raises LogTrimmed, LogLost or TargetLost if no intact snapshot is at or after the beginning of the log.
         """
         for _ in range(RESTORES):
             try:
@@ -128,13 +122,9 @@ class LogReplayer:
         raise trimmed
 
     async def stored(self, beginning: Callable[[], Awaitable[OnlineModel]]) -> Restored:
-        """Return a follower as of its newest intact snapshot that the leader's log continues from, or at its beginning.
+        """Return a follower at its newest intact snapshot from which the leader's log continues, or at its beginning.
 
-        Raises
-        ------
-        FollowerFailed
-            The leader's log no longer has the entries after any snapshot, or the leader was deleted.
-        StorageUnavailable, ModelGone
+        Raises FollowerFailed if the leader's log has the entries after none of these, or the leader was deleted.
         """
         follow = self._follow
         assert follow is not None
@@ -192,13 +182,8 @@ class LogReplayer:
     async def read_on(self, model: OnlineModel, through: str | None = None) -> list[tuple[Entry, ApplyResult]]:
         """Apply the next entries of the log, up to a position if given; return each with its result.
 
-        None are left at its end.
-
-        Raises
-        ------
-        LogTrimmed, LogLost, TargetLost, UnreadableEntry, ModelGone
-        Interrupted, StorageUnavailable
-            Entries applied before stay applied.
+        None are left at its end. Raises LogTrimmed, LogLost, TargetLost, UnreadableEntry or ModelGone, and Interrupted
+        or StorageUnavailable, after which the entries applied before stay applied.
         """
         entries = await self._read(model.position, READ_ENTRIES)
         if through is not None:

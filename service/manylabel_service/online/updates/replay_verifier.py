@@ -55,13 +55,8 @@ class ReplayVerifier:
     async def check(self, ask: Ask) -> None:
         """Compare; if no replica has stored a snapshot since entries were applied, `ask` for one and wait for it.
 
-        If no other replica has the model in memory, there is nothing to compare with.
-
-        Raises
-        ------
-        ReplayMismatch
-            The bits differ, or no replica has stored a snapshot in time.
-        ReleaseTooOld, UnreadableEntry, StorageUnavailable, ModelGone
+        If no other replica has the model in memory, there is nothing to compare with. Raises ReplayMismatch if the
+        states differ, or no replica has stored a snapshot in time.
         """
         deadline, lost = time.monotonic() + ASKED_SECONDS, 0
         while True:
