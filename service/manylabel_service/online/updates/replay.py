@@ -78,8 +78,8 @@ class LogReplayer:
     record, spec : the model.
     store : where its log is.
     snapshot_reader : reads its snapshots.
-    read : reads a number of entries after a position; None: `Logs.read`.
-    target : returns the target state of a rollback, or raises TargetLost; None: from a snapshot.
+    read : reads a number of entries after a position, like `Logs.read`.
+    target : returns the target state of a rollback, or raises TargetLost.
     pace : pace shared with the other followers of this process; not needed for a model with a separate log.
 
     Attributes
@@ -93,16 +93,16 @@ class LogReplayer:
         spec: ModelSpec | TrainedSpec,
         store: Store,
         snapshot_reader: SnapshotReader,
-        read: Callable[[str, int], Awaitable[list[Entry]]] | None = None,
-        target: Callable[[str], Awaitable[OnlineModel]] | None = None,
+        read: Callable[[str, int], Awaitable[list[Entry]]],
+        target: Callable[[str], Awaitable[OnlineModel]],
         pace: HalfPace | None = None,
     ) -> None:
         self._record = record
         self._spec = spec
         self._store = store
         self._snapshot_reader = snapshot_reader
-        self._read = read or (lambda after, limit: store.logs.read(record, after, limit))
-        self._target = target or self._snapshot_target
+        self._read = read
+        self._target = target
         self._slice = SliceSize()
         self._follow = follow_of(record.spec)
         self._roles = Roles(record.spec)
@@ -238,12 +238,6 @@ class LogReplayer:
         except StorageUnavailable as error:
             raise Interrupted(batch.outcomes, error) from error
         return batch.outcomes
-
-    async def _snapshot_target(self, position: str) -> OnlineModel:
-        try:
-            return await self._snapshot_reader.load(position)
-        except DamagedState as error:
-            raise TargetLost(f"the log goes back to the snapshot at {position}, which is missing: {error}") from error
 
 
 def payload_bytes(entries: Iterable[Entry]) -> int:
