@@ -266,7 +266,7 @@ class ApplyBatch:
 
     @property
     def collected(self) -> tuple[Rows, Targets] | None:
-        """Collected examples; None if there are none to learn."""
+        """Collected examples to learn; None without any."""
         block = self._block
         return (as_rows(block.columns), block.targets) if len(block) and block.learns else None
 
