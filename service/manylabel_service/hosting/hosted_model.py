@@ -70,7 +70,7 @@ class HostedModel(ABC):
         self,
         record: ModelMeta,
         settings: Settings,
-        store_health: StoreHealth | None,
+        store_health: StoreHealth,
         on_deleted: Callable[["HostedModel"], None],
     ) -> None:
         self.record = record
@@ -78,7 +78,7 @@ class HostedModel(ABC):
         self._incompatible: str | None = None
         self.used_at = time.monotonic()
         self._settings = settings
-        self._store_health = store_health or StoreHealth()
+        self._store_health = store_health
         self._on_deleted = on_deleted
         self._refusal: ErrorFactory | None = lambda: NotReady(f"model {self.name!r} is being restored")
 

@@ -14,7 +14,7 @@ class PositionWaiters:
         self._awaited: list[tuple[tuple[int, ...], asyncio.Future[None]]] = []
 
     def __bool__(self) -> bool:
-        """Return whether anybody waits."""
+        """Return whether a caller waits."""
         return bool(self._awaited)
 
     def reached(self, position: str) -> bool:

@@ -15,15 +15,15 @@ class Signature(NamedTuple):
     Attributes
     ----------
     kind : learner or trainer.
-    inputs : by name, the number of columns of each matrix of numbers that an example has a row of; None where an
-        example may be of any form: numbers by name or by column, a record, a text.
-    labels : those that a prediction has scores for, in their order.
+    inputs : number of columns of each input by name; None for an input of any kind: numbers by name or by column, a
+    record, or a text.
+    labels : labels of a prediction, in the order of its scores.
     has_probabilities : whether a prediction may have probabilities.
-    records : the encoder of records; None if it takes numbers only.
-    version : its number, of a trained model.
-    versions : the numbers of all that can be asked, of a trained model.
-    views : the names of the views of a trained model; empty if it has none.
-    vectors : the fields of records that are vectors; they are inputs too.
+    records : encoder of records; None if the model accepts only numbers.
+    version : number of the version of a trained model.
+    versions : numbers of all versions of a trained model.
+    views : names of the views of a trained model; empty without views.
+    vectors : fields of records that are vectors; they are inputs too.
     """
 
     kind: str

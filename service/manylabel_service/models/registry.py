@@ -39,6 +39,7 @@ from manylabel_service.models.promoting import Promoter
 from manylabel_service.models.successions import Successions
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import Promotion
+from manylabel_service.online.host import Host
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.size_limits import check_size
 from manylabel_service.online.snapshots.quota import SnapshotQuota
@@ -50,7 +51,6 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.online.warmup import warm_up
 from manylabel_service.settings import Settings
-from manylabel_service.slices import HalfPace
 from manylabel_service.storage import ModelMeta, Store
 from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import VersionStore
@@ -89,7 +89,6 @@ class Registry:
         self._damaged: set[str] = set()
         self._creating: set[str] = set()
         self._store_health = StoreHealth()
-        self._pace = HalfPace()
         self.snapshot_room = SnapshotQuota(store, settings.max_snapshot_bytes)
         self._loader = ModelLoader(self._load, settings.limits.load_timeout_seconds)
         self.listing = Listing(store, settings, self._replicas)
@@ -98,6 +97,7 @@ class Registry:
         self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
         self.in_use = ClusterVersion()
+        self._shared = Host(store, settings, self._forget, self.snapshot_room, self._store_health, self.in_use)
         self.membership = Membership(store, "server", self.in_use, self._standing, self._asked)
         self.successions = Successions(
             store, settings, self.snapshot_room, self.in_use, self.membership, self._replaced
@@ -360,7 +360,7 @@ class Registry:
             record = await self._store.models.create(spec.name, self._stored(spec))
             if len(record.spec) > SMALL_SPEC_BYTES:
                 return await self._restored(record)
-            replica = self._hosted(record)
+            replica = Replica(record, self._shared)
             replica.start()
             return await self._host(replica)
         data = await asyncio.to_thread(state.seed, spec.name, self.in_use.versions.format)
@@ -491,10 +491,7 @@ class Registry:
         return hosted
 
     def _hosted(self, record: ModelMeta) -> HostedModel:
-        health, forget, room, in_use = self._store_health, self._forget, self.snapshot_room, self.in_use
-        if is_trained(record.spec):
-            return TrainedModel(record, self._store, self._settings, health, forget, room, in_use)
-        return Replica(record, self._store, self._settings, health, forget, room, in_use, self._pace)
+        return (TrainedModel if is_trained(record.spec) else Replica)(record, self._shared)
 
     async def _host(self, replica: HostedModel) -> HostedModel:
         """Register a replica; return the registered one, which can be that of a newer or an older model."""

@@ -36,15 +36,13 @@ from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.signature import EXAMPLE, Signature
-from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.host import Host
 from manylabel_service.online.prediction_store import PredictionStore, StoredPrediction
-from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.follow import follow_of
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.trained import read_spec
 from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.controls import Control, Rollback
@@ -59,15 +57,13 @@ from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.past_states import PastStates, Verified
 from manylabel_service.online.updates.update_queue import UpdateQueue
-from manylabel_service.settings import Settings
-from manylabel_service.slices import HalfPace, SliceSize
+from manylabel_service.slices import SliceSize
 from manylabel_service.storage import (
     POSITION,
     Entry,
     ManualSnapshot,
     ModelMeta,
     SnapshotMeta,
-    Store,
     position_key,
 )
 
@@ -76,14 +72,6 @@ T = TypeVar("T")
 
 class Replica(HostedModel):
     """Online model in this process, which applies the log of the model and serves its requests.
-
-    Parameters
-    ----------
-    store : where its log and its snapshots are.
-    record, settings, store_health, on_deleted : as in every hosted model.
-    snapshot_room : quota shared with other models; None: a separate quota.
-    in_use : versions in which this process writes.
-    pace : pace shared with the other followers of this process; None: a separate pace.
 
     Attributes
     ----------
@@ -95,18 +83,9 @@ class Replica(HostedModel):
 
     _answered = (DurabilityUnavailable, LogTrimmed, LogLost)
 
-    def __init__(
-        self,
-        record: ModelMeta,
-        store: Store,
-        settings: Settings,
-        store_health: StoreHealth | None = None,
-        on_deleted: Callable[[HostedModel], None] = lambda model: None,
-        snapshot_room: SnapshotQuota | None = None,
-        in_use: ClusterVersion | None = None,
-        pace: HalfPace | None = None,
-    ) -> None:
-        super().__init__(record, settings, store_health, on_deleted)
+    def __init__(self, record: ModelMeta, host: Host) -> None:
+        settings, store = host.settings, host.store
+        super().__init__(record, settings, host.store_health, host.on_deleted)
         self.spec = read_spec(record.spec)
         self.follow = follow_of(record.spec)
         self._caught_up = asyncio.Event()
@@ -114,22 +93,20 @@ class Replica(HostedModel):
         text = None if self.spec.text is None else self.spec.text.settings()
         self._records = RecordEncoder(text, settings.record_limits)
         self.queue = UpdateQueue(record.name, settings)
-        self._in_use = in_use or ClusterVersion()
+        self._in_use = host.in_use
         self._store = store
-        self.snapshotter = Snapshotter(record, store, settings, snapshot_room, self.queue.wake, self._in_use)
+        self.snapshotter = Snapshotter(record, store, settings, host.snapshot_room, self.queue.wake, host.in_use)
         self.snapshot_reader = SnapshotReader(record, store)
         self._applier = Applier(
             record,
             OnlineModel(self.spec),
             self.durability,
-            store,
+            host,
             self.queue,
             self.snapshot_reader,
             self.snapshotter,
             self.handle_error,
             self._on_caught_up,
-            pace,
-            settings.max_model_bytes,
         )
         self._admission = Admission(record.name, settings, self._in_use)
         self._keys = InFlightKeys()
@@ -168,13 +145,7 @@ class Replica(HostedModel):
         return self._applier.events
 
     def status(self) -> dict[str, Any]:
-        """Return the response to GET /v1/models/{m}.
-
-        Raises
-        ------
-        NotReady
-            The model is being restored, or could not be restored.
-        """
+        """Return the response to GET /v1/models/{m}; raise NotReady unless the model is restored."""
         self.check_serving()
         model = self.model
         spec = model.online_spec
@@ -233,15 +204,9 @@ class Replica(HostedModel):
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
         """Load the newest intact snapshot and replay the log after it; then start to serve.
 
-        With `ask`, which requests a snapshot from other processes, it first verifies that it computes the same state.
-
-        Raises
-        ------
-        ReplayMismatch
-            It computes another state.
-        LogTrimmed, LogLost, TargetLost, UnreadableEntry
-            The current state cannot be computed.
-        StorageUnavailable, ModelGone
+        With `ask`, which requests a snapshot from other processes, it first verifies that it computes the same state,
+        and raises ReplayMismatch for another one. Raises LogTrimmed, LogLost, TargetLost or UnreadableEntry if the
+        current state cannot be computed.
         """
         await self._applier.restore(ask)
         self.start()
@@ -386,10 +351,11 @@ class Replica(HostedModel):
                 await asyncio.sleep(0)
             part = xs[begin : begin + slices.examples]
             if (learning := self._applier.learning).locked():
-                async with learning:
-                    made += _timed(work, begin, part, slices)
-            else:
-                made += _timed(work, begin, part, slices)
+                async with learning:  # the thread has ended, and no other begins before the work below is done
+                    pass
+            started = time.perf_counter()
+            made += work(begin, part)
+            slices.observe(len(part), time.perf_counter() - started)
         return made
 
     def _check_probabilities(self) -> None:
@@ -587,24 +553,19 @@ class Replica(HostedModel):
     async def replayed(self, key: IdempotencyKey | None) -> UpdateResult | None:
         """Return the result of an earlier request with this key; None if this is the first. Raises NotReady,
         KeyInFlight, KeyReused, StorageUnavailable or ModelGone."""
-        earlier = await self._stored_answer(key)
-        return None if earlier is None else self._updated(earlier, replayed=True)
-
-    async def _stored_answer(self, key: IdempotencyKey | None) -> UpdateOutcome | None:
-        """Return the response stored for the key; None for the first request with it.
-
-        Only after checking that the model still exists, because the name may belong to another model now.
-        """
+        if key is None:
+            return None
         try:
             if self._keys.stored_answer(key, self.model.keys) is None:
                 return None
         except KeyReused:
             pass
-        error = await self.sync()
+        error = await self.sync()  # by now, the name may belong to another model
         self.check_changeable()
         if error is not None:
             raise error
-        return self._keys.stored_answer(key, self.model.keys)
+        earlier = self._keys.stored_answer(key, self.model.keys)
+        return None if earlier is None else self._updated(earlier, replayed=True)
 
     async def _learn(
         self, update: Update, each: bool, deadline: float
@@ -614,8 +575,9 @@ class Replica(HostedModel):
         indices = list(range(len(update.examples)))
         while update.examples or not each:
             admitted = await self._admit(update, each)
-            refused |= {indices[place]: error for place, error in admitted.refused.items()}
-            indices = [index for index in indices if index not in refused]
+            if admitted.refused:
+                refused |= {indices[place]: error for place, error in admitted.refused.items()}
+                indices = [index for index in indices if index not in refused]
             update = admitted.update
             if each and not update.examples:
                 break
@@ -744,12 +706,3 @@ class Replica(HostedModel):
         StorageUnavailable, ModelGone
         """
         await self.snapshotter.let_go((await self.snapshot_reader.find(snapshot)).position)
-
-
-def _timed(
-    work: Callable[[int, Sequence[Features]], Sequence[T]], begin: int, part: Sequence[Features], slices: SliceSize
-) -> Sequence[T]:
-    started = time.perf_counter()
-    made = work(begin, part)
-    slices.observe(len(part), time.perf_counter() - started)
-    return made

@@ -53,8 +53,8 @@ def _exercise(**spec: object) -> None:
     title = Describe({"c": {"title": "title"}}, "log")
     changes: list[Change] = [update, title, update, *late]
     log = [LogEntry(str(at), change) for at, change in enumerate(changes, 1)]
-    folding = ApplyBatch(model, log)
-    while folding.step(max_examples=2 * len(examples) + len(late)):
+    batch = ApplyBatch(model, log)
+    while batch.step(max_examples=2 * len(examples) + len(late)):
         pass
     model.predict([examples[0].x], model.learner.calibrate)
     OnlineModel.from_bytes(model.to_bytes())
@@ -90,8 +90,8 @@ def _exercise_vectors(algorithm: str) -> None:
     x = _named(a=1)._replace(vectors={"v": np.ones(2, dtype=np.float32), "w": np.ones(1, dtype=np.float32)})
     update = Update(tuple(Example(x, Labels.all_of([label])) for label in "cdc"), "log")
     later = Update((Example(x._replace(vectors={"u": np.ones(3, dtype=np.float32)}), Labels.all_of(["e"])),), "log")
-    folding = ApplyBatch(model, [LogEntry(str(at), each) for at, each in enumerate((update, later, update), 1)])
-    while folding.step(max_examples=3):
+    batch = ApplyBatch(model, [LogEntry(str(at), each) for at, each in enumerate((update, later, update), 1)])
+    while batch.step(max_examples=3):
         pass
     OnlineModel.from_bytes(model.to_bytes()).predict([x, x], probabilities=True)
 

@@ -7,6 +7,7 @@ one version, and its position is that of the catalogue.
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import structlog
@@ -29,15 +30,12 @@ from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.signature import Signature
-from manylabel_service.hosting.store_health import StoreHealth
+from manylabel_service.online.host import Host
 from manylabel_service.online.replica import Replica
-from manylabel_service.online.snapshots.quota import SnapshotQuota
-from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.trained import TRAINED
 from manylabel_service.online.state.served_metrics import VersionMeasures
 from manylabel_service.online.updates.replay import HOPELESS
-from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelMeta, Store, position_key
+from manylabel_service.storage import ModelMeta, position_key
 from manylabel_service.trained.active_version import ActiveVersion
 from manylabel_service.trained.inputs import Inputs
 from manylabel_service.trained.other_versions import OtherVersions
@@ -77,20 +75,12 @@ class TrainedModel(HostedModel):
 
     _answered = (ServiceError,)
 
-    def __init__(
-        self,
-        record: ModelMeta,
-        store: Store,
-        settings: Settings,
-        store_health: StoreHealth | None = None,
-        on_deleted: Callable[[HostedModel], None] = lambda model: None,
-        snapshot_room: SnapshotQuota | None = None,
-        in_use: ClusterVersion | None = None,
-    ) -> None:
-        super().__init__(record, settings, store_health, on_deleted)
-        self.answers = Replica(record, store, settings, self._store_health, self._gone, snapshot_room, in_use)
+    def __init__(self, record: ModelMeta, host: Host) -> None:
+        settings = host.settings
+        super().__init__(record, settings, host.store_health, host.on_deleted)
+        self.answers = Replica(record, replace(host, on_deleted=self._gone))
         self._events = Events(record.name, lambda: self._active)
-        self._versions = VersionStore(record, store, self._heard)
+        self._versions = VersionStore(record, host.store, self._heard)
         self._active = ActiveVersion(record.name, self._versions, self._events, settings.record_limits)
         self._others = OtherVersions(self._active.read)
         self._default_records = RecordEncoder(None, settings.record_limits)

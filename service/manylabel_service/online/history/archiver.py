@@ -116,11 +116,7 @@ class Archiver:
     async def put_state(self, position: str, examples: int, data: bytes | memoryview) -> None:
         """Store the state at a position if the history lacks it.
 
-        Raises
-        ------
-        LimitExceeded
-            Too many states are retained for rollbacks.
-        StorageUnavailable, ModelGone, ModelDamaged
+        Raises LimitExceeded if too many states are retained for rollbacks.
         """
         found = await self._found()
         if found.state_at(position) is not None:

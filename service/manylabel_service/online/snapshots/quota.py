@@ -70,7 +70,7 @@ class SnapshotQuota:
         await self._store.snapshots.put(successor, position, data, extent, foreign=True)
 
     async def stored_bytes(self) -> int:
-        """Return the bytes of all snapshots in the store, as of some seconds ago; raise StorageError."""
+        """Return the bytes of all snapshots in the store, up to `MEASURE_SECONDS` old; raise StorageError."""
         if self._measured_at is None or time.monotonic() - self._measured_at > MEASURE_SECONDS:
             self._stored_bytes = await self._store.snapshots.total_bytes()
             self._measured_at = time.monotonic()

@@ -10,7 +10,7 @@ replicas of shared models wait for a random extra time.
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import structlog
@@ -20,6 +20,7 @@ from manylabel_service.errors import (
     LogTrimmed,
     ModelGone,
     NotReady,
+    ServiceError,
     SnapshotNeeded,
     StorageError,
     StorageUnavailable,
@@ -43,6 +44,7 @@ SPREAD = 0.25
 log = structlog.get_logger()
 
 Storing = asyncio.Task[SnapshotMeta | None]
+Request = asyncio.Future[SnapshotMeta]
 
 
 class Snapshotter:
@@ -52,9 +54,7 @@ class Snapshotter:
     ----------
     covered : known position up to which a snapshot includes the log.
     archiver : moves the log into the history of the model.
-    learnt : number of examples learnt since the last attempt.
     log_bytes : known bytes of all payloads of the log, including trimmed ones.
-    met_others : whether other processes have the model too.
     taken_at : time.monotonic() of the last snapshot, or of the start of this process.
     size_bytes : size of the last snapshot; 0 before the first.
     """
@@ -64,16 +64,16 @@ class Snapshotter:
         record: ModelMeta,
         store: Store,
         settings: Settings,
-        room: SnapshotQuota | None = None,
-        on_stored: Callable[[], None] = lambda: None,
-        in_use: ClusterVersion | None = None,
+        room: SnapshotQuota,
+        on_stored: Callable[[], None],
+        in_use: ClusterVersion,
     ) -> None:
         self._record = record
         self._store = store
         self._settings = settings
-        self._room = SnapshotQuota(store, settings.max_snapshot_bytes) if room is None else room
+        self._room = room
         self._on_stored = on_stored
-        self._in_use = in_use or ClusterVersion()
+        self._in_use = in_use
         # The log of a trained model has no examples, only labels of its predictions.
         limits = NO_HISTORY if is_trained(record.spec) else HistoryLimits.of(settings)
         self.archiver = Archiver(record, store, limits)
@@ -83,10 +83,11 @@ class Snapshotter:
         self._soon = False
         self._room_free = asyncio.Event()
         self._room_free.set()
+        self._learnt = 0  # examples since the last attempt
+        self._met_others = False  # whether other processes have the model too
+        self._requests: list[Request] = []
         self.covered = START
-        self.learnt = 0
         self.log_bytes = 0
-        self.met_others = False
         self.taken_at = time.monotonic()
         self.size_bytes = 0
 
@@ -94,8 +95,14 @@ class Snapshotter:
         """Start from the snapshot of a restore, or none, and the part of the log learnt since."""
         self.covered = START if snapshot is None else snapshot.position
         self.size_bytes = 0 if snapshot is None else snapshot.size_bytes
-        self.learnt = learnt
+        self._learnt = learnt
         self.log_bytes = size_bytes + (0 if snapshot is None else snapshot.extent.size_bytes)
+
+    def note_applied(self, examples: int, size_bytes: int, by_others: bool) -> None:
+        """Count learnt examples and applied bytes of the log, which other processes have perhaps appended."""
+        self._learnt += examples
+        self.log_bytes += size_bytes
+        self._met_others |= by_others
 
     # -- schedule ---------------------------------------------------------------------------------
 
@@ -106,7 +113,7 @@ class Snapshotter:
     def due(self, position: str) -> bool:
         """Return whether it is time for the next, the model being at this position."""
         return not self.busy and (
-            self.learnt >= self._settings.snapshot_every_updates * self._patience
+            self._learnt >= self._settings.snapshot_every_updates * self._patience
             or self.seconds_until_due(position) == 0
         )
 
@@ -121,6 +128,41 @@ class Snapshotter:
     def busy(self) -> bool:
         """True if a snapshot is being stored, or waits for memory."""
         return not self._room_free.is_set() or (self._storing is not None and not self._storing.done())
+
+    # -- requests ---------------------------------------------------------------------------------
+
+    @property
+    def requested(self) -> bool:
+        """True if a requested snapshot has not been begun."""
+        return bool(self._requests)
+
+    def request(self) -> Request:
+        """Request a snapshot of everything learnt so far; concurrent requests get the same snapshot."""
+        request: Request = asyncio.get_running_loop().create_future()
+        self._requests.append(request)
+        return request
+
+    async def begin_requested(self, model: OnlineModel) -> None:
+        """Begin one snapshot for all pending requests, see `begin`; they resolve when it is stored."""
+        n_covered = len(self._requests)
+        if (storing := await self.begin(model)) is not None:
+            covered, self._requests = self._requests[:n_covered], self._requests[n_covered:]
+            storing.add_done_callback(lambda storing: self._answer(covered, storing))
+
+    def refuse(self, error: ServiceError) -> None:
+        """Fail all pending requests with an error."""
+        requests, self._requests = self._requests, []
+        _refuse(requests, error)
+
+    def _answer(self, requests: Sequence[Request], storing: Storing) -> None:
+        error = None if storing.cancelled() else storing.exception()
+        record = None if storing.cancelled() or error is not None else storing.result()
+        if record is None:
+            _refuse(requests, error or NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
+            return
+        for request in requests:
+            if not request.done():
+                request.set_result(record)
 
     # -- taking -----------------------------------------------------------------------------------
 
@@ -213,9 +255,9 @@ class Snapshotter:
 
     def _tried(self) -> None:
         self.taken_at = time.monotonic()
-        self.learnt = 0
+        self._learnt = 0
         self._soon = False
-        self._patience = 1.0 + SPREAD * random.random() if self.met_others else 1.0
+        self._patience = 1.0 + SPREAD * random.random() if self._met_others else 1.0
 
     async def _others_took(self, position: str, must_cover: bool) -> bool:
         """Return whether a snapshot of another replica is recent enough."""
@@ -230,7 +272,7 @@ class Snapshotter:
         newest = next(iter(await self._store.snapshots.all(self._record)), None)
         if newest is None or position_key(newest.position) <= position_key(self.covered):
             return None
-        self.covered, self.met_others, self.size_bytes = newest.position, True, newest.size_bytes
+        self.covered, self._met_others, self.size_bytes = newest.position, True, newest.size_bytes
         return newest
 
     async def _wait_until_stored(self) -> None:
@@ -263,6 +305,12 @@ class Snapshotter:
                 raise
             raise NotReady(f"the snapshot of model {self._record.name!r} could not be stored") from error
         return at(position, kept)
+
+
+def _refuse(requests: Sequence[Request], error: BaseException) -> None:
+    for request in requests:
+        if not request.done():
+            request.set_exception(error)
 
 
 async def _nothing() -> SnapshotMeta | None:

@@ -266,7 +266,7 @@ class ApplyBatch:
 
     @property
     def collected(self) -> tuple[Rows, Targets] | None:
-        """Collected examples; None if there are none to learn."""
+        """Collected examples to learn; None without any."""
         block = self._block
         return (as_rows(block.columns), block.targets) if len(block) and block.learns else None
 
@@ -297,13 +297,8 @@ class ApplyBatch:
         return bool(self._waiting)
 
     def roll_back(self, target: OnlineModel) -> None:
-        """Roll back to the snapshot `needed_snapshot`; the target must not be used any more.
-
-        Raises
-        ------
-        ValueError
-            The state is not the target. The model has not changed then.
-        """
+        """Roll back to the snapshot `needed_snapshot`; the target must not be used any more. Raises ValueError for
+        another state."""
         entry = self._waiting[0] if self.needed_snapshot is not None else None
         if not isinstance(entry, LogEntry):
             raise ValueError("no snapshot is needed")

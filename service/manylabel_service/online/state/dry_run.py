@@ -1,6 +1,7 @@
 """Dry run of an update: the growth of the model, and whether its examples can be learnt."""
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import add, sub
 from typing import NamedTuple
 
 from manylabel_core import Vocabulary
@@ -28,17 +29,13 @@ class SizeDelta(NamedTuple):
     vectors: int = 0
     distinct: int = 0
 
-    def plus(self, other: "SizeDelta", sign: int = 1) -> "SizeDelta":
-        """Return both together; with `sign` -1, this without the other."""
-        return SizeDelta(
-            self.features + sign * other.features,
-            self.labels + sign * other.labels,
-            self.examples + sign * other.examples,
-            self.values + sign * other.values,
-            self.columns + sign * other.columns,
-            self.vectors + sign * other.vectors,
-            self.distinct + sign * other.distinct,
-        )
+    def plus(self, other: "SizeDelta") -> "SizeDelta":
+        """Return both together."""
+        return SizeDelta(*map(add, self, other))
+
+    def minus(self, other: "SizeDelta") -> "SizeDelta":
+        """Return this without the other."""
+        return SizeDelta(*map(sub, self, other))
 
 
 class Checked(NamedTuple):

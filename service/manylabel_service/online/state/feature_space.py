@@ -45,7 +45,7 @@ class Layout:
     @property
     def vector_lengths(self) -> tuple[int, ...]:
         """Lengths of the vectors of each field."""
-        return tuple(length for _, length in self.vectors)
+        return tuple([length for _, length in self.vectors]) if self.vectors else ()
 
     @property
     def n_vector_values(self) -> int:

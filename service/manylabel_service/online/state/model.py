@@ -75,6 +75,8 @@ class OnlineModel:
     `labelled`, `streams`, `rollbacks`), because a request is applied once, even if its effect is undone later. Only the
     metrics of partial labels are rolled back.
 
+    A change that raises an error has changed nothing.
+
     Attributes
     ----------
     position : position of the last applied entry.
@@ -289,12 +291,8 @@ class OnlineModel:
         """Return to the state of `target` at `to`, by an entry at `position`; consumes the target.
 
         Later features and labels keep their columns, without weights. Only if the target has no features, or other
-        ones, are its features restored; then the input kind is undetermined again.
-
-        Raises
-        ------
-        ValueError
-            The state is of another position or model. Nothing has changed then.
+        ones, are its features restored; then the input kind is undetermined again. Raises ValueError for the state of
+        another position or model.
         """
         if target.position != to or target.spec != self.spec or not self._continues(target.labels.names):
             raise ValueError(
@@ -332,13 +330,8 @@ class OnlineModel:
         return len(first) == len(labels) and self.renamed.issuperset(differ)
 
     def rename(self, label: str, to: str) -> None:
-        """Rename a label; later updates can still use its old name.
-
-        Raises
-        ------
-        LabelNotFound, LabelExists, LabelsDeclared, LimitExceeded
-            Nothing has changed then.
-        """
+        """Rename a label; later updates can still use its old name. Raises LabelNotFound, LabelExists, LabelsDeclared
+        or LimitExceeded."""
         column = self._live_column(label)
         if self.spec.labels is not None:
             raise LabelsDeclared(self.spec.name)
@@ -354,13 +347,8 @@ class OnlineModel:
         self.relabels += 1
 
     def merge(self, label: str, into: str) -> None:
-        """Merge a label: retire it, and let its names mean another label in later updates.
-
-        Raises
-        ------
-        LabelNotFound, LabelExists, LimitExceeded, InvalidField
-            Nothing has changed then.
-        """
+        """Merge a label: retire it, and let its names mean another label in later updates. Raises LabelNotFound,
+        LabelExists, LimitExceeded or InvalidField."""
         column, other = self._live_column(label), self._live_column(into)
         if column == other:
             raise LabelExists(into)
@@ -390,14 +378,9 @@ class OnlineModel:
             raise InvalidField(("label",), f"{label!r} is named by groups or parents: remove it from these first")
 
     def regroup(self, groups: Sequence[Group], parents: Mapping[str, str]) -> list[str]:
-        """Replace the groups and parents of labels; return newly declared labels.
+        """Replace the groups and parents of labels; return newly declared labels. Raises InvalidField.
 
         The learner has no columns for the new labels before it grows.
-
-        Raises
-        ------
-        InvalidField
-            Nothing has changed then.
         """
         check_written(groups, parents)
         new: dict[str, None] = {}
@@ -420,13 +403,7 @@ class OnlineModel:
         return list(new)
 
     def set_promise(self, target: Target | None) -> None:
-        """Set or end (None) the promise of precision.
-
-        Raises
-        ------
-        InvalidField
-            The target is invalid, or the model has no probabilities. Nothing has changed then.
-        """
+        """Set or end (None) the promise of precision. Raises InvalidField, also if the model has no probabilities."""
         if target is not None:
             check_target(target)
             if not self.learner.calibrate:
@@ -436,12 +413,8 @@ class OnlineModel:
     def describe(self, edits: Mapping[str, Edit]) -> list[str]:
         """Change titles, descriptions and URIs of labels; return newly declared labels.
 
-        The learner has no columns for the new labels before it grows; `give_titles` must follow.
-
-        Raises
-        ------
-        LabelNotFound, LabelExists, InvalidField
-            Nothing has changed then.
+        The learner has no columns for the new labels before it grows; `give_titles` must follow. Raises LabelNotFound,
+        LabelExists or InvalidField.
         """
         new = self.labels.unknown(edits)
         for label in edits:

@@ -42,7 +42,7 @@ class PromotionWriter(SuccessorWriter):
 
     Parameters
     ----------
-    record, store, room, format_version, ttl_seconds : as of `SuccessorWriter`, of the leader.
+    record, store, room, format_version, ttl_seconds : see `SuccessorWriter`, of the leader.
     follower : follower that has caught up.
     """
 

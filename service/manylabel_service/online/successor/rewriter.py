@@ -68,7 +68,7 @@ class Rewriter(SuccessorWriter):
 
     Parameters
     ----------
-    record, store, room, format_version, ttl_seconds : as of `SuccessorWriter`.
+    record, store, room, format_version, ttl_seconds : see `SuccessorWriter`.
     selection : examples to forget.
     """
 
@@ -199,12 +199,12 @@ class Rewriter(SuccessorWriter):
             lambda catalogue: catalogue.with_segment(new).model_copy(update={"moved_to": moved_to})
         )
         if self._is_later(segment.through):
-            await self._fold_new(amended)
+            await self._apply_new(amended)
 
     async def _add(self, entries: Sequence[Entry]) -> None:
         amended = await self._amended(entries)
         await super()._add(amended)
-        await self._fold_new(amended)
+        await self._apply_new(amended)
 
     async def _amended(self, entries: Sequence[Entry]) -> list[Entry]:
         """Apply entries to the old state, and return them without forgotten examples and rejected changes."""
@@ -213,7 +213,7 @@ class Rewriter(SuccessorWriter):
         later = entries[len(earlier) :]
         decoded = await self._old_replayer.decoded(later)
         try:
-            results = await self._old_replayer.fold(self._old, decoded)
+            results = await self._old_replayer.apply(self._old, decoded)
         except Interrupted as error:
             raise error.error from error
         amended, pace = list(earlier), Pace()
@@ -230,23 +230,23 @@ class Rewriter(SuccessorWriter):
             await pace.rest()
         return amended
 
-    async def _fold_new(self, entries: Sequence[Entry]) -> None:
-        """Fold amended entries into the new state, and store it where the old history has one."""
+    async def _apply_new(self, entries: Sequence[Entry]) -> None:
+        """Apply amended entries to the new state, and store it where the old history has one."""
         part: list[Entry] = []
         for entry in entries:
             if position_key(entry.position) <= position_key(self._new.position):
                 continue
             part.append(entry)
             if (key := position_key(entry.position)) in self._stops:
-                await self._fold_part(part)
+                await self._apply_part(part)
                 part = []
                 await self._keep(key)
         if part:
-            await self._fold_part(part)
+            await self._apply_part(part)
 
-    async def _fold_part(self, entries: Sequence[Entry]) -> None:
+    async def _apply_part(self, entries: Sequence[Entry]) -> None:
         try:
-            await self._new_replayer.fold(self._new, await self._new_replayer.decoded(entries))
+            await self._new_replayer.apply(self._new, await self._new_replayer.decoded(entries))
         except Interrupted as error:
             raise error.error from error
 

@@ -31,9 +31,9 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.online.history.reader import HistoryReader
+from manylabel_service.online.host import Host
 from manylabel_service.online.prediction_store import SEALED_POLL_SECONDS, SEALED_SECONDS
 from manylabel_service.online.snapshots.reader import SnapshotReader
-from manylabel_service.online.snapshots.requests import SnapshotRequests
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.state.apply import COPIED_BYTES, ApplyResult, LogEntry
@@ -44,8 +44,7 @@ from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.online.updates.replay import READ_ENTRIES, Interrupted, LogReplayer, TargetLost, payload_bytes
 from manylabel_service.online.updates.replay_verifier import ReplayVerifier
 from manylabel_service.online.updates.update_queue import Pending, UpdateQueue
-from manylabel_service.slices import HalfPace
-from manylabel_service.storage import UNBOUNDED_BYTES, Durability, Entry, ModelMeta, SnapshotMeta, Store
+from manylabel_service.storage import Durability, Entry, ModelMeta, SnapshotMeta
 from manylabel_service.telemetry import tracing
 
 APPENDS = 3
@@ -69,14 +68,11 @@ class Applier:
     Parameters
     ----------
     record, model, durability : metadata and initial state of the model.
-    store : store of the log.
+    host : components that the models of a process share.
     queue : updates to append.
     snapshot_reader, snapshotter : reader and snapshotter of the model.
     on_error : handles an error, and returns the error for pending requests.
     on_caught_up : callback when a follower has reached the end of its part of the log.
-    pace : pace of followers, shared within this process.
-    max_bytes : maximum bytes of a follower, which fails above this limit, because updates of its leader are not checked
-    for it.
 
     Attributes
     ----------
@@ -90,30 +86,28 @@ class Applier:
         record: ModelMeta,
         model: OnlineModel,
         durability: Durability,
-        store: Store,
+        host: Host,
         queue: UpdateQueue,
         snapshot_reader: SnapshotReader,
         snapshotter: Snapshotter,
         on_error: Callable[[Exception], ServiceError],
-        on_caught_up: Callable[[], None] = lambda: None,
-        pace: HalfPace | None = None,
-        max_bytes: int = UNBOUNDED_BYTES,
+        on_caught_up: Callable[[], None],
     ) -> None:
         self.model = model
         self.events = Events(record.name, lambda: self.model)
         self._record = record
         self._durability = durability
-        self._store = store
+        self._store = store = host.store
         self._queue = queue
         self._snapshotter = snapshotter
-        self._past_states = PastStates(record, store, snapshot_reader, pace)
+        self._past_states = PastStates(record, store, snapshot_reader, host.pace)
         self._history = HistoryReader(record, store)
         read, target = self._history.read, self._past_states.target
-        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target, pace)
+        self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target, host.pace)
         self._follows = follow_of(record.spec) is not None
         self._behind = False
         self._on_caught_up = on_caught_up
-        self._max_bytes = max_bytes
+        self._max_bytes = host.settings.max_model_bytes
         self.learning = self._replayer.learning
         self._agreement = ReplayVerifier(record, model.spec, store, snapshot_reader, self._replayer)
         self._on_error = on_error
@@ -121,7 +115,6 @@ class Applier:
         self._state = ApplierStatus.FOLLOWING
         self._busy = self._must_read = self._stopping = False
         self._position_waiters = PositionWaiters(lambda: self.model.position)
-        self._snapshot_requests = SnapshotRequests(record.name, snapshotter)
         self._sync_waiters: list[asyncio.Future[ServiceError | None]] = []
 
     # -- interface --------------------------------------------------------------------------------
@@ -158,7 +151,7 @@ class Applier:
     @property
     def waited_for(self) -> bool:
         """True while a caller waits for this task."""
-        waiters = self._queue or self._position_waiters or self._snapshot_requests or self._sync_waiters
+        waiters = self._queue or self._position_waiters or self._snapshotter.requested or self._sync_waiters
         return bool(self._busy or waiters)
 
     async def sync(self) -> ServiceError | None:
@@ -187,14 +180,14 @@ class Applier:
 
     async def snapshot(self) -> SnapshotMeta:
         """Take a snapshot of everything learnt so far; return when it is stored. Raises NotReady or StorageError."""
-        requested = self._snapshot_requests.ask()
+        requested = self._snapshotter.request()
         self._queue.wake()
         return await requested
 
     def end(self, error: ServiceError) -> None:
         """Stop applying entries; pending requests for snapshots get the error."""
         self._state = ApplierStatus.ENDED
-        self._snapshot_requests.refuse(error)
+        self._snapshotter.refuse(error)
         self._queue.wake()
 
     async def stop(self) -> None:
@@ -217,34 +210,39 @@ class Applier:
     async def _run(self) -> None:
         try:
             while self._state is not ApplierStatus.ENDED and (self._queue or not self._stopping):
-                if not (self._queue or self._must_read or self._sync_waiters or self._snapshot_requests.due):
+                if not (self._queue or self._must_read or self._sync_waiters or self._snapshot_due):
                     await self._queue.wait(self._snapshotter.seconds_until_due(self.model.position))
                 self._busy = True
                 await self._step()
                 self._busy = False
         finally:
             self._busy, self._state = False, ApplierStatus.ENDED
-            self._snapshot_requests.refuse(NotReady(f"model {self._record.name!r} has ended"))
+            self._snapshotter.refuse(NotReady(f"model {self._record.name!r} has ended"))
             self._position_waiters.give_up()
             _answer(self._sync_waiters, None)
             self.events.close()
+
+    @property
+    def _snapshot_due(self) -> bool:
+        """True if a requested snapshot can be begun."""
+        return self._snapshotter.requested and not self._snapshotter.busy
 
     async def _step(self) -> None:
         await self._apply()
         if self._state is ApplierStatus.ENDED:
             return
         try:
-            if self._snapshot_requests.due and self._state is ApplierStatus.DIVERGED:
-                self._snapshot_requests.refuse(NotReady(f"model {self._record.name!r} is being restored"))
-            elif self._snapshot_requests.due:
-                await self._snapshot_requests.begin(self.model)
+            if self._snapshot_due and self._state is ApplierStatus.DIVERGED:
+                self._snapshotter.refuse(NotReady(f"model {self._record.name!r} is being restored"))
+            elif self._snapshot_due:
+                await self._snapshotter.begin_requested(self.model)
             elif self._state is ApplierStatus.FOLLOWING:
                 await self._snapshotter.take_if_due(self.model)
         except ModelGone as error:
             self._handle_error(error)
         except Exception:  # the model is unchanged, and continues without it
             log.exception("snapshot_failed", model=self._record.name, position=self.model.position)
-            self._snapshot_requests.refuse(NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
+            self._snapshotter.refuse(NotReady(f"a snapshot of model {self._record.name!r} could not be taken"))
 
     async def _apply(self) -> None:
         """Append pending changes, or read the log; then resolve the pending syncs."""
@@ -265,7 +263,7 @@ class Applier:
         failure: ServiceError | None = None
         results: list[ApplyResult] = []
         try:
-            results, failure = await self._append_and_fold(group)
+            results, failure = await self._append_and_apply(group)
         except asyncio.CancelledError:
             results = [ApplyResult(ModelNotFound(self._record.name))] * len(group)
             raise
@@ -276,7 +274,7 @@ class Applier:
             self._queue.answer(group, results[-len(group) :])
         return failure
 
-    async def _append_and_fold(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
+    async def _append_and_apply(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
         """Append the group; apply the entries of other processes before it, then the group."""
         stages = tracing.stages((pending.mark for pending in group), self._record.name)
         stored = await self._append([pending.payload for pending in group])
@@ -285,10 +283,9 @@ class Applier:
         await self._reserve_capacity(group)
         n_foreign = len(stored) - len(group)
         entries = await self._replayer.decoded(stored[:n_foreign])
-        self._snapshotter.met_others |= n_foreign > 0
         entries += [LogEntry(e.position, p.change, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
         try:
-            results = await self._fold(entries, payload_bytes(stored))
+            results = await self._apply_entries(entries, payload_bytes(stored), by_others=n_foreign > 0)
             if stages is not None:
                 stages.done("fold", [entry.position for entry in entries[-len(group) :]])
             return results, None
@@ -325,8 +322,7 @@ class Applier:
             if self._state is ApplierStatus.DIVERGED:
                 await self._restore_anew()
             while entries := await self._store.logs.read(self._record, self.model.position, READ_ENTRIES):
-                await self._fold(await self._replayer.decoded(entries), payload_bytes(entries))
-                self._snapshotter.met_others = True
+                await self._apply_entries(await self._replayer.decoded(entries), payload_bytes(entries), by_others=True)
         except (LogTrimmed, LogLost) as error:
             self._mark_diverged(error)
         except Interrupted as error:
@@ -346,7 +342,7 @@ class Applier:
                 await self._restore_anew()
             if entries := await self._history.read(self.model.position, READ_ENTRIES):
                 self._must_read = self._behind = True
-                await self._fold(await self._replayer.decoded(entries), payload_bytes(entries))
+                await self._apply_entries(await self._replayer.decoded(entries), payload_bytes(entries))
                 check_limit(f"bytes of model {self._record.name!r}", self.model.nbytes, self._max_bytes)
             else:
                 self.model.position = self._history.position
@@ -369,19 +365,20 @@ class Applier:
             return self._handle_error(error)
         return None
 
-    async def _fold(self, entries: Sequence[LogEntry], size_bytes: int) -> list[ApplyResult]:
+    async def _apply_entries(
+        self, entries: Sequence[LogEntry], size_bytes: int, by_others: bool = False
+    ) -> list[ApplyResult]:
         try:
-            results = await self._replayer.fold(self.model, entries)
+            results = await self._replayer.apply(self.model, entries)
         except Interrupted as error:
             self._publish(error.results)
             raise
-        self._snapshotter.log_bytes += size_bytes
-        self._publish(results)
+        self._publish(results, size_bytes, by_others)
         return results
 
-    def _publish(self, results: Sequence[ApplyResult]) -> None:
+    def _publish(self, results: Sequence[ApplyResult], size_bytes: int = 0, by_others: bool = False) -> None:
         """Count the learnt examples, and notify those who wait for a position or for events."""
-        self._snapshotter.learnt += sum(result.learnt for result in results)
+        self._snapshotter.note_applied(sum(result.learnt for result in results), size_bytes, by_others)
         self._position_waiters.notify()
         if self.events:
             for event in chain.from_iterable(map(events_of, results)):

@@ -21,11 +21,9 @@ class InFlightKeys:
     def __contains__(self, key: str) -> bool:
         return key in self._keys
 
-    def stored_answer(self, key: IdempotencyKey | None, window: IdempotencyWindow) -> UpdateOutcome | None:
+    def stored_answer(self, key: IdempotencyKey, window: IdempotencyWindow) -> UpdateOutcome | None:
         """Return the response stored for the key; None if this is the first request with it. Raises KeyInFlight or
         KeyReused."""
-        if key is None:
-            return None
         if key.key in self._keys:
             raise KeyInFlight(key.key)
         seen = window.find(key.key)

@@ -71,15 +71,8 @@ class PastStates:
     async def at(self, position: str) -> OnlineModel:
         """Return the state after the entry at a position, which `HistoryReader.find` has returned.
 
-        The target state of a rollback on the way is computed in the same way.
-
-        Raises
-        ------
-        BeforeHistory
-            No earlier state is stored.
-        HistoryDamaged
-            A part of the history between an earlier state and the position cannot be read.
-        ReleaseTooOld, UnreadableEntry, DocumentDamaged, StorageUnavailable, ModelGone, ModelDamaged
+        The target state of a rollback on the way is computed in the same way. Raises BeforeHistory if no earlier state
+        is stored, HistoryDamaged if the history after it cannot be read, and errors of the store and of entries.
         """
         reader = HistoryReader(self._record, self._store)
         begin = await reader.begin()
@@ -105,8 +98,7 @@ class PastStates:
         """Return the events after a position and up to another; None if the history no longer has all of these entries.
 
         A second copy of the model is restored and learns the entries again. After `START` come all entries of a model,
-        also of one that was created with an initial state. Raises ReleaseTooOld, UnreadableEntry, DocumentDamaged,
-        StorageUnavailable or ModelGone.
+        also of one that was created with an initial state.
         """
         for begin in (after, SEED) if after == START else (after,):
             try:
@@ -146,14 +138,7 @@ class PastStates:
             raise HistoryDamaged(self._record.name, position, position, str(error)) from error
 
     async def target(self, position: str) -> OnlineModel:
-        """Return the target state of a rollback.
-
-        Raises
-        ------
-        TargetLost
-            The state is missing and cannot be computed.
-        ReleaseTooOld, UnreadableEntry, StorageUnavailable, ModelGone, ModelDamaged
-        """
+        """Return the target state of a rollback; raise TargetLost if it is missing and cannot be computed."""
         try:
             if self._follow is not None and position_key(position) <= position_key(self._follow.begin):
                 model = await self.beginning()

@@ -78,8 +78,8 @@ class LogReplayer:
     record, spec : the model.
     store : where its log is.
     snapshot_reader : reads its snapshots.
-    read : reads a number of entries after a position; None: `Logs.read`.
-    target : returns the target state of a rollback, or raises TargetLost; None: from a snapshot.
+    read : reads a number of entries after a position, like `Logs.read`.
+    target : returns the target state of a rollback, or raises TargetLost.
     pace : pace shared with the other followers of this process; not needed for a model with a separate log.
 
     Attributes
@@ -93,16 +93,16 @@ class LogReplayer:
         spec: ModelSpec | TrainedSpec,
         store: Store,
         snapshot_reader: SnapshotReader,
-        read: Callable[[str, int], Awaitable[list[Entry]]] | None = None,
-        target: Callable[[str], Awaitable[OnlineModel]] | None = None,
+        read: Callable[[str, int], Awaitable[list[Entry]]],
+        target: Callable[[str], Awaitable[OnlineModel]],
         pace: HalfPace | None = None,
     ) -> None:
         self._record = record
         self._spec = spec
         self._store = store
         self._snapshot_reader = snapshot_reader
-        self._read = read or (lambda after, limit: store.logs.read(record, after, limit))
-        self._target = target or self._snapshot_target
+        self._read = read
+        self._target = target
         self._slice = SliceSize()
         self._follow = follow_of(record.spec)
         self._roles = Roles(record.spec)
@@ -112,13 +112,7 @@ class LogReplayer:
     async def restored(self) -> Restored:
         """Return the model at the end of the log: the newest intact snapshot and the replayed log after it.
 
-        Raises
-        ------
-        LogTrimmed, LogLost, TargetLost
-            No intact snapshot is at or after the beginning of the log.
-        UnreadableEntry
-            An entry of the log cannot be decoded.
-        StorageUnavailable, ModelGone
+        Raises LogTrimmed, LogLost or TargetLost if no intact snapshot is at or after the beginning of the log.
         """
         for _ in range(RESTORES):
             try:
@@ -128,13 +122,9 @@ class LogReplayer:
         raise trimmed
 
     async def stored(self, beginning: Callable[[], Awaitable[OnlineModel]]) -> Restored:
-        """Return a follower as of its newest intact snapshot that the leader's log continues from, or at its beginning.
+        """Return a follower at its newest intact snapshot from which the leader's log continues, or at its beginning.
 
-        Raises
-        ------
-        FollowerFailed
-            The leader's log no longer has the entries after any snapshot, or the leader was deleted.
-        StorageUnavailable, ModelGone
+        Raises FollowerFailed if the leader's log has the entries after none of these, or the leader was deleted.
         """
         follow = self._follow
         assert follow is not None
@@ -192,18 +182,13 @@ class LogReplayer:
     async def read_on(self, model: OnlineModel, through: str | None = None) -> list[tuple[Entry, ApplyResult]]:
         """Apply the next entries of the log, up to a position if given; return each with its result.
 
-        None are left at its end.
-
-        Raises
-        ------
-        LogTrimmed, LogLost, TargetLost, UnreadableEntry, ModelGone
-        Interrupted, StorageUnavailable
-            Entries applied before stay applied.
+        None are left at its end. Raises LogTrimmed, LogLost, TargetLost, UnreadableEntry or ModelGone, and Interrupted
+        or StorageUnavailable, after which the entries applied before stay applied.
         """
         entries = await self._read(model.position, READ_ENTRIES)
         if through is not None:
             entries = [entry for entry in entries if position_key(entry.position) <= position_key(through)]
-        results = await self.fold(model, await self.decoded(entries)) if entries else []
+        results = await self.apply(model, await self.decoded(entries)) if entries else []
         return list(zip(entries, results, strict=True))
 
     async def decoded(self, entries: Sequence[Entry]) -> list[LogEntry]:
@@ -227,38 +212,32 @@ class LogReplayer:
         self._pace.worked(worked_seconds)
         await self._pace.turn()
 
-    async def fold(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
+    async def apply(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
         """Apply entries; raises like `read_on`."""
-        fold = ApplyBatch(model, entries)
+        batch = ApplyBatch(model, entries)
         more = True
         if self._follow is not None:
             await self._pace.turn()
         try:
             while more:
-                if fold.needed_snapshot is not None:
-                    fold.roll_back(await self._target(fold.needed_snapshot))
-                started, learnt = time.perf_counter(), fold.learnt
-                fold.take(self._slice.examples)
-                if fold.takes_long:
+                if batch.needed_snapshot is not None:
+                    batch.roll_back(await self._target(batch.needed_snapshot))
+                started, learnt = time.perf_counter(), batch.learnt
+                batch.take(self._slice.examples)
+                if batch.takes_long:
                     async with self.learning:
-                        await asyncio.to_thread(fold.learn)
+                        await asyncio.to_thread(batch.learn)
                 else:
-                    fold.learn()
-                more = fold.finish()
+                    batch.learn()
+                more = batch.finish()
                 seconds = time.perf_counter() - started
-                if fold.learnt > learnt:
-                    self._slice.observe(fold.learnt - learnt, seconds)
+                if batch.learnt > learnt:
+                    self._slice.observe(batch.learnt - learnt, seconds)
                 if more or self._follow is not None:
                     await self._rest(seconds)
         except StorageUnavailable as error:
-            raise Interrupted(fold.outcomes, error) from error
-        return fold.outcomes
-
-    async def _snapshot_target(self, position: str) -> OnlineModel:
-        try:
-            return await self._snapshot_reader.load(position)
-        except DamagedState as error:
-            raise TargetLost(f"the log goes back to the snapshot at {position}, which is missing: {error}") from error
+            raise Interrupted(batch.outcomes, error) from error
+        return batch.outcomes
 
 
 def payload_bytes(entries: Iterable[Entry]) -> int:

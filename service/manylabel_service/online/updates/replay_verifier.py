@@ -55,13 +55,8 @@ class ReplayVerifier:
     async def check(self, ask: Ask) -> None:
         """Compare; if no replica has stored a snapshot since entries were applied, `ask` for one and wait for it.
 
-        If no other replica has the model in memory, there is nothing to compare with.
-
-        Raises
-        ------
-        ReplayMismatch
-            The bits differ, or no replica has stored a snapshot in time.
-        ReleaseTooOld, UnreadableEntry, StorageUnavailable, ModelGone
+        If no other replica has the model in memory, there is nothing to compare with. Raises ReplayMismatch if the
+        states differ, or no replica has stored a snapshot in time.
         """
         deadline, lost = time.monotonic() + ASKED_SECONDS, 0
         while True:
@@ -105,7 +100,7 @@ class ReplayVerifier:
         except DamagedState as error:
             log.warning("snapshot_damaged", model=self._record.name, position=reading, error=str(error))
             return await self._compare([snapshot for snapshot in snapshots if snapshot.position != reading])
-        await self._fold(model, newest)
+        await self._replay(model, newest)
         if await asyncio.to_thread(model.checksum, format_version) != header.get("checksum"):
             raise ReplayMismatch(
                 f"model {self._record.name!r}, replayed from {begin} to {newest}, has another state there"
@@ -131,7 +126,7 @@ class ReplayVerifier:
                 break
         return found
 
-    async def _fold(self, model: OnlineModel, through: str) -> None:
+    async def _replay(self, model: OnlineModel, through: str) -> None:
         try:
             while position_key(model.position) < position_key(through):
                 if not await self._replayer.read_on(model, through):

@@ -167,7 +167,7 @@ class UpdateQueue:
 
     def _answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
         for pending, result in zip(group, results, strict=True):
-            self.growth = self.growth.plus(pending.growth, sign=-1)
+            self.growth = self.growth.minus(pending.growth)
             self.payload_bytes -= len(pending.payload)
             if not pending.result.done():  # done: the client disconnected, and its request was cancelled
                 pending.result.set_result(result)

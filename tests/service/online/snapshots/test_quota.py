@@ -12,6 +12,7 @@ import pytest
 from manylabel_service.errors import ModelGone, StorageUnavailable
 from manylabel_service.online.snapshots import quota
 from manylabel_service.online.snapshots.snapshotter import Snapshotter
+from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, SnapshotMeta
 
@@ -56,7 +57,8 @@ async def test_memory_is_given_back_on_every_way_out(error: BaseException, fails
     store: Any = SimpleNamespace(snapshots=SimpleNamespace(all=all_snapshots), documents=None)
     model: Any = SimpleNamespace(nbytes=100, position="1", to_buffer=fail)
     shared = quota.SnapshotQuota(store, max_stored_bytes=1)
-    taker = Snapshotter(ModelMeta("m", 1, b"{}"), store, Settings(data_dir=tmp_path), shared)
+    record, settings = ModelMeta("m", 1, b"{}"), Settings(data_dir=tmp_path)
+    taker = Snapshotter(record, store, settings, shared, lambda: None, ClusterVersion())
     taker.soon()
     with suppress(BaseException):
         await taker.take_if_due(model)

@@ -1,0 +1,35 @@
+"""Components that the models of a process share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.store_health import StoreHealth
+from manylabel_service.online.snapshots.quota import SnapshotQuota
+from manylabel_service.online.spec.release import ClusterVersion
+from manylabel_service.settings import Settings
+from manylabel_service.slices import HalfPace
+from manylabel_service.storage import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Components that the models of a process share.
+
+    Attributes
+    ----------
+    store, settings : store and settings of the server.
+    on_deleted : callback with a model that another process has deleted.
+    snapshot_room : quota of snapshots.
+    store_health : clock of the last response of the store; notified of failures.
+    in_use : versions in which this process writes.
+    pace : pace of the followers.
+    """
+
+    store: Store
+    settings: Settings
+    on_deleted: Callable[[HostedModel], None]
+    snapshot_room: SnapshotQuota
+    store_health: StoreHealth = field(default_factory=StoreHealth)
+    in_use: ClusterVersion = field(default_factory=ClusterVersion)
+    pace: HalfPace = field(default_factory=HalfPace)
