@@ -189,8 +189,8 @@ async def set_groups(request: Request, response: Response, context: ContextOf, n
 )
 async def set_promise(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Sets the promise: from this point of the log on, on every server, predictions say which labels may be applied
-    unseen (`auto`), and whether the example needs review. A different promise begins a new account of errors; `null` ends the promise. The
-    model retains what it has learnt."""
+    unseen (`auto`), and whether the example needs review. A different promise begins a new account of errors; `null`
+    ends the promise. The model retains what it has learnt."""
     replica = online(await context.registry.get(name))
     document, raw = await read_json(request)
     key = idempotency_key(request, "promise", raw)
