@@ -17,7 +17,7 @@ from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.translation.batches import Items, take_count, take_flag, take_selection, to_items
 from manylabel_service.api.translation.from_json import max_fields_of, read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online, signature_of
-from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
+from manylabel_service.api.translation.to_json import check_size, posted, receipt, response_json
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import JSON, REPLAYED, idempotency_key, read_body
 from manylabel_service.api.web.large_json import read_value
@@ -30,7 +30,7 @@ from manylabel_service.api.web.parameters import (
     wrong,
 )
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router
+from manylabel_service.api.web.routes import DirectRoute, RawJSONResponse, Router
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example
@@ -126,9 +126,9 @@ async def predict(request: Request, name: str) -> Response:
         ids, facts["expires"] = await _keep(context, hosted, items.values, predicted, records)
     if selection.always_ranked and isinstance(hosted, Replica):
         selection = replace(selection, learning=hosted.model.learning())
-    content = await answer(predicted.predictions, items.batch, facts, selection, ids)
+    content = await response_json(predicted.predictions, items.batch, facts, selection, ids)
     context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
-    return JSONAnswer(content)
+    return RawJSONResponse(content)
 
 
 @router.endpoint(
@@ -229,10 +229,10 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     updated = await _update(context, replica, items, key, want_predictions, probabilities, deadline)
     seconds = time.perf_counter() - started
     shown = Selection(settings.max_scores)
-    content = await answer(updated.predictions, items.batch, receipt(updated, request.scope), shown)
+    content = await response_json(updated.predictions, items.batch, receipt(updated, request.scope), shown)
     learnt = 0 if updated.replayed else len(items.values)
     context.telemetry.updated(replica.name, learnt, seconds, updated.alarms)
-    return JSONAnswer(content, headers=[REPLAYED] if updated.replayed else [])
+    return RawJSONResponse(content, headers=[REPLAYED] if updated.replayed else [])
 
 
 async def _update(

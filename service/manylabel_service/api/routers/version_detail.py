@@ -11,7 +11,7 @@ from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.model_access import WhichVersion, trained
 from manylabel_service.api.web.parameters import from_query
-from manylabel_service.api.web.routes import JSONAnswer, Router
+from manylabel_service.api.web.routes import RawJSONResponse, Router
 from manylabel_service.trained.detail import Detail, LabelCorrelation, read_detail
 
 router = Router("versions", errors=["model_not_found", "model_is_online"])
@@ -31,7 +31,7 @@ async def show_detail(
     async with context.examining:
         detail = await _detail(context, name, query.version)
         content = await asyncio.to_thread(_to_json, detail)
-    return JSONAnswer(content)
+    return RawJSONResponse(content)
 
 
 async def _detail(context: Context, name: str, number: int | None) -> Detail:

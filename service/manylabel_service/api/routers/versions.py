@@ -97,7 +97,7 @@ async def _promote_follower(
     "export",
     None,
     ["version_not_found", "version_damaged", "storage_full"],
-    answers={200: {"description": "A safetensors file", **content(media_type="application/octet-stream")}},
+    responses={200: {"description": "A safetensors file", **content(media_type="application/octet-stream")}},
     response_class=Response,
 )
 async def download_version(

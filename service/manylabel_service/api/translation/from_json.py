@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from manylabel_core.records import RecordEncoder, RecordError, RecordLimits
 from manylabel_core.records.forms import input_kind
 from manylabel_service.api.schemas import (
+    LabelsBody,
     PredictItem,
     PredictNumbers,
     PredictRequest,
@@ -34,6 +35,9 @@ from manylabel_service.trained.inputs import Inputs, Record, Views, as_features
 MAX_POSITION_CHARACTERS = MAX_TIME_CHARACTERS = 64
 
 MAX_FIELDS = RecordLimits().fields
+
+LABELS: TypeAdapter[list[str] | dict[str, bool]] = TypeAdapter(LabelsBody)
+"""Validator of labels."""
 
 ItemT = TypeVar("ItemT", bound=BaseModel)
 

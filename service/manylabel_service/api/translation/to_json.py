@@ -23,7 +23,7 @@ from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.slices import in_slices
 
 
-async def answer(
+async def response_json(
     predictions: Sequence[Prediction] | None,
     batch: bool,
     facts: dict[str, Any],

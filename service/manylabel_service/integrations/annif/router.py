@@ -18,7 +18,7 @@ from manylabel_service.api.web.bodies import REPLAYED, idempotency_key, read_bod
 from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
 from manylabel_service.api.web.parameters import described, read_parameters
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
-from manylabel_service.api.web.routes import Router, body, json_answer
+from manylabel_service.api.web.routes import Router, body, json_response
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -108,7 +108,7 @@ async def annif_suggest(request: Request, context: ContextOf, name: str) -> Resp
         small = len(raw) < LARGE_BYTES
         sent, metadata = read_form(raw, limits) if small else await asyncio.to_thread(read_form, raw, limits)
     document = schemas.AnnifDocument.model_construct(text=sent.text, metadata=metadata)
-    return json_answer({"results": (await _suggest(request, hosted, [document], sent, ()))[0]})
+    return json_response({"results": (await _suggest(request, hosted, [document], sent, ()))[0]})
 
 
 @router.endpoint(
@@ -131,7 +131,7 @@ async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -
     documents = validated(schemas.AnnifDocuments, document).documents
     found = await _suggest(request, hosted, documents, limits, ("documents",))
     ids = (each.document_id for each in documents)
-    return json_answer([{"document_id": id, "results": each} for id, each in zip(ids, found, strict=True)])
+    return json_response([{"document_id": id, "results": each} for id, each in zip(ids, found, strict=True)])
 
 
 @router.endpoint(

@@ -17,7 +17,7 @@ from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import read_body
 from manylabel_service.api.web.problems import InferenceError
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router, body, content
+from manylabel_service.api.web.routes import DirectRoute, RawJSONResponse, Router, body, content
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.predictions import PredictResult
@@ -29,8 +29,8 @@ from manylabel_service.integrations.open_inference.translation import (
     metadata,
     n_numbers,
     read_request,
-    to_answer,
     to_examples,
+    to_response,
     wanted_outputs,
 )
 from manylabel_service.online.replica import Replica
@@ -57,8 +57,8 @@ _EXAMPLE = {
 
 _INFERRING: dict[str, Any] = {
     "scopes": "predict",
-    "answer": schemas.InferResponse,
-    "answers": {200: _BINARY},
+    "response": schemas.InferResponse,
+    "responses": {200: _BINARY},
     "route_class_override": DirectRoute,
     "response_model_exclude_unset": True,
     "openapi_extra": body(schemas.InferRequest, example=_EXAMPLE),
@@ -188,10 +188,10 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     facts["parameters"] = {"position": predicted.position}
     if predicted.stale_seconds is not None:
         facts["parameters"]["stale_seconds"] = round(predicted.stale_seconds, 3)
-    document, binary = await to_answer(predicted.predictions, outputs, facts)
+    document, binary = await to_response(predicted.predictions, outputs, facts)
     context.telemetry.predicted(name, n_examples, time.perf_counter() - started)
     if not any(output.binary for output in outputs):
-        return JSONAnswer(document)
+        return RawJSONResponse(document)
     headers = {HEADER_LENGTH: str(len(document)), "content-type": "application/octet-stream"}
     return Response(document + binary, headers=headers)
 

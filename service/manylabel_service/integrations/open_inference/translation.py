@@ -204,7 +204,7 @@ def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
     return max(1, sum(output.name != "labels" for output in outputs)) * n_examples * n_labels
 
 
-async def to_answer(
+async def to_response(
     predictions: Sequence[Prediction], outputs: Sequence[Output], facts: dict[str, Any]
 ) -> tuple[bytes, bytes]:
     """Return a response with these facts in two parts: the JSON, and the binary data after it."""
