@@ -57,7 +57,7 @@ class Key(StoredModel):
         return None
 
     def state(self, unix_ms: int) -> State:
-        """Return whether the key can be used at a time; one that was revoked stays so."""
+        """Return the state of the key at a time."""
         if self.revoked_unix_ms is not None:
             return "revoked"
         return "expired" if self.expires_unix_ms is not None and unix_ms >= self.expires_unix_ms else "active"

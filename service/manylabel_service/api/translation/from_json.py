@@ -271,7 +271,7 @@ def path_in_item(location: Sequence[str | int]) -> Path:
 
 
 def path_in_spec(location: Sequence[str | int]) -> Path:
-    """Return the path inside a model's spec, without the form recognised, of `features` or of one of `labels`."""
+    """Return the path inside a model's spec, without the recognised kind of `features` or of one of `labels`."""
     if location and location[0] == "features":
         return ("features", *(part for part in location[1:] if not isinstance(part, str)))
     if location and location[0] == "labels":

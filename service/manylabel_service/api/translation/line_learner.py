@@ -235,9 +235,9 @@ def _first_refused(lines: list[Line]) -> StreamFailed | None:
 def _good(
     lines: list[Line], updated: UpdateResult, selection: Selection, learns: Callable[[Example], bool]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the responses to the valid lines; the first ones may have been learnt before under its key."""
-    good = [(line.number, line.content) for line in lines if isinstance(line.content, Example)]
-    for number, _ in good[: updated.skipped]:
+    """Yield the responses to the valid lines; the first ones may have been learnt earlier under the key of the
+    stream.""" good = [(line.number, line.content) for line in lines if isinstance(line.content, Example)]
+         for number, _ in good[: updated.skipped]:
         yield {"line": number, "replayed": True, "position": updated.position}
     new = [(number, learns(example)) for number, example in good[updated.skipped :]]
     updates = updated.updates - sum(learnt for _, learnt in new)
@@ -251,7 +251,7 @@ def _refusal(error: ServiceError) -> Problem:
 
 
 async def _portions(documents: Iterable[dict[str, Any]]) -> AsyncIterator[bytes]:
-    """Yield the responses to the lines, one a line."""
+    """Yield the responses to the lines, one per line."""
     portion = bytearray()
     async for document in in_slices(documents):
         portion += pydantic_core.to_json(document, inf_nan_mode="null")

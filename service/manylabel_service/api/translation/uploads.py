@@ -249,7 +249,7 @@ async def scratch_file(datasets: DatasetStore, stack: ExitStack) -> IO[bytes]:
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """Raise StorageFull where a file inside cannot be written because the disk is full."""
+    """Raise StorageFull if a file cannot be written in the context because the disk is full."""
     try:
         yield
     except OSError as error:
