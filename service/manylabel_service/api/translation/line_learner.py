@@ -235,9 +235,9 @@ def _first_refused(lines: list[Line]) -> StreamFailed | None:
 def _good(
     lines: list[Line], updated: UpdateResult, selection: Selection, learns: Callable[[Example], bool]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the responses to the valid lines; the first ones may have been learnt earlier under the key of the
-    stream.""" good = [(line.number, line.content) for line in lines if isinstance(line.content, Example)]
-         for number, _ in good[: updated.skipped]:
+    """Yield the responses to the valid lines; the first ones may have been learnt before under the stream's key."""
+    good = [(line.number, line.content) for line in lines if isinstance(line.content, Example)]
+    for number, _ in good[: updated.skipped]:
         yield {"line": number, "replayed": True, "position": updated.position}
     new = [(number, learns(example)) for number, example in good[updated.skipped :]]
     updates = updated.updates - sum(learnt for _, learnt in new)
