@@ -1,7 +1,6 @@
 """/v2: the Open Inference Protocol, for clients of KServe, Triton and others."""
 
 import time
-from collections.abc import Awaitable
 from functools import partial
 from importlib.metadata import version as release_of
 from typing import Any
@@ -9,23 +8,19 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.api.context import Context, ContextOf, context_of
+from manylabel_service.api.context import ContextOf, context_of
 from manylabel_service.api.routers.versions import read_number
 from manylabel_service.api.translation.from_json import to_features, to_inputs
-from manylabel_service.api.translation.model_access import signature_of
+from manylabel_service.api.translation.model_access import predict, signature_of
 from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import read_body
 from manylabel_service.api.web.problems import InferenceError
 from manylabel_service.api.web.routes import DirectRoute, RawJSONResponse, Router, body, content
-from manylabel_service.errors import InvalidExample
-from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.integrations.open_inference import schemas
 from manylabel_service.integrations.open_inference.translation import (
     EXTENSION,
     HEADER_LENGTH,
-    Examples,
     metadata,
     n_numbers,
     read_request,
@@ -34,7 +29,6 @@ from manylabel_service.integrations.open_inference.translation import (
     wanted_outputs,
 )
 from manylabel_service.online.replica import Replica
-from manylabel_service.trained.model import TrainedModel
 
 router = Router("Open Inference Protocol", error=(InferenceError, "application/json"))
 
@@ -179,7 +173,7 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
         check_numbers(n_examples, n_numbers(outputs, n_examples, len(signature.labels)), context)
     access_of(request).charge(n_examples)
     likely = any(output.name == "probabilities" for output in outputs)
-    predicted = await _predict(context, hosted, examples, likely, version)
+    predicted = await predict(context, hosted, examples.values, examples.at, version, probabilities=likely)
     facts: dict[str, Any] = {"model_name": name}
     if predicted.version is not None:
         facts["model_version"] = str(predicted.version)
@@ -194,17 +188,3 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
         return RawJSONResponse(document)
     headers = {HEADER_LENGTH: str(len(document)), "content-type": "application/octet-stream"}
     return Response(document + binary, headers=headers)
-
-
-async def _predict(
-    context: Context, hosted: HostedModel, examples: Examples, likely: bool, version: int | None
-) -> PredictResult:
-    def ask(model: HostedModel) -> Awaitable[PredictResult]:
-        if isinstance(model, TrainedModel):
-            return model.predict(examples.values, probabilities=likely, version=version)
-        return model.predict(examples.values, probabilities=likely)
-
-    try:
-        return await context.registry.ask(hosted, ask)
-    except InvalidExample as error:
-        raise examples.problem(error) from error
