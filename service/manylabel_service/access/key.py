@@ -43,7 +43,7 @@ class Key(StoredModel):
         return math.inf if self.expires_unix_ms is None else self.expires_unix_ms
 
     def excess(self, own: "Key", before: "Key | None" = None) -> tuple[str, str] | None:
-        """Return a field in which this key exceeds the caller's own key, and the allowed value; None if it exceeds nothing.
+        """Return a field of this key that exceeds the caller's own key, and the allowed value; None without one.
 
         The permissions of the key before a change stay allowed.
         """
