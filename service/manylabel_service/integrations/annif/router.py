@@ -14,7 +14,7 @@ from manylabel_service.api.context import Context, ContextOf, context_of
 from manylabel_service.api.translation.model_access import counting_refusals, online, signature_of
 from manylabel_service.api.translation.to_json import check_numbers, receipt
 from manylabel_service.api.web.access import AccessOf, access_of
-from manylabel_service.api.web.bodies import REPLAYED, idempotency_key, read_body
+from manylabel_service.api.web.bodies import idempotency_key, note_replayed, read_body
 from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
 from manylabel_service.api.web.parameters import described, read_parameters
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
@@ -151,8 +151,7 @@ async def annif_learn(request: Request, context: ContextOf, name: str) -> Respon
     with counting_refusals(context, name):
         updated = await _learn(request, context, replica)
     response = Response(status_code=204, headers={"Position": receipt(updated, request.scope)["position"]})
-    if updated.replayed:
-        response.raw_headers.append(REPLAYED)
+    note_replayed(response, updated.replayed)
     return response
 
 
