@@ -36,7 +36,6 @@ from manylabel_service.api.routers import (
     webhooks,
 )
 from manylabel_service.api.routers import jobs as job_calls
-from manylabel_service.api.routers import version_detail as detail
 from manylabel_service.api.web.bodies import BodyBuffer
 from manylabel_service.api.web.large_json import ParseQueue
 from manylabel_service.api.web.middleware import RequestMiddleware, TracingMiddleware
@@ -74,7 +73,6 @@ _PARTS = (
     history,
     forgetting,
     versions,
-    detail,
     dataset_calls,
     job_calls,
     events,

@@ -16,8 +16,8 @@ from manylabel_service.storage import open_store
 PROGRAM = "manylabel keys init"
 
 _DESCRIPTION = (
-    "Make a key with the scope admin, for all models, and write it to the output, or to a file that only its owner can "
-    "read. It is kept nowhere else. With it, all further keys are made over HTTP."
+    "Create a key with the scope admin for all models, and write it to standard output, or to a file that only its "
+    "owner can read. It is not stored elsewhere. Further keys are created over HTTP with this key."
 )
 _EPILOG = (
     "Name the store by the settings of a server: --data-dir, --store, --config, or MANYLABEL_STORE and so on "

@@ -43,7 +43,7 @@ class Key(StoredModel):
         return math.inf if self.expires_unix_ms is None else self.expires_unix_ms
 
     def excess(self, own: "Key", before: "Key | None" = None) -> tuple[str, str] | None:
-        """Return a field in which this key exceeds the caller's own key, and the allowed value; None if there is none.
+        """Return a field of this key that exceeds the caller's own key, and the allowed value; None without one.
 
         The permissions of the key before a change stay allowed.
         """
@@ -57,7 +57,7 @@ class Key(StoredModel):
         return None
 
     def state(self, unix_ms: int) -> State:
-        """Return whether the key can be used at a time; one that was revoked stays so."""
+        """Return the state of the key at a time."""
         if self.revoked_unix_ms is not None:
             return "revoked"
         return "expired" if self.expires_unix_ms is not None and unix_ms >= self.expires_unix_ms else "active"

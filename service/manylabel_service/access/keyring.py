@@ -95,7 +95,7 @@ class Keyring:
         self._known = False
         self._lost = False
         self._unstored: dict[str, int] = {}
-        """Milliseconds of Unix time of revocations that the store has not taken yet, by id of the key."""
+        """Milliseconds of Unix time of revocations that are not stored yet, by id of the key."""
         self._retried_at = 0.0
         self._following: asyncio.Task[None] | None = None
 
@@ -104,7 +104,8 @@ class Keyring:
     async def start(self, *, check: bool = True) -> None:
         """Read the keys, and follow them from now on. Raises CannotServeOpenly or StorageError.
 
-        With `check`, this process checks for its server that there is a key.
+        Without `check`, CannotServeOpenly is not raised, because another process of the server checks that a key
+        exists.
         """
         async with self._key_store.changes(whole=True) as (found, ids):
             if check and not ids and self._reached_at is not None:
@@ -169,7 +170,7 @@ class Keyring:
             elif known is None or known.key.revision < key.revision:
                 self._holders[id] = self._holder(key, known)
         if found:
-            self._open = self._lost = False  # closed for good: if keys are lost, not every client may get in
+            self._open = self._lost = False  # permanently: if keys are lost, the server must not become open
 
     def _holder(self, key: Key, known: _Holder | None) -> _Holder:
         key = self._current(key)

@@ -196,7 +196,7 @@ def _back(descriptor: int, end: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _on(descriptor: int, start: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines from an offset on, each with where it ends."""
+    """Yield the lines from an offset on, each with the offset of its end."""
     with os.fdopen(os.dup(descriptor), "rb") as file:
         file.seek(start)
         for line in file:

@@ -85,7 +85,7 @@ class AuditLog:
                 del self._waiting[MAX_WAITING:]
 
     async def close(self) -> None:
-        """Write all that waits, and no more."""
+        """Write all waiting calls, and stop."""
         if self._timer is not None:
             self._timer.cancel()
         await self.flush()

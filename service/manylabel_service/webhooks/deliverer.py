@@ -303,7 +303,7 @@ class _Running:
         return self.task is None or self.task.done()
 
     async def stop(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         if self.task is not None:
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)

@@ -185,7 +185,7 @@ def test_a_search_is_described_by_options(manylabel: Run, songs: str) -> None:
 def test_wrong_jobs_are_refused(manylabel: Run, songs: str) -> None:
     for options, status, message in (
         (("--dataset", songs, "--trainer", "svm"), 1, "must be one of"),
-        (("--dataset", songs, "--param", "c=1"), 1, "/params/c is unknown; known are"),
+        (("--dataset", songs, "--param", "c=1"), 1, "/params/c is unknown; known fields are"),
         (("--dataset", songs, "--param", "c"), 2, "NAME=VALUE"),
         ((), 2, "either --dataset or --stream"),
         (("--dataset", songs, "--stream", "tags"), 2, "either --dataset or --stream"),

@@ -5,7 +5,7 @@
   of a precision
 - `events`: events of a model
 - `history`: the log of a model; `snapshots`: list, take, download, roll back
-- `versions`, `version_detail`: versions of a trained model
+- `versions`: versions of a trained model
 - `datasets`: labelled files; `jobs`: training jobs and trainers
 - `server`: /livez, /readyz and /metrics
 - `page`: the web UI

@@ -11,7 +11,7 @@ from manylabel_service.api.context import ContextOf
 from manylabel_service.api.schemas.base import ResponseModel
 from manylabel_service.api.web.parameters import Parameters, from_query, up_to, wrong
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import Router, json_answer
+from manylabel_service.api.web.routes import Router, json_response
 from manylabel_service.audit.files import CURSOR, Keep, read_cursor
 from manylabel_service.clock import rfc3339
 
@@ -106,7 +106,7 @@ async def read_audit(request: Request, context: ContextOf, query: Annotated[Audi
         page = await audit.read_back(files, before, keep, query.limit)
     before_text = None if page.before is None else str(page.before)
     # The lines are returned as they are: a newer release may have written some of them.
-    return json_answer({"calls": page.lines, "before": before_text, "after": str(page.after)})
+    return json_response({"calls": page.lines, "before": before_text, "after": str(page.after)})
 
 
 def _wanted(query: Audited, access: Any) -> Keep:

@@ -30,12 +30,6 @@ RECORDS = ("csv", "tsv", "ndjson")
 _COUNT = re.compile(r"-?[0-9]{1,9}")
 
 
-def _check_name(value: object) -> object:
-    if isinstance(value, str) and not names.valid(value):
-        raise ValueError(names.ALLOWED)
-    return value
-
-
 def _check_rows(value: object) -> object:
     if isinstance(value, str) and not re.fullmatch(r"[1-9][0-9]{0,8}", value):
         raise ValueError("must be a number of rows, at least 1")
@@ -45,7 +39,7 @@ def _check_rows(value: object) -> object:
 class Upload(Parameters):
     """Parameters of an upload: the format of the file and how to read it."""
 
-    name: Annotated[str, BeforeValidator(_check_name), Field(json_schema_extra={"pattern": names.PATTERN})]
+    name: Annotated[str, Field(pattern=names.PATTERN)]
     """Name of the dataset."""
     format: one_of(tuple(FORMATS))  # type: ignore[valid-type]
     """Format of the file."""

@@ -34,7 +34,7 @@ class WhichEvents(Parameters):
     "read",
     None,
     ["queue_full"],
-    answers={
+    responses={
         200: {
             "description": "Server-sent events",
             **content(

@@ -109,7 +109,7 @@ class WhichEntries(Parameters):
     "export",
     None,
     ["model_follows", *HISTORY],
-    answers={
+    responses={
         200: {
             "description": "One line of JSON for each entry, the earliest first",
             **content(HistoryEntry, media_type=MEDIA_TYPE),

@@ -151,7 +151,7 @@ async def read_job_log(context: ContextOf, access: AccessOf, id: str) -> JobLog:
     "read",
     None,
     ["invalid_request"],
-    answers={
+    responses={
         200: {
             "description": "Server-sent events",
             **content(Job, LogLine, media_type="text/event-stream"),

@@ -16,7 +16,7 @@ from manylabel_service.api.schemas.base import ResponseModel, omitted_if_empty
 from manylabel_service.api.web.access import AccessOf
 from manylabel_service.api.web.large_json import read_model
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import Router, json_answer
+from manylabel_service.api.web.routes import Router, json_response
 from manylabel_service.clock import now_ms, rfc3339, unix_ms
 from manylabel_service.documented import Documented
 
@@ -202,7 +202,7 @@ async def change_key(request: Request, context: ContextOf, access: AccessOf, key
     "DELETE /v1/keys/{key_id}",
     "Revoke a key",
     "admin",
-    answers={202: {"description": "Revoked on this server, but not stored yet", "model": KeyStatus}},
+    responses={202: {"description": "Revoked on this server, but not stored yet", "model": KeyStatus}},
     status=204,
 )
 async def revoke_key(context: ContextOf, access: AccessOf, key_id: str) -> Response | None:
@@ -212,7 +212,7 @@ async def revoke_key(context: ContextOf, access: AccessOf, key_id: str) -> Respo
     the revocation. Until that succeeds, other servers accept the key, and so does this one after a restart."""
     context.registry.require_ready()
     unstored = await context.keyring.revoke(key_id, access)
-    return None if unstored is None else json_answer(_status(unstored), 202)
+    return None if unstored is None else json_response(_status(unstored), 202)
 
 
 def _changes(wanted: KeyChange) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from manylabel_service.api.context import Context, context_of
 from manylabel_service.api.translation.batches import Items, to_items
 from manylabel_service.api.translation.from_json import check_fields, path_in_item, to_labels
 from manylabel_service.api.translation.model_access import counting_refusals, labelled, online
-from manylabel_service.api.translation.to_json import answer, check_numbers, numbers, receipt, unlabelled
+from manylabel_service.api.translation.to_json import check_numbers, numbers, receipt, response_json, unlabelled
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import JSON, REPLAYED, idempotency_key, read_body
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.parameters import Parameters, one_of, read_parameters, up_to
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router
+from manylabel_service.api.web.routes import DirectRoute, RawJSONResponse, Router
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, PredictionError
 from manylabel_service.hosting.examples import Example, Labels, Source
@@ -66,7 +66,7 @@ async def list_predictions(request: Request, name: str) -> Response:
     replica = online(await context.registry.get(name))
     check_numbers(wanted.limit, numbers(wanted.limit * replica.n_labels, replica.has_probabilities), context)
     ranked = await context.registry.ask(replica, lambda replica: label_next(replica, wanted.limit, wanted.order))
-    return JSONAnswer(await unlabelled(ranked))
+    return RawJSONResponse(await unlabelled(ranked))
 
 
 class _Truth(NamedTuple):
@@ -108,14 +108,14 @@ async def label_predictions(request: Request, name: str) -> Response:
         _check_repeats(items)
         access_of(request).charge(len(items.values))
         updated = await _learn(context, hosted, items, key, deadline)
-        content = await answer(
+        content = await response_json(
             None, items.batch, receipt(updated, request.scope), Selection(context.settings.max_scores)
         )
         seconds = time.perf_counter() - started
     context.telemetry.updated(name, 0 if updated.replayed else len(items.values), seconds, updated.alarms)
     if not updated.replayed:
         await _count_delays(items.values, context)
-    return JSONAnswer(content, headers=[REPLAYED] if updated.replayed else [])
+    return RawJSONResponse(content, headers=[REPLAYED] if updated.replayed else [])
 
 
 def _to_truth(item: object, at: Path, max_fields: int) -> _Truth:

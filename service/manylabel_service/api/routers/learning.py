@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
@@ -14,10 +14,11 @@ from starlette.responses import Response
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, context_of
+from manylabel_service.api.translation import model_access
 from manylabel_service.api.translation.batches import Items, take_count, take_flag, take_selection, to_items
 from manylabel_service.api.translation.from_json import max_fields_of, read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online, signature_of
-from manylabel_service.api.translation.to_json import answer, check_size, posted, receipt
+from manylabel_service.api.translation.to_json import check_size, posted, receipt, response_json
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import JSON, REPLAYED, idempotency_key, read_body
 from manylabel_service.api.web.large_json import read_value
@@ -30,7 +31,7 @@ from manylabel_service.api.web.parameters import (
     wrong,
 )
 from manylabel_service.api.web.problems import Problem
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router
+from manylabel_service.api.web.routes import DirectRoute, RawJSONResponse, Router
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example
@@ -117,7 +118,16 @@ async def predict(request: Request, name: str) -> Response:
     check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
     explainer = Explainer(k, settings.limits.max_response_scores) if k else None
     access_of(request).charge(len(items.values))
-    predicted = await _predict(context, hosted, items, wanted, probabilities, explainer)
+    predicted = await model_access.predict(
+        context,
+        hosted,
+        items.values,
+        items.at,
+        wanted.version,
+        at_least=wanted.at_least,
+        probabilities=probabilities,
+        explainer=explainer,
+    )
     facts: dict[str, Any] = {"position": predicted.position}
     if predicted.stale_seconds is not None:
         facts["stale_seconds"] = round(predicted.stale_seconds, 3)
@@ -126,9 +136,9 @@ async def predict(request: Request, name: str) -> Response:
         ids, facts["expires"] = await _keep(context, hosted, items.values, predicted, records)
     if selection.always_ranked and isinstance(hosted, Replica):
         selection = replace(selection, learning=hosted.model.learning())
-    content = await answer(predicted.predictions, items.batch, facts, selection, ids)
+    content = await response_json(predicted.predictions, items.batch, facts, selection, ids)
     context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
-    return JSONAnswer(content)
+    return RawJSONResponse(content)
 
 
 @router.endpoint(
@@ -160,26 +170,6 @@ async def update(request: Request, name: str) -> Response:
 async def predict_update(request: Request, name: str) -> Response:
     """Learns examples like `update`, and returns what was predicted for each just before it was learnt."""
     return await _learn(request, name, "predict-update")
-
-
-async def _predict(
-    context: Context,
-    hosted: HostedModel,
-    items: Items[Any],
-    wanted: Predicting,
-    probabilities: bool,
-    explainer: Explainer | None,
-) -> PredictResult:
-    def ask(hosted: HostedModel) -> Awaitable[PredictResult]:
-        version = {} if wanted.version is None else {"version": wanted.version}
-        return hosted.predict(
-            items.values, at_least=wanted.at_least, probabilities=probabilities, explainer=explainer, **version
-        )
-
-    try:
-        return await context.registry.ask(hosted, ask)
-    except InvalidExample as error:
-        raise items.problem(error) from error
 
 
 async def _keep(
@@ -229,10 +219,10 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     updated = await _update(context, replica, items, key, want_predictions, probabilities, deadline)
     seconds = time.perf_counter() - started
     shown = Selection(settings.max_scores)
-    content = await answer(updated.predictions, items.batch, receipt(updated, request.scope), shown)
+    content = await response_json(updated.predictions, items.batch, receipt(updated, request.scope), shown)
     learnt = 0 if updated.replayed else len(items.values)
     context.telemetry.updated(replica.name, learnt, seconds, updated.alarms)
-    return JSONAnswer(content, headers=[REPLAYED] if updated.replayed else [])
+    return RawJSONResponse(content, headers=[REPLAYED] if updated.replayed else [])
 
 
 async def _update(
@@ -244,16 +234,16 @@ async def _update(
     want_probabilities: bool,
     deadline: float,
 ) -> UpdateResult:
-    def ask(replica: Replica) -> Awaitable[UpdateResult]:
-        return replica.update(
-            items.values,
-            key=key,
-            want_predictions=want_predictions,
-            want_probabilities=want_probabilities,
-            deadline=deadline,
-        )
-
     try:
-        return await context.registry.ask(replica, ask)
+        return await context.registry.ask(
+            replica,
+            lambda replica: replica.update(
+                items.values,
+                key=key,
+                want_predictions=want_predictions,
+                want_probabilities=want_probabilities,
+                deadline=deadline,
+            ),
+        )
     except InvalidExample as error:
         raise items.problem(error) from error

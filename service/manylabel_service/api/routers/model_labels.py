@@ -16,7 +16,7 @@ from manylabel_service.api.web.bodies import idempotency_key
 from manylabel_service.api.web.large_json import read_json, read_large_json, read_model
 from manylabel_service.api.web.parameters import Flag, from_query, one_of, up_to
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import Router, json_answer
+from manylabel_service.api.web.routes import Router, json_response
 from manylabel_service.api.web.validation import Path, check_known, validated
 from manylabel_service.online.state.controls import Describe, Regroup, Relabel, SetPromise
 from manylabel_service.online.state.label_details import MAX_DESCRIBED, DetailsOfLabels
@@ -57,10 +57,10 @@ async def list_labels(context: ContextOf, name: str, query: Annotated[Listing, f
     if found.label_details:
         facts = facts._replace(details=DetailsOfLabels.of(found.label_details, Vocabulary(facts.names)))
     page = label_page(facts, query.sort, query.descending, query.offset, query.limit)
-    return json_answer({"labels": page.labels, "total": page.total, **found.place})
+    return json_response({"labels": page.labels, "total": page.total, **found.place})
 
 
-_change = partial(router.endpoint, scopes="admin", answer=schemas.UpdateResponse, keyed=True)
+_change = partial(router.endpoint, scopes="admin", response=schemas.UpdateResponse, keyed=True)
 """Declares an endpoint that appends a change of the labels to the log of the model."""
 
 _LabelRequest = (

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_core.state import DamagedState
+from manylabel_service import names
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.from_json import path_in_spec, read_moment
@@ -22,7 +23,7 @@ from manylabel_service.api.web.bodies import BYTES
 from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
 from manylabel_service.api.web.parameters import Parameters, from_query, wrong
 from manylabel_service.api.web.problems import invalid
-from manylabel_service.api.web.routes import Router, body, json_answer
+from manylabel_service.api.web.routes import Router, body, json_response
 from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
 from manylabel_service.audit.call import note
 from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated, check_limit
@@ -94,9 +95,9 @@ async def create_model(request: Request, response: Response, context: ContextOf,
 def _check_count(document: Any, settings: Settings) -> None:
     """Reject more names than a model may have, before validating each. Raises LimitExceeded."""
     for kind, most in (("features", settings.max_features), ("labels", settings.max_labels)):
-        names = document.get(kind) if isinstance(document, dict) else None
-        if isinstance(names, list):
-            check_limit(f"{kind} of the model", len(names), most)
+        named = document.get(kind) if isinstance(document, dict) else None
+        if isinstance(named, list):
+            check_limit(f"{kind} of the model", len(named), most)
 
 
 def _validated(document: Any) -> tuple[schemas.ModelRequest, ModelSpec]:
@@ -179,7 +180,7 @@ async def list_models(
     """Lists the models that the caller may see, by name. A model that is not in this server's memory has only the
     fields of its spec."""
     models, damaged = await context.registry.list(access.may_see, query.leader)
-    return json_answer({"models": models, **({"damaged": damaged} if damaged else {})})
+    return json_response({"models": models, **({"damaged": damaged} if damaged else {})})
 
 
 @router.endpoint("GET /v1/models/{name}", "Show a model", "read", schemas.ModelStatus | schemas.TrainedStatus)
@@ -301,7 +302,8 @@ def to_dict(replica: HostedModel) -> dict[str, Any]:
 async def upload_model(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Creates a model from a downloaded snapshot, of this server or another. The new model predicts like the old one
     and continues from there; it does not know the old one's idempotency keys and stored predictions."""
-    _check_name(name)
+    if not names.valid(name):
+        raise wrong("name", names.ALLOWED)
     context.registry.require_ready()
     settings = context.settings
     with ExitStack() as stack:
@@ -312,14 +314,6 @@ async def upload_model(request: Request, response: Response, context: ContextOf,
             replica = await context.registry.create(state.online_spec.model_copy(update={"name": name}), state)
     response.headers["Location"] = f"/v1/models/{name}"
     return to_dict(replica)
-
-
-def _check_name(name: str) -> None:
-    try:
-        ModelSpec.model_validate({"name": name, "algorithm": "falt"})
-    except ValidationError as error:
-        detail = "must have 1 to 64 lower-case letters, digits, and dots, dashes or underscores between them"
-        raise wrong("name", detail) from error
 
 
 def _model(file: IO[bytes], size_bytes: int, settings: Settings) -> OnlineModel:

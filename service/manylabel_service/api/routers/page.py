@@ -29,7 +29,7 @@ async def index(request: Request) -> Response:
     assert found is not None
     tag = f'W/"{files.version}"'.encode()  # digest of the content, regardless of its compression
     if any(each.strip() in (tag, b"*") for each in _header(request, b"if-none-match").split(b",")):
-        return _answer(request, 304, b"", [(b"etag", tag), (b"cache-control", _ALWAYS_ASK)])
+        return _response(request, 304, b"", [(b"etag", tag), (b"cache-control", _ALWAYS_ASK)])
     return _file(request, found, [(b"etag", tag), (b"cache-control", _ALWAYS_ASK)])
 
 
@@ -52,16 +52,16 @@ def _file(request: Request, file: UiFile, headers: RawHeaders) -> Response:
     own = [(b"content-type", file.media_type), (b"vary", b"accept-encoding"), *headers]
     if packed:
         own.append((b"content-encoding", b"gzip"))
-    return _answer(request, 200, file.packed if packed else file.content, own)
+    return _response(request, 200, file.packed if packed else file.content, own)
 
 
-def _answer(request: Request, status: int, content: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Response:
-    request.scope["told_to_browsers"] = PAGE
-    answer = Response(content, status)
-    answer.raw_headers = [*headers]
+def _response(request: Request, status: int, content: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Response:
+    request.scope["security_headers"] = PAGE
+    response = Response(content, status)
+    response.raw_headers = [*headers]
     if status != 304:
-        answer.raw_headers.append((b"content-length", b"%d" % len(content)))
-    return answer
+        response.raw_headers.append((b"content-length", b"%d" % len(content)))
+    return response
 
 
 def _header(request: Request, name: bytes) -> bytes:

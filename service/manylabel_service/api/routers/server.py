@@ -125,7 +125,7 @@ def _bounds(versions: tuple[int, int]) -> dict[str, int]:
     "Metrics for Prometheus",
     "read",
     stored=False,
-    answers={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     response_class=Response,
 )
 async def scrape_metrics(context: ContextOf, access: AccessOf) -> Response:

@@ -61,7 +61,7 @@ async def take_snapshot(request: Request, response: Response, context: ContextOf
     "export",
     None,
     ["snapshot_not_found", "storage_full"],
-    answers={200: {"description": "A safetensors file", **content(media_type="application/octet-stream")}},
+    responses={200: {"description": "A safetensors file", **content(media_type="application/octet-stream")}},
     response_class=Response,
 )
 async def download_snapshot(context: ContextOf, name: str, position: str) -> Response:

@@ -21,7 +21,7 @@ from manylabel_service.api.web.large_json import LARGE_BYTES, ParseQueue, read_v
 from manylabel_service.api.web.parameters import Flag, Number, Parameters, described, read_parameters, wrong
 from manylabel_service.api.web.problems import Problem, problem_of
 from manylabel_service.api.web.routes import DirectRoute, Router, content
-from manylabel_service.api.web.streaming import Writer, beside
+from manylabel_service.api.web.streaming import Writer, in_background
 from manylabel_service.errors import NoProbabilities, NotReady
 from manylabel_service.hosting.examples import Example
 
@@ -48,7 +48,7 @@ class Streaming(Parameters):
     "learn",
     None,
     ["model_follows", "unsupported_media_type", "invalid_request"],
-    answers={
+    responses={
         200: {
             "description": "A line for each line; with `answers=errors` for each rejected line, then a summary",
             **content(
@@ -92,10 +92,10 @@ async def stream(request: Request, name: str) -> Response:
     if wanted.probabilities and errors_only:
         raise wrong("probabilities", "must be false with answers=errors, which computes no predictions")
     learner = LineLearner(context, replica, key, request.scope, wanted.probabilities, errors_only, wanted.stop)
-    return _StreamAnswer(context, learner, replica.records, wanted.first, errors_only, context.turns)
+    return _StreamResponse(context, learner, replica.records, wanted.first, errors_only, context.turns)
 
 
-class _StreamAnswer(Response):
+class _StreamResponse(Response):
     """Response that reads lines, learns them, and writes a line for each.
 
     Lines are read while earlier ones are being learnt, a few blocks ahead. While the client does not read the response,
@@ -129,10 +129,10 @@ class _StreamAnswer(Response):
             await self._context.draining.wait()
             lines.end(problem_of(NotReady("the server is stopping")))
 
-        async with beside(lines.run, drain) as (reading, _):
+        async with in_background(lines.run, drain) as (reading, _):
             await asyncio.sleep(0)  # request the body before the response begins, because some clients wait for that
             await writer.start(b"application/x-ndjson")
-            await self._answer(lines, writer)
+            await self._respond(lines, writer)
             if reading.done():
                 reading.result()
             await writer.end()
@@ -148,12 +148,12 @@ class _StreamAnswer(Response):
         most = settings.max_features, settings.limits.max_record_fields
         return to_example(item, (), most[0], self._records, max_fields=most[1])
 
-    async def _answer(self, lines: ReadAhead, writer: Writer) -> None:
+    async def _respond(self, lines: ReadAhead, writer: Writer) -> None:
         learner = self._learner
         problem: Problem | None
         try:
             while block := await lines.take():
-                async for portion in learner.answers(block):
+                async for portion in learner.responses(block):
                     await writer.write(portion)
         except StreamFailed as failed:
             number, problem = failed.number, failed.problem

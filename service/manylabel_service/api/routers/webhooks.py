@@ -220,7 +220,7 @@ async def _found(context: Context, access: Access, id: str) -> Webhook:
 
 
 def _check_allowed(context: Context, url: str) -> None:
-    """Raise invalid_request for an address that the setting does not have."""
+    """Raise invalid_request for an address that the setting does not include."""
     if not context.settings.webhook_urls:
         raise invalid(("url",), "is not allowed: webhooks are disabled because the setting webhook_urls is empty")
     origin = origin_of(url)

@@ -3,7 +3,7 @@
 Frequent and long responses are written without these models, for speed; tests validate them by the models.
 """
 
-# ruff: noqa: F403  (the modules have nothing but models, and naming each again would be two lists more)
+# ruff: noqa: F403  (the modules contain only models, and naming each again would add two lists)
 
 from manylabel_service.api.schemas.base import *
 from manylabel_service.api.schemas.learning import *

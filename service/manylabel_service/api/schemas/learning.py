@@ -15,7 +15,7 @@ class FeaturePart(ResponseModel):
     feature: str | int
     """Name of the feature, or its number."""
     value: float | None
-    """Value of the feature in the request; null for a vector, which is one line."""
+    """Value of the feature in the request; null for a vector, which counts as one feature."""
     contribution: float
     """Contribution of the feature to the score."""
 
@@ -189,7 +189,7 @@ class PromotedEvent(At):
     """Event: a trained model serves another version."""
 
     version: int
-    """Number of the line."""
+    """Number of the version served now."""
     previous: int | None
     """Number of the version served before; null for none."""
 

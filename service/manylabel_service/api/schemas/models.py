@@ -113,7 +113,7 @@ class NumbersOfPromise(ResponseModel):
     """Counts of applied labels and settled examples, by true labels; shares are null if undefined."""
 
     applied: int
-    """Number of labels applied unseen of which the truth is known."""
+    """Number of labels applied unseen, with known truth."""
     wrong: int
     """Number of those that were wrong."""
     precision: float | None

@@ -12,6 +12,7 @@ from pydantic import (
     ModelWrapValidatorHandler,
     PrivateAttr,
     StrictBool,
+    StrictStr,
     Tag,
     field_validator,
     model_validator,
@@ -78,10 +79,14 @@ def _form_of_labels(y: Any) -> str | None:
     return "partial" if isinstance(y, dict) else None
 
 
+_Dense = Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
+_Sparse = Annotated[SparseFeatures, Tag("sparse")]
+_Named = Annotated[dict[Name, Value], Tag("named")]
+_Record = Annotated[dict[str, Any], Tag("record")]
+_Text = Annotated[str, Field(strict=True), Tag("text")]
+
 FeaturesBody = Annotated[
-    Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
-    | Annotated[SparseFeatures, Tag("sparse")]
-    | Annotated[dict[Name, Value], Tag("named")],
+    _Dense | _Sparse | _Named,
     Discriminator(
         input_kind_of_numbers,
         custom_error_type="features",
@@ -107,19 +112,13 @@ _ALL_FORMS = (
 )
 
 NumbersBody = Annotated[
-    Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
-    | Annotated[SparseFeatures, Tag("sparse")]
-    | Annotated[dict[Name, Value], Tag("named")],
+    _Dense | _Sparse | _Named,
     Discriminator(input_kind_of_numbers, custom_error_type="features", custom_error_message=_ALL_FORMS),
 ]
 """Input of numbers, for an example that may also be a record or a text."""
 
 ItemBody = Annotated[
-    Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
-    | Annotated[SparseFeatures, Tag("sparse")]
-    | Annotated[dict[Name, Value], Tag("named")]
-    | Annotated[dict[str, Any], Tag("record")]
-    | Annotated[str, Field(strict=True), Tag("text")],
+    _Dense | _Sparse | _Named | _Record | _Text,
     Discriminator(input_kind, custom_error_type="features", custom_error_message=_ALL_FORMS),
 ]
 
@@ -195,11 +194,10 @@ def _form_of_inputs(x: Any) -> str | None:
     return "several" if several else input_kind_of_numbers(x)
 
 
+_Several = Annotated[ViewsBody, Tag("several")]
+
 InputsBody = Annotated[
-    Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
-    | Annotated[SparseFeatures, Tag("sparse")]
-    | Annotated[dict[Name, Value], Tag("named")]
-    | Annotated[ViewsBody, Tag("several")],
+    _Dense | _Sparse | _Named | _Several,
     Discriminator(
         _form_of_inputs,
         custom_error_type="features",
@@ -228,18 +226,7 @@ def form_of_trained(x: Any) -> str | None:
 class TrainedItem(_Request):
     """Example to predict by a trained model: `x` or `views`."""
 
-    x: (
-        Annotated[
-            Annotated[list[Value], Field(fail_fast=True), Tag("dense")]
-            | Annotated[SparseFeatures, Tag("sparse")]
-            | Annotated[dict[Name, Value], Tag("named")]
-            | Annotated[ViewsBody, Tag("several")]
-            | Annotated[dict[str, Any], Tag("record")]
-            | Annotated[str, Field(strict=True), Tag("text")],
-            Discriminator(form_of_trained),
-        ]
-        | None
-    ) = None
+    x: Annotated[_Dense | _Sparse | _Named | _Several | _Record | _Text, Discriminator(form_of_trained)] | None = None
     """Features as in any example, also a record or a text; for a model with views, an object with `views`."""
     views: _Views | None = None
     """Views, if they are sent without `x`."""
@@ -484,10 +471,13 @@ class PromoteRequest(_Request):
     """Whether to serve the version even if its features or scaling differ from those of the served version."""
 
 
+_ModelName = Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
+
+
 class LinearSource(_Request):
     """Version of a trained model that initialises an online model."""
 
-    model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
+    model: _ModelName
     """Name of the trained model."""
     version: Annotated[int, Field(strict=True, ge=1)] | None = None
     """Number of the version; null for the served one."""
@@ -496,20 +486,20 @@ class LinearSource(_Request):
 class ForkSource(_Request):
     """Initial state of a fork: another model at a position or a time."""
 
-    model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
+    model: _ModelName
     """Name of the other online model."""
-    at: Annotated[str, Field(strict=True)] | None = None
+    at: StrictStr | None = None
     """A position of its log, or a time with an offset; null: now."""
 
 
 class FollowSource(_Request):
     """Log of another model, from which the new model learns."""
 
-    model: Annotated[str, Field(strict=True, json_schema_extra={"pattern": names.PATTERN})]
+    model: _ModelName
     """Name of the online model to follow, which must not follow another one."""
     from_: Annotated[Literal["start", "now"], Field(alias="from")]
     """`start`: from the beginning of the history of the other model. `now`: from the current position."""
-    until: Annotated[str, Field(strict=True)] | None = None
+    until: StrictStr | None = None
     """Last position, or time with an offset, to learn; null: no end."""
 
 

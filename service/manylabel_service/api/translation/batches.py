@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from manylabel_service.api.schemas import Batch
-from manylabel_service.api.web.problems import Problem, invalid, pointer
+from manylabel_service.api.web.problems import Problem, invalid
 from manylabel_service.api.web.validation import Path, check_known, validated
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.selection import MAX_NAMES, MAX_TOP, PREFIX, Names, Selection
@@ -22,13 +22,11 @@ class Items(NamedTuple, Generic[T]):
 
     def at(self, index: int) -> Path:
         """Return the path of an item in the body."""
-        return _at(index, self.batch)
+        return ("examples", index) if self.batch else ()
 
     def problem(self, error: InvalidExample) -> Problem:
         """Return the problem for an item that does not fit the model."""
-        place = pointer((*self.at(error.index), *error.path))
-        detail = f"{place} {error.detail}"
-        return Problem("invalid_request", detail, [{"pointer": place, "detail": error.detail}])
+        return invalid((*self.at(error.index), *error.path), error.detail)
 
 
 async def to_items(
@@ -39,11 +37,11 @@ async def to_items(
     if not (isinstance(document, dict) and "examples" in document):
         return Items([convert(document, ())], batch=False)
     check_known(document, ())
-    examples = _examples(document, described)
+    examples = validated(Batch, document, described={(): described}).examples
     if len(examples) > max_examples:
         detail = f"a batch may have at most {max_examples:,} examples, this one has {len(examples):,}"
         raise Problem("batch_too_large", detail)
-    values = [convert(item, _at(index, batch=True)) async for index, item in in_slices(enumerate(examples))]
+    values = [convert(item, ("examples", index)) async for index, item in in_slices(enumerate(examples))]
     return Items(values, batch=True)
 
 
@@ -87,11 +85,3 @@ def take_count(document: Any, name: str, most: int) -> int:
     if type(count) is not int or not 0 <= count <= most:
         raise invalid((name,), f"must be an integer from 0 to {most}")
     return count
-
-
-def _examples(document: dict[str, Any], described: type[Batch]) -> list[Any]:
-    return validated(Batch, document, described={(): described}).examples
-
-
-def _at(index: int, batch: bool) -> Path:
-    return ("examples", index) if batch else ()

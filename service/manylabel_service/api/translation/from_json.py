@@ -7,11 +7,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from manylabel_core.records import RecordEncoder, RecordError, RecordLimits
 from manylabel_core.records.forms import input_kind
 from manylabel_service.api.schemas import (
+    LabelsBody,
     PredictItem,
     PredictNumbers,
     PredictRequest,
@@ -34,6 +35,9 @@ from manylabel_service.trained.inputs import Inputs, Record, Views, as_features
 MAX_POSITION_CHARACTERS = MAX_TIME_CHARACTERS = 64
 
 MAX_FIELDS = RecordLimits().fields
+
+LABELS: TypeAdapter[list[str] | dict[str, bool]] = TypeAdapter(LabelsBody)
+"""Validator of labels."""
 
 ItemT = TypeVar("ItemT", bound=BaseModel)
 
@@ -267,7 +271,7 @@ def path_in_item(location: Sequence[str | int]) -> Path:
 
 
 def path_in_spec(location: Sequence[str | int]) -> Path:
-    """Return the path inside a model's spec, without the form recognised, of `features` or of one of `labels`."""
+    """Return the path inside a model's spec, without the recognised kind of `features` or of one of `labels`."""
     if location and location[0] == "features":
         return ("features", *(part for part in location[1:] if not isinstance(part, str)))
     if location and location[0] == "labels":

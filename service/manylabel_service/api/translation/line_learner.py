@@ -86,7 +86,7 @@ class LineLearner:
         self._n_refused = 0
         """Lines up to the last response, after the last good one."""
 
-    async def answers(self, lines: list[Line]) -> AsyncIterator[bytes]:
+    async def responses(self, lines: list[Line]) -> AsyncIterator[bytes]:
         """Learn a block, and yield responses to its lines in order. Raises StreamFailed."""
         if self._n_refused >= MAX_REFUSED:
             detail = f"{self._n_refused:,} consecutive lines were rejected: correct them, then continue from this line"
@@ -102,7 +102,7 @@ class LineLearner:
             lines = [line for line in lines if line.number < failed.number]
         for part in self._parts(replica, lines, access.limits):
             async for learnt in self._learn(replica, part, access.limits):
-                async for portion in _portions(self._answered(learnt)):
+                async for portion in _portions(self._responses_to(learnt)):
                     yield portion
         if failed is not None:
             raise failed
@@ -125,7 +125,7 @@ class LineLearner:
             answer["retry_after"] = int(seconds)
         return answer
 
-    def _answered(self, learnt: _Learnt) -> Iterator[dict[str, Any]]:
+    def _responses_to(self, learnt: _Learnt) -> Iterator[dict[str, Any]]:
         lines, updated = learnt
         self._add(learnt)
         selection = Selection(self._context.settings.max_scores)
@@ -235,7 +235,7 @@ def _first_refused(lines: list[Line]) -> StreamFailed | None:
 def _good(
     lines: list[Line], updated: UpdateResult, selection: Selection, learns: Callable[[Example], bool]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the responses to the valid lines; the first ones may have been learnt before under its key."""
+    """Yield the responses to the valid lines; the first ones may have been learnt before under the stream's key."""
     good = [(line.number, line.content) for line in lines if isinstance(line.content, Example)]
     for number, _ in good[: updated.skipped]:
         yield {"line": number, "replayed": True, "position": updated.position}
@@ -251,7 +251,7 @@ def _refusal(error: ServiceError) -> Problem:
 
 
 async def _portions(documents: Iterable[dict[str, Any]]) -> AsyncIterator[bytes]:
-    """Yield the responses to the lines, one a line."""
+    """Yield the responses to the lines, one per line."""
     portion = bytearray()
     async for document in in_slices(documents):
         portion += pydantic_core.to_json(document, inf_nan_mode="null")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive
 
+from manylabel_service.api.web.bodies import in_time
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.hosting.examples import Example
 from manylabel_service.slices import in_slices
@@ -71,11 +72,10 @@ class ReadAhead:
     """
 
     def __init__(self, receive: Receive, parse: Parse, number: int, max_line_bytes: int, idle_seconds: float) -> None:
-        self._receive = receive
+        self._receive = in_time(receive, idle_seconds)
         self._parse = parse
         self._splitter = Splitter(max_line_bytes)
         self._max_line_bytes = max_line_bytes
-        self._idle_seconds = idle_seconds
         self._lines: list[Line] = []
         self._bytes = 0
         self._arrived, self._room = asyncio.Event(), asyncio.Event()
@@ -113,11 +113,7 @@ class ReadAhead:
         return taken
 
     async def _read_some(self) -> bool:
-        try:
-            async with asyncio.timeout(self._idle_seconds):
-                message = await self._receive()
-        except TimeoutError:
-            raise Problem("stream_idle", f"no data arrived for {self._idle_seconds:g} s") from None
+        message = await self._receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         more = bool(message.get("more_body", False))

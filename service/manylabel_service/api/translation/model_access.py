@@ -1,6 +1,6 @@
 """Requests to a model that may be evicted and reloaded during the request."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -12,9 +12,11 @@ from manylabel_core.datasets.label_details import LabelDetails
 from manylabel_service.api.context import Context
 from manylabel_service.api.translation.to_json import receipt_of_change
 from manylabel_service.api.web.parameters import Number, Parameters
-from manylabel_service.api.web.problems import Problem, problem_of
-from manylabel_service.errors import ModelIsOnline, ModelIsTrained, ModelNotFound, ServiceError
+from manylabel_service.api.web.problems import Problem, invalid, problem_of
+from manylabel_service.api.web.validation import Path
+from manylabel_service.errors import InvalidExample, ModelIsOnline, ModelIsTrained, ModelNotFound, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.hosting.signature import Signature
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.controls import Control
@@ -50,6 +52,26 @@ async def changed(
     """Return the response to a change by a control entry, which `entry` makes for the durability of the model."""
     updated = await context.registry.ask(replica, lambda replica: replica.change(entry(replica.durability)))
     return receipt_of_change(updated, request, response)
+
+
+async def predict(
+    context: Context,
+    hosted: HostedModel,
+    values: Sequence[Any],
+    at: Callable[[int], Path],
+    version: int | None = None,
+    **options: Any,
+) -> PredictResult:
+    """Predict examples by a model, or by a version of a trained one; `at` returns the path of an example in the body.
+
+    Raises a Problem for an example that does not fit the model, and the errors of the model.
+    """
+    if version is not None:
+        options["version"] = version
+    try:
+        return await context.registry.ask(hosted, lambda hosted: hosted.predict(values, **options))
+    except InvalidExample as error:
+        raise invalid((*at(error.index), *error.path), error.detail) from error
 
 
 async def signature_of(context: Context, hosted: HostedModel, version: int | None = None) -> Signature:

@@ -23,7 +23,7 @@ from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.slices import in_slices
 
 
-async def answer(
+async def response_json(
     predictions: Sequence[Prediction] | None,
     batch: bool,
     facts: dict[str, Any],
@@ -82,7 +82,7 @@ def check_numbers(examples: int, needed: int, context: Context) -> None:
 
 
 def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:
-    """Return the facts that every update is answered; the audit of the request gets the position."""
+    """Return the fields of the response to every update, and note the position for the audit log."""
     note(scope, position=updated.position)
     return {"position": updated.position, "updates": updated.updates, "durability": updated.durability}
 

@@ -1,7 +1,7 @@
 """Uploads written to unnamed files in the data directory, with at most a megabyte of each in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -154,16 +154,9 @@ async def receive(
     _check_headers(request, essence, settings.max_dataset_bytes)
     max_bytes = {FILE: settings.max_dataset_bytes, LABELS: MAX_XML_BYTES, DETAILS: MAX_DETAILS_BYTES}
     names = list(max_bytes) if essence == MULTIPART else [FILE]
-    upload = stack.enter_context(datasets.uploads.upload())
-    parts = {name: Part(await scratch_file(datasets, stack), max_bytes[name]) for name in names}
     multipart = Multipart(boundary_of(content_type), names) if essence == MULTIPART else None
-    async with giving_way(upload, UPLOAD_SECONDS):
-        async for chunk in chunks(request, settings.limits.idle_timeout_seconds):
-            datasets.uploads.add(upload, len(chunk))
-            for name, data in [(FILE, chunk)] if multipart is None else multipart.feed(chunk):
-                await parts[name].write(data)
-        for part in parts.values():
-            await part.flush()
+    limits = {name: max_bytes[name] for name in names}
+    parts = await _receive(request, limits, multipart, settings.limits.idle_timeout_seconds, datasets, stack)
     seen = names if multipart is None else _complete(multipart)
     return {name: parts[name].file for name in seen}
 
@@ -176,14 +169,29 @@ async def receive_file(
     Until then it counts against the quota of uploads; an idle upload can be displaced by others.
     """
     check_headers(request, media_type, max_bytes)
+    part = (await _receive(request, {FILE: max_bytes}, None, idle_seconds, datasets, stack))[FILE]
+    return part.file, part.size
+
+
+async def _receive(
+    request: Request,
+    limits: Mapping[str, int],
+    multipart: Multipart | None,
+    idle_seconds: float,
+    datasets: DatasetStore,
+    stack: ExitStack,
+) -> dict[str, Part]:
+    """Write the parts of a body, or the whole body, to files of at most these bytes."""
     upload = stack.enter_context(datasets.uploads.upload())
-    part = Part(await scratch_file(datasets, stack), max_bytes)
+    parts = {name: Part(await scratch_file(datasets, stack), most) for name, most in limits.items()}
     async with giving_way(upload, UPLOAD_SECONDS):
         async for chunk in chunks(request, idle_seconds):
             datasets.uploads.add(upload, len(chunk))
-            await part.write(chunk)
-        await part.flush()
-    return part.file, part.size
+            for name, data in [(FILE, chunk)] if multipart is None else multipart.feed(chunk):
+                await parts[name].write(data)
+        for part in parts.values():
+            await part.flush()
+    return parts
 
 
 @asynccontextmanager
@@ -241,7 +249,7 @@ async def scratch_file(datasets: DatasetStore, stack: ExitStack) -> IO[bytes]:
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """Raise StorageFull where a file inside cannot be written because the disk is full."""
+    """Raise StorageFull if a file cannot be written in the context because the disk is full."""
     try:
         yield
     except OSError as error:

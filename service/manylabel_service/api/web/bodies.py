@@ -17,7 +17,8 @@ from manylabel_service.api.web.problems import Problem
 from manylabel_service.idempotency import IdempotencyKey
 
 SMALL_BYTES = 2**16
-"""Bytes of a body below which it is never rejected for the memory of others; the limit of connections bounds these."""
+"""Bytes of a body below which it is accepted even if the buffer is full; the limit of connections bounds such
+bodies."""
 
 
 class BodyBuffer:
@@ -71,7 +72,7 @@ def json_value(raw: bytes, what: str) -> Any:
 
 
 async def read_body(request: Request, media_type: bytes | None, max_bytes: int) -> bytes:
-    """Return the body of a request, which must declare this type, if one is passed.
+    """Return the body of a request, which must have this media type; None: any type.
 
     Buffers at most its limit and one chunk.
     """

@@ -42,7 +42,7 @@ PAGE = (
         b"worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ),
 )
-"""Headers of the files of the web UI at /, instead of `HEADERS`, if their route sets ``scope["told_to_browsers"]``;
+"""Headers of the files of the web UI at /, instead of `HEADERS`, if their route sets ``scope["security_headers"]``;
 their Cache-Control is set by the route."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _CLIENT_GONE = 499
@@ -93,7 +93,7 @@ class RequestMiddleware:
                     created = next((value for name, value in message["headers"] if name == b"location"), None)
                 message["headers"] = [
                     *message["headers"],
-                    *inner.get("told_to_browsers", usual),
+                    *inner.get("security_headers", usual),
                     (b"x-request-id", request_id),
                 ]
             await send(message)

@@ -108,7 +108,7 @@ class Download(Response):
 
 
 @asynccontextmanager
-async def beside(*jobs: Callable[[], Awaitable[object]]) -> AsyncIterator[list["asyncio.Task[object]"]]:
+async def in_background(*jobs: Callable[[], Awaitable[object]]) -> AsyncIterator[list["asyncio.Task[object]"]]:
     """Run background tasks while the body of the context runs, and cancel them at its end."""
     tasks = [asyncio.create_task(_run(job)) for job in jobs]
     try:
@@ -168,12 +168,12 @@ class EventStream(Response, Generic[E]):
 
         async def send_events() -> None:
             async for event in self._events:
-                if not _may_go_on(scope):
+                if not _is_key_valid(scope):
                     return
                 await writer.write(self._to_bytes(event))
 
         async def send_comments() -> None:
-            while _may_go_on(scope):
+            while _is_key_valid(scope):
                 await asyncio.sleep(COMMENT_SECONDS)
                 await writer.write(_COMMENT)
 
@@ -184,7 +184,7 @@ class EventStream(Response, Generic[E]):
         try:
             await writer.start(b"text/event-stream; charset=utf-8")
             await writer.write(format_sse_event(comment=self._greeting))
-            async with beside(send_events, send_comments, self._draining.wait, leave) as tasks:
+            async with in_background(send_events, send_comments, self._draining.wait, leave) as tasks:
                 ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
                     task.result()
@@ -194,7 +194,7 @@ class EventStream(Response, Generic[E]):
                 await self._events.aclose()
 
 
-def _may_go_on(scope: Scope) -> bool:
+def _is_key_valid(scope: Scope) -> bool:
     """Return whether the key of the request is still valid."""
     try:
         scope["access"].check()

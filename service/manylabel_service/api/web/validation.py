@@ -145,7 +145,7 @@ def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 def words(error: Any, known: Collection[str] | None = None) -> str:
     """Return the message of a pydantic error, in the wording of this API."""
     if error["type"] == "extra_forbidden" and known is not None:
-        return f"is unknown; known are {', '.join(known)}"
+        return f"is unknown; known fields are {', '.join(known)}"
     context = error.get("ctx", {})
     if error["type"] == "string_pattern_mismatch" and context["pattern"] == names.PATTERN:
         return names.ALLOWED

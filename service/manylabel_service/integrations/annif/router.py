@@ -14,11 +14,11 @@ from manylabel_service.api.context import Context, ContextOf, context_of
 from manylabel_service.api.translation.model_access import counting_refusals, online, signature_of
 from manylabel_service.api.translation.to_json import check_numbers, receipt
 from manylabel_service.api.web.access import AccessOf, access_of
-from manylabel_service.api.web.bodies import REPLAYED, idempotency_key, read_body
+from manylabel_service.api.web.bodies import idempotency_key, note_replayed, read_body
 from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
 from manylabel_service.api.web.parameters import described, read_parameters
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
-from manylabel_service.api.web.routes import Router, body, json_answer
+from manylabel_service.api.web.routes import Router, body, json_response
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -108,7 +108,7 @@ async def annif_suggest(request: Request, context: ContextOf, name: str) -> Resp
         small = len(raw) < LARGE_BYTES
         sent, metadata = read_form(raw, limits) if small else await asyncio.to_thread(read_form, raw, limits)
     document = schemas.AnnifDocument.model_construct(text=sent.text, metadata=metadata)
-    return json_answer({"results": (await _suggest(request, hosted, [document], sent, ()))[0]})
+    return json_response({"results": (await _suggest(request, hosted, [document], sent, ()))[0]})
 
 
 @router.endpoint(
@@ -131,7 +131,7 @@ async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -
     documents = validated(schemas.AnnifDocuments, document).documents
     found = await _suggest(request, hosted, documents, limits, ("documents",))
     ids = (each.document_id for each in documents)
-    return json_answer([{"document_id": id, "results": each} for id, each in zip(ids, found, strict=True)])
+    return json_response([{"document_id": id, "results": each} for id, each in zip(ids, found, strict=True)])
 
 
 @router.endpoint(
@@ -151,8 +151,7 @@ async def annif_learn(request: Request, context: ContextOf, name: str) -> Respon
     with counting_refusals(context, name):
         updated = await _learn(request, context, replica)
     response = Response(status_code=204, headers={"Position": receipt(updated, request.scope)["position"]})
-    if updated.replayed:
-        response.raw_headers.append(REPLAYED)
+    note_replayed(response, updated.replayed)
     return response
 
 

@@ -6,11 +6,10 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from manylabel_core.records import RecordEncoder, RecordError
-from manylabel_service.api.schemas.requests import LabelsBody
-from manylabel_service.api.translation.from_json import check_count, to_labels
+from manylabel_service.api.translation.from_json import LABELS, check_count, to_labels
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.hosting.examples import Example, Features
@@ -25,8 +24,6 @@ from manylabel_service.trained.model import TrainedModel
 TEXT = "text"
 METADATA = "metadata_"
 MAX_FORM_FIELDS = 110
-
-_LABELS: TypeAdapter[list[str] | dict[str, bool]] = TypeAdapter(LabelsBody)
 
 
 def read_form(raw: bytes, limits: schemas.AnnifLimits) -> tuple[schemas.AnnifText, dict[str, str]]:
@@ -76,7 +73,7 @@ class DocumentReader:
         document = validated(schemas.AnnifIndexed, item, at)
         names = dict.fromkeys(labels.get(subject.uri, subject.uri) for subject in document.subjects)
         try:
-            y = to_labels(_LABELS.validate_python(list(names)), (*at, "subjects"))
+            y = to_labels(LABELS.validate_python(list(names)), (*at, "subjects"))
         except ValidationError as error:
             raise invalid((*at, "subjects"), "has a uri that is too long for a new label: at most 256 bytes") from error
         return Example(self.features(document.text, document.metadata, at), y)

@@ -53,7 +53,7 @@ class Question(NamedTuple):
 
     @property
     def labels(self) -> list[str]:
-        """Labels of the question or configuration."""
+        """Labels of the question."""
         return [self.name] if self.yes is not None else [choice.label for choice in self.choices]
 
 
@@ -66,7 +66,7 @@ class LabelConfig(NamedTuple):
 
     @property
     def labels(self) -> list[str]:
-        """Labels of the question or configuration."""
+        """Labels of all questions."""
         return [label for question in self.questions for label in question.labels]
 
     def among(self, labels: Container[str]) -> "LabelConfig":

@@ -19,7 +19,7 @@ from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.large_json import read_large_json
 from manylabel_service.api.web.problems import Problem, invalid
-from manylabel_service.api.web.routes import JSONAnswer, Router
+from manylabel_service.api.web.routes import RawJSONResponse, Router
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, KeyInFlight, KeyReused, LimitExceeded, ModelNotFound
 from manylabel_service.hosting.examples import Example, Features
@@ -136,7 +136,7 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
             results.append(pydantic_core.to_json(shown(known, prediction, version)))
             await pace.rest()
     context.telemetry.predicted(name, len(results), time.perf_counter() - started)
-    return JSONAnswer(b'{"results":[' + b",".join(results) + b"]}")
+    return RawJSONResponse(b'{"results":[' + b",".join(results) + b"]}")
 
 
 @router.endpoint(

@@ -7,11 +7,10 @@ from datetime import UTC, datetime
 from typing import Any, TypeGuard
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from manylabel_core.records import RecordEncoder
-from manylabel_service.api.schemas.requests import LabelsBody
-from manylabel_service.api.translation.from_json import check_count, record_features, to_labels
+from manylabel_service.api.translation.from_json import LABELS, check_count, record_features, to_labels
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.validation import Path
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -151,9 +150,6 @@ def model_versions(name: str, incarnation: int, updates: int) -> list[str]:
     return [f"{name}.{incarnation}.{reached}" for reached in milestones(updates)]
 
 
-_LABELS: TypeAdapter[list[str] | dict[str, bool]] = TypeAdapter(LabelsBody)
-
-
 SMALL_CONFIG = 4096
 """Characters of a configuration that is parsed on the event loop; a longer one is parsed in a thread."""
 
@@ -201,7 +197,7 @@ class TaskReader:
             return None
         signs: Any = dict(zip(y.names, (y.signs > 0).tolist(), strict=True))
         try:
-            named = _LABELS.validate_python(list(y.names) if y.complete else signs)
+            named = LABELS.validate_python(list(y.names) if y.complete else signs)
         except ValidationError as error:
             raise invalid((*at, "result"), "has an invalid choice: labels have 1 to 256 bytes") from error
         return Example(self.features(data, ("task", "data")), to_labels(named, (*at, "result")))

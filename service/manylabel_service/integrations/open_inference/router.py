@@ -1,7 +1,6 @@
 """/v2: the Open Inference Protocol, for clients of KServe, Triton and others."""
 
 import time
-from collections.abc import Awaitable
 from functools import partial
 from importlib.metadata import version as release_of
 from typing import Any
@@ -9,32 +8,27 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from manylabel_service.api.context import Context, ContextOf, context_of
+from manylabel_service.api.context import ContextOf, context_of
 from manylabel_service.api.routers.versions import read_number
 from manylabel_service.api.translation.from_json import to_features, to_inputs
-from manylabel_service.api.translation.model_access import signature_of
+from manylabel_service.api.translation.model_access import predict, signature_of
 from manylabel_service.api.translation.to_json import check_numbers
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import read_body
 from manylabel_service.api.web.problems import InferenceError
-from manylabel_service.api.web.routes import DirectRoute, JSONAnswer, Router, body, content
-from manylabel_service.errors import InvalidExample
-from manylabel_service.hosting.hosted_model import HostedModel
-from manylabel_service.hosting.predictions import PredictResult
+from manylabel_service.api.web.routes import DirectRoute, RawJSONResponse, Router, body, content
 from manylabel_service.integrations.open_inference import schemas
 from manylabel_service.integrations.open_inference.translation import (
     EXTENSION,
     HEADER_LENGTH,
-    Examples,
     metadata,
     n_numbers,
     read_request,
-    to_answer,
     to_examples,
+    to_response,
     wanted_outputs,
 )
 from manylabel_service.online.replica import Replica
-from manylabel_service.trained.model import TrainedModel
 
 router = Router("Open Inference Protocol", error=(InferenceError, "application/json"))
 
@@ -57,8 +51,8 @@ _EXAMPLE = {
 
 _INFERRING: dict[str, Any] = {
     "scopes": "predict",
-    "answer": schemas.InferResponse,
-    "answers": {200: _BINARY},
+    "response": schemas.InferResponse,
+    "responses": {200: _BINARY},
     "route_class_override": DirectRoute,
     "response_model_exclude_unset": True,
     "openapi_extra": body(schemas.InferRequest, example=_EXAMPLE),
@@ -179,7 +173,7 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
         check_numbers(n_examples, n_numbers(outputs, n_examples, len(signature.labels)), context)
     access_of(request).charge(n_examples)
     likely = any(output.name == "probabilities" for output in outputs)
-    predicted = await _predict(context, hosted, examples, likely, version)
+    predicted = await predict(context, hosted, examples.values, examples.at, version, probabilities=likely)
     facts: dict[str, Any] = {"model_name": name}
     if predicted.version is not None:
         facts["model_version"] = str(predicted.version)
@@ -188,23 +182,9 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     facts["parameters"] = {"position": predicted.position}
     if predicted.stale_seconds is not None:
         facts["parameters"]["stale_seconds"] = round(predicted.stale_seconds, 3)
-    document, binary = await to_answer(predicted.predictions, outputs, facts)
+    document, binary = await to_response(predicted.predictions, outputs, facts)
     context.telemetry.predicted(name, n_examples, time.perf_counter() - started)
     if not any(output.binary for output in outputs):
-        return JSONAnswer(document)
+        return RawJSONResponse(document)
     headers = {HEADER_LENGTH: str(len(document)), "content-type": "application/octet-stream"}
     return Response(document + binary, headers=headers)
-
-
-async def _predict(
-    context: Context, hosted: HostedModel, examples: Examples, likely: bool, version: int | None
-) -> PredictResult:
-    def ask(model: HostedModel) -> Awaitable[PredictResult]:
-        if isinstance(model, TrainedModel):
-            return model.predict(examples.values, probabilities=likely, version=version)
-        return model.predict(examples.values, probabilities=likely)
-
-    try:
-        return await context.registry.ask(hosted, ask)
-    except InvalidExample as error:
-        raise examples.problem(error) from error

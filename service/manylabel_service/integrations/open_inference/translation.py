@@ -12,9 +12,8 @@ from starlette.requests import Request
 
 from manylabel_service.api.web.bodies import length_of
 from manylabel_service.api.web.large_json import read_value
-from manylabel_service.api.web.problems import Problem, invalid, pointer
+from manylabel_service.api.web.problems import Problem, invalid
 from manylabel_service.api.web.validation import Path, validated
-from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.hosting.signature import EXAMPLE, Signature
@@ -51,11 +50,6 @@ class Examples(NamedTuple):
 
     values: list[Any]
     at: Callable[[int], Path]
-
-    def problem(self, error: InvalidExample) -> Problem:
-        """Return the problem of an example that does not fit the model."""
-        place = (*self.at(error.index), *error.path)
-        return Problem("invalid_request", f"{pointer(place)} {error.detail}")
 
 
 class Output(NamedTuple):
@@ -200,11 +194,11 @@ def _flag(value: Any, *at: str | int) -> bool:
 
 
 def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
-    """Return how many numbers a response contains or needs."""
+    """Return how many scores and probabilities a response needs."""
     return max(1, sum(output.name != "labels" for output in outputs)) * n_examples * n_labels
 
 
-async def to_answer(
+async def to_response(
     predictions: Sequence[Prediction], outputs: Sequence[Output], facts: dict[str, Any]
 ) -> tuple[bytes, bytes]:
     """Return a response with these facts in two parts: the JSON, and the binary data after it."""
