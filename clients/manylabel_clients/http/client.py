@@ -1,5 +1,7 @@
 """The clients of a server: synchronous and asynchronous."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType

@@ -234,8 +234,7 @@ class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
         ref: str | None = None,
         key: str | None = None,
     ) -> Exchange[Updated]:
-        """Submit true labels of a stored prediction (`keep`). A mapping can have some labels, and later calls the
-        others.
+        """Submit true labels of a stored prediction (`keep`), all or some of them; later calls can submit others.
 
         Raises NotFound for an unknown prediction, Conflict if it has these labels already, and Expired if it has
         expired.

@@ -25,8 +25,8 @@ class NpzFile(FileStream):
     The file has ``X`` (n x d numbers), or ``X_data``, ``X_indices``, ``X_indptr``, ``X_shape`` (CSR); ``Y`` (n x L of 0
     and 1), or ``Y_indices``, ``Y_indptr``, ``Y_shape`` (CSR whose stored entries are the relevant labels); optionally
     ``feature_names`` and ``label_names`` (default: "0", "1", ...). An optional array ``weight`` has the sample weights,
-    which `examples` returns and iteration omits. Other arrays are ignored. Of a dense ``X``, features that are NaN are
-    omitted; of CSR, those that are not stored.
+    which `examples` returns and iteration omits. Other arrays are ignored. Rows omit features that are NaN in a dense
+    ``X``, and features that CSR does not store.
 
     Nothing is unpickled: arrays of objects are rejected. Rows are read during iteration; only a dense array in Fortran
     order is read as a whole.
