@@ -7,7 +7,7 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +16,10 @@ import pytest
 from tests.faults.history import History
 from tests.faults.log_oracle import Folded, LogReader, fold
 from tests.faults.traffic import TrafficClient
+from tests.support.stores import opened
 from tests.support.waiting import eventually_async
 
-from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelMeta, Store, open_store
+from manylabel_service.storage import ModelMeta, Store
 
 REPLICAS = 3
 CLIENTS = 8
@@ -83,7 +83,7 @@ async def test_nothing_acknowledged_is_lost_or_counts_twice(
     try:
         await _start(servers)
         await _create_models(servers[0].url)
-        async with _store(redis.url) as store:
+        async with opened(redis.url) as store:
             readers = [LogReader(store, record) for record in await store.models.all()]
             async with asyncio.TaskGroup() as following:
                 followers = [following.create_task(reader.follow()) for reader in readers]
@@ -191,16 +191,6 @@ async def _start(servers: Sequence[Any]) -> None:
     for server in servers:
         server.start(wait=False)
     await asyncio.gather(*(asyncio.to_thread(server.wait_ready) for server in servers))
-
-
-@contextlib.asynccontextmanager
-async def _store(url: str) -> AsyncIterator[Store]:
-    store = open_store(Settings(store=url))
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 async def _create_models(url: str) -> None:

@@ -12,12 +12,12 @@ import pytest
 from tests.faults.log_oracle import LogReader, fold
 from tests.support.balancer import Balancer
 from tests.support.other_release import at_commit, copied
+from tests.support.stores import opened
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_clients import AsyncClient
 from manylabel_core.state import State
-from manylabel_service.settings import Settings
-from manylabel_service.storage import Entry, Store, open_store
+from manylabel_service.storage import Entry
 
 CLIENTS = 3
 SPEC = {"name": "tags", "algorithm": "falt"}
@@ -106,16 +106,6 @@ async def _answers(server: Any, status: int, code: str) -> bool:
     async with httpx2.AsyncClient(base_url=server.url, timeout=DEADLINE_SECONDS) as http:
         response = await http.get(f"/v1/models/{SPEC['name']}")
     return (response.status_code, response.json()["code"]) == (status, code)
-
-
-@contextlib.asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
-    store = open_store(Settings(store=url))
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 async def check(url: str, states: Sequence[tuple[str, bytes]], traffic: Traffic) -> list[int]:

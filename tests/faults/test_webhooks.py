@@ -6,14 +6,15 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import httpx2
 import pytest
-from tests.service.webhooks.receiver import SECRET, Receiver, receiving, status
+from tests.service.webhooks.conftest import receiver
+from tests.service.webhooks.receiver import SECRET, Receiver, status
 from tests.support.server_process import ServerProcess
 from tests.support.waiting import DEADLINE_SECONDS, eventually
 
@@ -21,13 +22,9 @@ from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
 from manylabel_service.settings import origin_of
 from manylabel_service.webhooks.deliverer import POLL_SECONDS
 
+__all__ = ["receiver"]
+
 Start = Callable[..., ServerProcess]
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
 
 
 def flags(receiver: Receiver, *others: str) -> tuple[str, ...]:

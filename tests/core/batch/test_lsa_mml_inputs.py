@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from tests.core.batch.support import with_value
 from tests.support.cases import for_each
 
 from manylabel_core.batch import LSAMML
@@ -34,12 +35,6 @@ class Frame:
 
     def __array__(self, dtype=None, copy=None):
         return np.array(self.values, dtype=dtype)
-
-
-def with_value(matrix, value):
-    changed = matrix.astype(float)
-    changed[3, 1] = value
-    return changed
 
 
 def view(name, matrix):
