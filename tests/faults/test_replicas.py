@@ -35,7 +35,7 @@ FLAGS = (
     *("--max-manual-snapshots", "100000"),  # the clients ask for many
 )
 CALM_EXAMPLES = 100
-"""The clients go on when all is well again, until so many more examples are acknowledged."""
+"""Acknowledged examples after which the clients stop, once the last fault is over."""
 SETTLED_SECONDS = 120.0
 """After the last fault, all replicas stand at the end of the log within this time."""
 
@@ -55,7 +55,7 @@ class Faults:
 
 @dataclass
 class Disturbed:
-    """What really was done."""
+    """Faults that were really injected."""
 
     killed: Counter[int] = field(default_factory=Counter)
     redis_kills: int = 0
@@ -214,7 +214,7 @@ async def _check(store: Store, reader: LogReader, servers: Sequence[Any], histor
 
 
 def _check_told(folded: Folded, history: History) -> None:
-    """What clients were told about a model is what its log says."""
+    """The log of a model confirms every answer that clients were given."""
     assert not history.acknowledged.keys() - folded.learnt.keys(), "acknowledged, and not in the log"
     assert {name: n for name, n in folded.learnt.items() if n != 1} == {}, "learnt more than once, or never"
     assert folded.learnt.keys() <= history.sent
@@ -298,7 +298,7 @@ async def _answered(http: httpx2.AsyncClient, method: str, path: str, **how: Any
 
 
 async def _fold(store: Store, reader: LogReader, positions: Sequence[str]) -> Folded:
-    """The log's fold; every snapshot in the store, whoever took it when, is a state of it."""
+    """Fold the log; every snapshot in the store is one of its states."""
     record: ModelMeta = reader.record
     kept = [snapshot.position for snapshot in await store.snapshots.all(record)]
     folded = await asyncio.to_thread(fold, record, reader.entries, {*positions, *kept})

@@ -76,7 +76,7 @@ def test_an_event_whose_delivery_was_not_written_down_comes_again(
 
 
 def test_kills_lose_no_event(receiver: Receiver, server_process: Start) -> None:
-    """Of a model that learns a new label with each update, under kills and a receiver that fails at times."""
+    """Events of a model that learns a new label with each update, under kills and a receiver that fails at times."""
     draw, over, acknowledged = random.Random(7), threading.Event(), list[str]()
     receiver.respond = lambda handler: status(handler, 204 if draw.random() < 0.98 else 500)
     server = server_process(*flags(receiver, "--snapshot-every-updates", "20")).start()

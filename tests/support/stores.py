@@ -1,4 +1,4 @@
-"""What tests of every package do with a store."""
+"""Stores, as tests of every package use them."""
 
 import contextlib
 from collections.abc import AsyncIterator

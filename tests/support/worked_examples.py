@@ -13,7 +13,7 @@ EXAMPLES = {path.name: path for path in sorted((ROOT / "examples").glob("*.py"))
 SHOWN = dict(
     re.findall(r"\]\(\.\./examples/(\w+\.py)\).*?```text\n(.*?)```", (ROOT / "docs/examples.md").read_text(), re.S)
 )
-"""What the page shows of each example, by the name of its file."""
+"""Text of the page about each example, by the name of its file."""
 
 
 def run_example(name: str, address: str, *arguments: str) -> str:

@@ -28,7 +28,7 @@ HALF = np.arange(N) < 6
 
 
 class Frame:
-    """What is used of a data frame."""
+    """The part of a data frame that is used."""
 
     def __init__(self, values, columns):
         self.values, self.columns, self.shape = values, columns, values.shape

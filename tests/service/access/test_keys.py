@@ -1,4 +1,4 @@
-"""/v1/keys: keys are made, shown, changed and revoked, and are for no more than whoever makes them."""
+"""/v1/keys: keys are made, shown, changed and revoked, and permit no more than the key that makes them."""
 
 import base64
 import re

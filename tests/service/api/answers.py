@@ -1,4 +1,4 @@
-"""What an answer has to be, and what it says."""
+"""Checks of answers."""
 
 from typing import Any
 

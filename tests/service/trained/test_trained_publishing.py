@@ -42,7 +42,7 @@ SETTINGS = Settings()
 
 
 class Failing:
-    """A store that does the first so many calls, and then is gone: before the next one, or after it was done."""
+    """A store that is gone after some calls: before the next call, or after its effect."""
 
     def __init__(self, store: Any, calls: int, done: bool) -> None:
         self._store = store
@@ -71,7 +71,7 @@ class _FailingPart:
 
 
 async def listed(servers: Any, registry: Any) -> list[tuple[int, str]]:
-    """What any server says there is, each of which was loaded."""
+    """Return the versions that any server lists, after each was loaded."""
     model = await registry.get("m")
     versions, *_ = await model.versions()
     for version in versions:
@@ -152,7 +152,7 @@ async def test_what_a_dead_publisher_left_goes_with_the_next_version(
 
 
 async def test_large_params_have_room_in_any_number_of_versions(servers: Any, one: Any, meta_of: Any) -> None:
-    """As those of a trainer that was given a large matrix have, which one document could not hold."""
+    """Parameters such as those of a trainer with a large matrix, which do not fit one document."""
     registry = await servers.start()
     store = servers.store(registry)
     due = {}

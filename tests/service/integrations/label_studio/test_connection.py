@@ -1,4 +1,4 @@
-"""What is remembered of Label Studios, and how their tasks are read."""
+"""Stored connections to Label Studio, and the reading of its tasks."""
 
 import time
 from collections.abc import Iterator
