@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import re
 import shutil
 import ssl
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -27,6 +28,7 @@ LONG = (
 
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 6 * 2**30
+"""Free memory, at least, with which pytest's directories are in it; a run of all tests needs some 3 GiB of them."""
 
 
 def pytest_configure() -> None:
@@ -34,8 +36,13 @@ def pytest_configure() -> None:
 
     What a test kills is a process, and the files of a killed process stay either way.
     """
-    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_BYTES:
+    if os.access(MEMORY, os.W_OK) and min(shutil.disk_usage(MEMORY).free, _available_bytes()) > MEMORY_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def _available_bytes() -> int:
+    found = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return 1024 * int(found[1]) if found else 0
 
 
 @pytest.hookimpl(wrapper=True)

@@ -120,7 +120,7 @@ def schemas_of(schema: dict[str, Any]) -> list[str]:
 
 
 def differences(name: str, code: str, part: bool) -> list[Any]:
-    """Where a document differs from the schema of a name; a part of one may leave out fields."""
+    """Return the differences of a document from a named schema; a part of a document may leave out fields."""
     (model,) = {cls for cls in subclasses(BaseModel) if cls.__name__ == name and "manylabel_service" in cls.__module__}
     try:
         model.model_validate_json(code, strict=True, extra="forbid")
@@ -264,7 +264,7 @@ def test_every_learner_is_in_its_page() -> None:
 
 
 def first_cells(table: str) -> Iterator[list[str]]:
-    """What each row of a table, at the beginning of a text, names in its first cell."""
+    """Return the names in the first cell of each row of a table at the beginning of a text."""
     for row in takewhile(lambda line: line.startswith("|"), table.partition("|---")[2].splitlines()[1:]):
         yield re.findall(r"`([^`]+)`", row.split("|")[1])
 

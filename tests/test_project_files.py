@@ -48,7 +48,7 @@ def test_the_citation_and_the_package_for_typescript_are_of_this_version() -> No
 
 
 def test_the_issue_forms_are_forms() -> None:
-    """What a form has to have for GitHub to show it."""
+    """GitHub shows forms with these fields only."""
     forms = [path for path in sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")) if path.name != "config.yml"]
     assert forms
     for path in forms:

@@ -47,6 +47,11 @@ def test_no_banned_phrase(pattern: re.Pattern[str]) -> None:
     assert found == []
 
 
+def test_docstrings_of_tests_begin_with_their_subject() -> None:
+    found = [f"{place}: {line.strip()}" for place, line in lines("tests") if CLAUSE.match(line.strip())]
+    assert [each for each in found if '"""' in each and not NATURAL.search(each)] == []
+
+
 @pytest.mark.parametrize(
     ("pattern", "line"),
     [
@@ -81,9 +86,11 @@ def descriptions() -> Iterator[tuple[str, str]]:
                         yield f"{name}:{below.lineno}", " ".join(text.split())
 
 
-def lines() -> Iterator[tuple[str, str]]:
-    """Each line of the texts, and where it is."""
-    listed = subprocess.run(["git", "ls-files", *TEXTS], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+def lines(*folders: str) -> Iterator[tuple[str, str]]:
+    """Each line of the texts, or of some folders, and where it is."""
+    listed = subprocess.run(
+        ["git", "ls-files", *(folders or TEXTS)], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     for name in filter(lambda name: name.endswith(SUFFIXES), listed.splitlines()):
         for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1):
             yield f"{name}:{number}", line

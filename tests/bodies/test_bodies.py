@@ -30,14 +30,14 @@ from manylabel_service.api.web.large_json import MAX_DOCUMENT_BYTES
 pytestmark = pytest.mark.long
 
 EVERY = int(os.environ.get("MANYLABEL_TEST_BODY_EVERY", 1))
-"""Of so many bodies one is sent."""
+"""One body in this number is sent."""
 SIZE = int(os.environ.get("MANYLABEL_TEST_BODY_BYTES", 4 * 2**20 - 2**12))
 LARGE = ("/predict", "/update", "/predict-update", "/labels", "/infer", "/models", "/setup", "/webhook")
 """Calls whose body is no document, and may have the largest size."""
 MOST_STALL_SECONDS = 0.1
 MOST_TIMES_ITS_SIZE = 40
 SLACK_BYTES = 32 * 2**20
-"""What the server may take beside: for a small body, and for what it does anyway."""
+"""Bytes allowed beyond those of the body: for a small body, and for other work of the server."""
 
 _CHOICES = '<Choices name="c" toName="t"><Choice value="a"/><Choice value="b"/></Choices>'
 CONFIG = f'<View><Text name="t" value="$t"/>{_CHOICES}</View>'
@@ -55,7 +55,7 @@ EXAMPLES: dict[str, Any] = {
 
 
 class Worst(NamedTuple):
-    """What the worst body of a call did."""
+    """Effects of the worst body of a call."""
 
     amount: float
     shape: str

@@ -14,7 +14,7 @@ from tests.browser.watched import PHONE, Watched
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
 MESSAGES = 1_500
 COLOURS = 200
-"""A picture of so many is a quarter the size, and looks the same."""
+"""Number of colours of a picture, which makes it a quarter of the size and looks the same."""
 DESK = {"width": 1180, "height": 860}
 
 

@@ -53,7 +53,7 @@ class Terminal(io.TextIOWrapper):
 
 
 class Done(NamedTuple):
-    """What a command left behind."""
+    """Result of a command."""
 
     status: int
     out: str

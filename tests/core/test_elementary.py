@@ -43,7 +43,7 @@ def uniform(low: float, high: float, n: int = 3000) -> Values:
 
 
 HALVES_OF_LN2 = math.log(2) * (np.arange(-2140, 2048) + 0.5)
-"""Where the range of the series of `exp` ends."""
+"""Boundaries between the ranges in which `exp` uses one series each."""
 
 EXP_ENDS = np.array([-745.1332191019411, -708.3964185322641, 709.782712893384])
 """The last numbers above 0, the last subnormal one, the last that is finite."""

@@ -28,7 +28,7 @@ from tests.support.cases import for_each
 ROOT = Path(__file__).parents[2]
 FOLDERS = {"manylabel_core": ROOT / "core", "manylabel_service": ROOT / "service"}
 LEARNING = ("core/manylabel_core/online", "core/manylabel_core/records", "service/manylabel_service/online/state")
-"""Where learning begins: learners, the reading of records, and the replay of a log. Metrics and scaling follow."""
+"""Entry points of learning: learners, the reading of records, and the replay of a log. Metrics and scaling follow."""
 
 EXACT = {
     "math": re.compile(

@@ -105,7 +105,7 @@ def train(deployment: Deployment) -> None:
 
 
 def ask_trained(deployment: Deployment) -> Any:
-    """What both replicas answer for the model that came of the job."""
+    """Return the answers of both replicas for the model trained by the job."""
     probes = {"examples": [{"x": example(random.Random(number))[0]} for number in range(20)]}
     answers = [deployment.ask(replica, "POST", "/v1/models/trained/predict", probes) for replica in REPLICAS]
     if answers[0] != answers[1]:

@@ -18,9 +18,9 @@ REPLICAS = ["replica-1", "replica-2"]
 SERVICES = [*REPLICAS, "worker", "balancer", "redis"]
 PATIENCE_SECONDS = 120.0
 ARCHIVE_SECONDS = 2.0
-"""As archive.yml says."""
+"""The interval in archive.yml."""
 FIRST_KEY = "/var/lib/manylabel/first-key"
-"""Where the service first-key writes the first key."""
+"""File to which the service first-key writes the first key."""
 
 INSIDE = """
 import http.client, sys

@@ -56,7 +56,7 @@ CONTAINERS = {name: pod_of(one)["containers"][0] for name, one in MAKERS.items()
 
 
 def pods_of(selector: Object) -> set[str]:
-    """Who makes the pods that a selector chooses, all its forms."""
+    """Return the workloads, of every kind, whose pods a selector chooses."""
 
     def chosen(labels: Object) -> bool:
         wanted = selector.get("matchLabels", selector if "matchExpressions" not in selector else {})

@@ -28,7 +28,7 @@ WORDS = {"and", "or", "unless", "by", "without", "on", "ignoring", "group_left",
 
 
 class Exposed(NamedTuple):
-    """What a server exposes: names of series, and the values of each label of a metric."""
+    """Names of the series that a server exposes, and the values of each label of a metric."""
 
     names: set[str]
     labels: dict[str, dict[str, set[str]]]
@@ -70,7 +70,7 @@ def exposed(server_process: Callable[..., ServerProcess], tmp_path_factory: pyte
 
 
 def at_times(directory: Path) -> bytes:
-    """What only a server with several workers, or with a certificate, exposes."""
+    """Return the metrics that only a server with several workers, or with a certificate, exposes."""
 
     async def scrape() -> bytes:
         telemetry = Telemetry(workers := WorkerMetrics(directory, 0, 2))

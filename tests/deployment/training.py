@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 PATIENCE_SECONDS = 300.0
 ROWS = 2_000
 SLOW = {"scaling": "none", "optimise": "none", "C": 1e5, "tol": 1e-9, "max_iter": 40_000}
-"""Of m3l: some 10 seconds on one core, with checkpoints on the way."""
+"""Parameters of m3l for some 10 seconds on one core, with checkpoints on the way."""
 
 
 class Job:
@@ -61,7 +61,7 @@ class Job:
 
 
 def has_checkpoint(job: dict[str, Any]) -> bool:
-    """It would not begin anew if its worker died."""
+    """Return whether the job would resume if its worker died."""
     return job["state"] == "running" and (job["progress"] or {}).get("checkpoint") not in (None, 0)
 
 

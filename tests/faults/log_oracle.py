@@ -1,4 +1,4 @@
-"""What the log says: read while it grows, before anything is trimmed from it, and folded by this process alone."""
+"""Oracle of the log, read as it grows, before anything is trimmed from it, and folded by this process alone."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ class LogReader:
         return self.entries[-1].position if self.entries else START
 
     def feature_names(self) -> list[str]:
-        """Of all examples in the log, in the order of their appearance."""
+        """Names of the features of all examples in the log, in the order of their appearance."""
         updates = (decode(entry.payload) for entry in self.entries)
         examples = (x for update in updates if isinstance(update, Update) for x, *_ in update.examples)
         return list(dict.fromkeys(name for x in examples for name in x.names or ()))

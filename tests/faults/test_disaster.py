@@ -93,7 +93,7 @@ def lag_seconds(url: str) -> float | None:
 
 
 class Archive(NamedTuple):
-    """Where a server archives to."""
+    """Place to which a server archives."""
 
     address: str
     environment: Mapping[str, str]

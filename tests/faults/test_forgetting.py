@@ -75,7 +75,7 @@ def test_a_server_killed_while_it_forgets(
                 reached = len(load.numbers)
                 eventually(lambda load=load, n=reached: len(load.numbers) > n + 10)
             seen.add(receipt.status)
-            entries = _log(model)
+            entries = log_of(model)
             refs = [one for entry in entries for one in entry["examples"] if one.get("ref") == REF]
             assert (len(refs) == 0) == (receipt.status == "done")
             learnt = {name for entry in entries for one in entry["examples"] for name in one["x"] if name[0] == "n"}
@@ -89,7 +89,7 @@ def _ended(client: Client, id: str) -> Any:
     return None if receipt.status == "running" else receipt
 
 
-def _log(model: Any) -> list[dict[str, Any]]:
+def log_of(model: Any) -> list[dict[str, Any]]:
     entries: list[dict[str, Any]] = []
     while page := model.log(entries[-1]["position"] if entries else None, limit=10_000):
         entries += page

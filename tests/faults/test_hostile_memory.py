@@ -21,7 +21,7 @@ from tests.support.server_process import ServerProcess
 from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 LONG_SECONDS = 0.6
-"""Nobody waits for so long; before, it was seconds."""
+"""Maximum time that another client waits."""
 
 BYTES = {"Content-Type": "application/octet-stream"}
 JSON = {"Content-Type": "application/json"}

@@ -31,7 +31,7 @@ Start = Callable[..., Any]
 
 @dataclass
 class Sent:
-    """What the workers know. `positions` has the answers: id of the example to position."""
+    """Examples sent by the workers. `positions` maps the id of each acknowledged example to its position."""
 
     positions: dict[str, str] = field(default_factory=dict)
     unanswered: set[str] = field(default_factory=set)

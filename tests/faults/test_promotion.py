@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.faults.test_forgetting import FLAGS, PATIENT, Load
+from tests.faults.test_forgetting import FLAGS, PATIENT, Load, log_of
 from tests.support.waiting import eventually
 
 from manylabel_clients import Client, ManyLabelError, Retry
@@ -54,7 +54,7 @@ def test_a_server_killed_while_it_promotes(
             follower = eventually(lambda p=position: _at(client, p), ignore=LOST)
             assert follower.updates == model.status().updates == sum(len(each.numbers) for each in loads)
             assert model.verify().equal
-        assert len(_log(model)) == sum(len(each.numbers) for each in loads)
+        assert len(log_of(model)) == sum(len(each.numbers) for each in loads)
         assert seen <= {"done", "undone"}
 
 
@@ -74,10 +74,3 @@ def _algorithms(client: Client) -> list[str]:
 def _at(client: Client, position: str) -> Any:
     client.model("f").predict({"b": 1}, at_least=position)
     return client.model("f").status()
-
-
-def _log(model: Any) -> list[dict[str, Any]]:
-    entries: list[dict[str, Any]] = []
-    while page := model.log(entries[-1]["position"] if entries else None, limit=10_000):
-        entries += page
-    return entries

@@ -71,7 +71,7 @@ def test_predictions_go_on_and_updates_wait_for_redis(outage: Callable[[], None]
 
 
 def test_an_idle_replica_notices_by_itself(outage: Callable[[], None], replicas: list[Any]) -> None:
-    """Nobody updates: that predictions may be old is known all the same."""
+    """Predictions are known to be stale even without updates."""
     for server in replicas:
         eventually(lambda server=server: "stale_seconds" in _predict(server).json())
     outage()

@@ -7,7 +7,7 @@ import os
 import random
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,10 +16,10 @@ import pytest
 from tests.faults.history import History
 from tests.faults.log_oracle import Folded, LogReader, fold
 from tests.faults.traffic import TrafficClient
+from tests.support.stores import opened
 from tests.support.waiting import eventually_async
 
-from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelMeta, Store, open_store
+from manylabel_service.storage import ModelMeta, Store
 
 REPLICAS = 3
 CLIENTS = 8
@@ -35,7 +35,7 @@ FLAGS = (
     *("--max-manual-snapshots", "100000"),  # the clients ask for many
 )
 CALM_EXAMPLES = 100
-"""The clients go on when all is well again, until so many more examples are acknowledged."""
+"""Acknowledged examples after which the clients stop, once the last fault is over."""
 SETTLED_SECONDS = 120.0
 """After the last fault, all replicas stand at the end of the log within this time."""
 
@@ -55,7 +55,7 @@ class Faults:
 
 @dataclass
 class Disturbed:
-    """What really was done."""
+    """Faults that were really injected."""
 
     killed: Counter[int] = field(default_factory=Counter)
     redis_kills: int = 0
@@ -83,7 +83,7 @@ async def test_nothing_acknowledged_is_lost_or_counts_twice(
     try:
         await _start(servers)
         await _create_models(servers[0].url)
-        async with _store(redis.url) as store:
+        async with opened(redis.url) as store:
             readers = [LogReader(store, record) for record in await store.models.all()]
             async with asyncio.TaskGroup() as following:
                 followers = [following.create_task(reader.follow()) for reader in readers]
@@ -193,16 +193,6 @@ async def _start(servers: Sequence[Any]) -> None:
     await asyncio.gather(*(asyncio.to_thread(server.wait_ready) for server in servers))
 
 
-@contextlib.asynccontextmanager
-async def _store(url: str) -> AsyncIterator[Store]:
-    store = open_store(Settings(store=url))
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
 async def _create_models(url: str) -> None:
     async with httpx2.AsyncClient(base_url=url) as http:
         for name, spec in MODELS.items():
@@ -224,7 +214,7 @@ async def _check(store: Store, reader: LogReader, servers: Sequence[Any], histor
 
 
 def _check_told(folded: Folded, history: History) -> None:
-    """What clients were told about a model is what its log says."""
+    """The log of a model confirms every answer that clients were given."""
     assert not history.acknowledged.keys() - folded.learnt.keys(), "acknowledged, and not in the log"
     assert {name: n for name, n in folded.learnt.items() if n != 1} == {}, "learnt more than once, or never"
     assert folded.learnt.keys() <= history.sent
@@ -308,7 +298,7 @@ async def _answered(http: httpx2.AsyncClient, method: str, path: str, **how: Any
 
 
 async def _fold(store: Store, reader: LogReader, positions: Sequence[str]) -> Folded:
-    """The log's fold; every snapshot in the store, whoever took it when, is a state of it."""
+    """Fold the log; every snapshot in the store is one of its states."""
     record: ModelMeta = reader.record
     kept = [snapshot.position for snapshot in await store.snapshots.all(record)]
     folded = await asyncio.to_thread(fold, record, reader.entries, {*positions, *kept})

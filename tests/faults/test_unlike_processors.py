@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 from tests.faults.log_oracle import LogReader, fold
 from tests.support.hosts import WITHOUT_FMA
+from tests.support.stores import opened
 
 from manylabel_clients import AsyncClient
 from manylabel_core.state import State
-from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelMeta, Store, open_store
+from manylabel_service.storage import ModelMeta, Store
 
 SPECS: dict[str, dict[str, Any]] = {
     "falt": {"algorithm": "falt", "params": {"drift": "adwin"}},
@@ -66,7 +65,7 @@ async def test_both_have_the_same_bits(
     async with AsyncClient(plain.url) as one, AsyncClient(older.url) as other:
         await _learn((one, other), names, 2 * BATCH, 2)
         await _store(one, names, stored)
-    async with _opened(redis_server.url) as store:
+    async with opened(redis_server.url) as store:
         for record in await store.models.all():
             await _check(store, record, stored[record.name])
 
@@ -111,13 +110,3 @@ async def _check(store: Store, record: ModelMeta, stored: dict[str, bytes]) -> N
 def _parts(state: bytes) -> tuple[dict[str, bytes], dict[str, Any]]:
     arrays, header = State.from_bytes(state)
     return {name: array.tobytes() for name, array in arrays.items()}, header
-
-
-@contextlib.asynccontextmanager
-async def _opened(url: str) -> AsyncIterator[Store]:
-    store = open_store(Settings(store=url))
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()

@@ -12,12 +12,12 @@ import pytest
 from tests.faults.log_oracle import LogReader, fold
 from tests.support.balancer import Balancer
 from tests.support.other_release import at_commit, copied
+from tests.support.stores import opened
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_clients import AsyncClient
 from manylabel_core.state import State
-from manylabel_service.settings import Settings
-from manylabel_service.storage import Entry, Store, open_store
+from manylabel_service.storage import Entry
 
 CLIENTS = 3
 SPEC = {"name": "tags", "algorithm": "falt"}
@@ -55,7 +55,7 @@ class Traffic:
                 self._stop.set()
 
     async def go_on(self, n_examples: int = 40) -> None:
-        """Return when so many more have been acknowledged."""
+        """Return after this number of further acknowledgements."""
         enough = len(self.acknowledged) + n_examples
         await eventually_async(lambda: len(self.acknowledged) >= enough)
 
@@ -91,7 +91,7 @@ async def own_state(server: Any, traffic: Traffic) -> tuple[str, bytes]:
 
 
 async def replace(server: Any, by: Any, balancer: Balancer, traffic: Traffic) -> None:
-    """As an orchestrator does: one more, and when it is ready, one less."""
+    """Upgrade as an orchestrator does: one server more, and when it is ready, one less."""
     if by is not None:
         await asyncio.to_thread(by.wait_ready)
         balancer.backends.append(by.port)
@@ -108,18 +108,8 @@ async def _answers(server: Any, status: int, code: str) -> bool:
     return (response.status_code, response.json()["code"]) == (status, code)
 
 
-@contextlib.asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
-    store = open_store(Settings(store=url))
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
 async def check(url: str, states: Sequence[tuple[str, bytes]], traffic: Traffic) -> list[int]:
-    """What each server had at its position is the fold of the log by this process; return the forms of the entries."""
+    """Each server's state at its position is the fold of the log by this process; return the forms of the entries."""
     async with opened(url) as store:
         (record,) = await store.models.all()
         reader = LogReader(store, record)
@@ -241,7 +231,7 @@ async def _alone(client: AsyncClient) -> bool:
 
 
 async def _withheld(client: AsyncClient) -> dict[bool, Any]:
-    """What the server that is asked and the other say of themselves, once the other has said what it withholds."""
+    """Return what both servers report of themselves, once the other one has reported what it withholds."""
     told = {one.this: one for one in (await client.replicas()).replicas}
     return told if False in told and told[False].withheld else {}  # one that is busy is not listed for a while
 

@@ -6,14 +6,15 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import httpx2
 import pytest
-from tests.service.webhooks.receiver import SECRET, Receiver, receiving, status
+from tests.service.webhooks.conftest import receiver
+from tests.service.webhooks.receiver import SECRET, Receiver, status
 from tests.support.server_process import ServerProcess
 from tests.support.waiting import DEADLINE_SECONDS, eventually
 
@@ -21,13 +22,9 @@ from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
 from manylabel_service.settings import origin_of
 from manylabel_service.webhooks.deliverer import POLL_SECONDS
 
+__all__ = ["receiver"]
+
 Start = Callable[..., ServerProcess]
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with receiving() as receiver:
-        yield receiver
 
 
 def flags(receiver: Receiver, *others: str) -> tuple[str, ...]:
@@ -79,7 +76,7 @@ def test_an_event_whose_delivery_was_not_written_down_comes_again(
 
 
 def test_kills_lose_no_event(receiver: Receiver, server_process: Start) -> None:
-    """Of a model that learns a new label with each update, under kills and a receiver that fails at times."""
+    """Events of a model that learns a new label with each update, under kills and a receiver that fails at times."""
     draw, over, acknowledged = random.Random(7), threading.Event(), list[str]()
     receiver.respond = lambda handler: status(handler, 204 if draw.random() < 0.98 else 500)
     server = server_process(*flags(receiver, "--snapshot-every-updates", "20")).start()

@@ -32,7 +32,7 @@ def data_set(rows: int = 1500, features: int = 60, labels: int = 8) -> bytes:
 
 
 def job_request(model: str, iterations: int = ITERATIONS) -> dict[str, Any]:
-    """Return a request for a job of so many iterations, all of one fit: without thresholds there are no folds."""
+    """Return a request for a job with this number of iterations in one fit: without thresholds there are no folds."""
     params = {"scaling": "none", "optimise": "none", "tol": 1e-10, "max_iter": iterations}
     return {"trainer": "m3l", "params": params, "data": {"dataset": "noise"}, "model": model, "promote": "always"}
 
@@ -120,12 +120,12 @@ def checkpoint(job: Job) -> int:
 
 
 def assert_never_back(client: JobClient, id: str) -> None:
-    """What was reached once is never lost: the checkpoints seen never go down."""
+    """A checkpoint is never lost: the checkpoints seen never go down."""
     assert client.seen[id] == sorted(client.seen[id])
 
 
 def children(data_dir: Path) -> set[int]:
-    """Return the training processes of whoever has a data directory."""
+    """Return the training processes of the server or worker with a data directory."""
     return processes(TRAINER, directory=data_dir)
 
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: each target reads bytes, and may refuse them by its own errors only."""
+"""Targets of the fuzzer: each reads bytes, and may reject them by its own errors only."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What schemathesis needs to know to get beyond 404: names of things that are there, and what NDJSON is.
+"""Hints by which schemathesis gets beyond 404: names of existing things, and the format NDJSON.
 
 It runs in an environment of its own, in which nothing of ManyLabel is installed.
 """

@@ -80,6 +80,12 @@ class Fleet:
     async def start_several(self, number: int, **settings: Any) -> list[Registry]:
         return [await self.start(**settings) for _ in range(number)]
 
+    async def hosted(self, number: int, **settings: Any) -> tuple[list[Registry], list[Any]]:
+        """Start registries; return them, and the replica of the model `m` in each."""
+        registries = await self.start_several(number, **settings)
+        await registries[0].create(self.spec())
+        return registries, [await registry.get("m") for registry in registries]
+
     def store(self, registry: Registry) -> Store:
         return self._stores[registry]
 

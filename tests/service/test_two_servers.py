@@ -61,13 +61,17 @@ def positions_told(server: TestClient, model: str) -> list[str]:
 def test_a_version_that_is_promoted_there(pair: Pair) -> None:
     names = ["one", "two"]
     asyncio.run(publish_versions(pair.address, names))
+    wait_until_served(pair, names, 2)
+    for version in (1, 2):  # the second time, both servers have looked for changes before
+        do(pair.there, "POST", f"/v1/models/{names[0]}/promote", json={"version": version})
+        do(pair.here, "POST", f"/v1/models/{names[1]}/promote", json={"version": version})
+        wait_until_served(pair, names, version)
+
+
+def wait_until_served(pair: Pair, models: list[str], version: int) -> None:
     for server in (pair.here, pair.there):
-        for name in names:
-            eventually(lambda ask=server, name=name: version_served(ask, name) == 2)
-    do(pair.there, "POST", f"/v1/models/{names[0]}/promote", json={"version": 1})
-    do(pair.here, "POST", f"/v1/models/{names[1]}/promote", json={"version": 1})
-    eventually(lambda: version_served(pair.here, names[0]) == 1)
-    eventually(lambda: version_served(pair.there, names[1]) == 1)
+        for name in models:
+            eventually(lambda ask=server, name=name: version_served(ask, name) == version)
 
 
 def version_served(server: TestClient, model: str) -> int:

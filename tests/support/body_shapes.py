@@ -37,7 +37,7 @@ SHAPES: dict[str, Callable[[int], bytes]] = {
     "rows": lambda size: _repeat(b"[" + b"1," * 99 + b"1]", size),
     "nulls": lambda size: _repeat(b"null", size),
 }
-"""JSON values of about so many bytes."""
+"""Makers of JSON values with about the given number of bytes."""
 
 
 FOR_SCALARS = ("digits", "one string", "named numbers")
@@ -46,7 +46,7 @@ FOR_SCALARS = ("digits", "one string", "named numbers")
 
 @functools.cache
 def made(shape: str, size: int) -> bytes:
-    """Return a JSON value of a shape and of about so many bytes."""
+    """Return a JSON value of a shape and of about that number of bytes."""
     return SHAPES[shape](size)
 
 

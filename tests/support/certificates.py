@@ -14,7 +14,7 @@ class Pair(NamedTuple):
 
 
 class Authority:
-    """An authority that vouches for whoever the test likes.
+    """An authority that issues any certificate that a test needs.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Authority:
         return pair
 
     def trusted(self) -> ssl.SSLContext:
-        """What a client has that trusts this authority alone."""
+        """Return the TLS context of a client that trusts this authority alone."""
         return ssl.create_default_context(cafile=str(self.file))
 
 

@@ -31,7 +31,7 @@ _set_umask = os.umask  # tests replace it
 _FORKED = multiprocessing.get_context("forkserver")
 _FORKED.set_forkserver_preload(["tests.support.loaded_server"])
 ADDRESS = ("_forkserver_address", "_forkserver_authkey")
-"""Where multiprocessing's fork server is reached; newer Pythons have a key too."""
+"""Attributes with the address of multiprocessing's fork server; newer Pythons have a key too."""
 
 
 class LoadedForkServer(ForkServer):

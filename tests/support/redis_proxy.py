@@ -23,9 +23,9 @@ class RedisProxy:
         """A request with this in it reaches Redis, but its connection ends before the reply."""
         self.dropped = 0
         self.replace: dict[bytes, bytes] = {}
-        """What to change in replies."""
+        """Replacements in replies."""
         self.swallow = 0
-        """So many of the first connections stay open, and nothing comes through them any more."""
+        """Number of the first connections that stay open while nothing comes through them any more."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[str]:

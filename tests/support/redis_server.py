@@ -104,7 +104,7 @@ class RedisServer:
         return b"eady to accept connections" in (self.directory / "redis.log").read_bytes()[self._earlier_bytes :]
 
     def stop(self) -> None:
-        """SIGTERM: a shutdown in good order."""
+        """SIGTERM: a clean shutdown."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:

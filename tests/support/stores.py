@@ -1,9 +1,24 @@
-"""What tests of every package do with a store."""
+"""Stores, as tests of every package use them."""
+
+import contextlib
+from collections.abc import AsyncIterator
 
 from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import StorageUnavailable
-from manylabel_service.storage import Store
+from manylabel_service.settings import Settings
+from manylabel_service.storage import Store, open_store
+
+
+@contextlib.asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Store]:
+    """The store of servers, opened by this process too."""
+    store = open_store(Settings(store=url))
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 async def until_answers(store: Store) -> None:

@@ -109,7 +109,7 @@ def test_resume_refuses_another_file_and_another_model(
 
 
 def _heed_interrupts() -> None:
-    """What a shell starts in the background ignores them, and hands that on: these tests may be such."""
+    """A program that a shell starts in the background ignores them, and so do its children; these tests may be one."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -25,7 +25,7 @@ TRAINERS = {
     "mlrl": (batch.MLRL, {"lam": 1e-3, "max_iter": 5}),
     "lsa_mml": (batch.LSAMML, {"n_components": 3, "max_iter": 20}),
 }
-"""What is trained at once, at the beginning: with thresholds, with relations of labels, and from views."""
+"""Jobs submitted together at the beginning: with thresholds, with relations of labels, and from views."""
 
 
 @pytest.fixture(scope="module")

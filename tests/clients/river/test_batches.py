@@ -78,7 +78,7 @@ def test_before_the_first_label_there_are_no_columns() -> None:
 
 
 def test_in_a_pipeline() -> None:
-    """As far as river's steps take frames: selected and scaled, then learnt."""
+    """River's steps select and scale data frames, then the model learns them."""
     many = compose.Select("a", "c") | preprocessing.StandardScaler() | FALT()
     for first in (0, 12):
         many.learn_many(NUMBERS.iloc[first : first + 12], LABELS.iloc[first : first + 12])

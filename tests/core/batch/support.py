@@ -49,6 +49,13 @@ def related(
     return X, Y
 
 
+def with_value(matrix: np.ndarray, value: float) -> np.ndarray:
+    """Return a matrix with another value in one place."""
+    changed = matrix.astype(float)
+    changed[3, 1] = value
+    return changed
+
+
 def check_relations_trace(model: MLRL | SSMLRL) -> None:
     """Each round has the objective of its weights; one that lowers it has that of the best covariance as well.
 

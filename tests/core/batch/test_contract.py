@@ -1,4 +1,4 @@
-"""What every batch trainer promises, one learner after the other; `test_segments` has stopping and going on."""
+"""Contract of every batch trainer, checked learner by learner; `test_segments` has stopping and resuming."""
 
 import numpy as np
 import pytest

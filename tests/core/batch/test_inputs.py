@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from tests.core.batch.support import with_value
 from tests.support.cases import for_each
 
 from manylabel_core.batch import M3L, MLRL, SSMLRL, PrBR, PrML
@@ -18,12 +19,6 @@ LEARNERS = [*KERNEL_LEARNERS, *PRIVILEGED]
 def data(n_samples: int = 12, n_features: int = 3, n_labels: int = 2):
     rng = np.random.default_rng(0)
     return rng.normal(size=(n_samples, n_features)), rng.integers(0, 2, size=(n_samples, n_labels))
-
-
-def with_value(matrix: np.ndarray, value: float) -> np.ndarray:
-    changed = matrix.astype(float)
-    changed[3, 1] = value
-    return changed
 
 
 def twice(labels: np.ndarray, *, half: float = 1.0) -> sp.csr_array:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
+from tests.core.batch.support import with_value
 from tests.support.cases import for_each
 
 from manylabel_core.batch import LSAMML
@@ -27,19 +28,13 @@ HALF = np.arange(N) < 6
 
 
 class Frame:
-    """What is used of a data frame."""
+    """The part of a data frame that is used."""
 
     def __init__(self, values, columns):
         self.values, self.columns, self.shape = values, columns, values.shape
 
     def __array__(self, dtype=None, copy=None):
         return np.array(self.values, dtype=dtype)
-
-
-def with_value(matrix, value):
-    changed = matrix.astype(float)
-    changed[3, 1] = value
-    return changed
 
 
 def view(name, matrix):

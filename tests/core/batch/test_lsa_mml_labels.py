@@ -25,7 +25,7 @@ def literal(F, Y, penalty):
 
 
 def refitted(F, Y, penalty):
-    """What each row gets from a fit to all others."""
+    """Scores of each row by a fit to all others."""
     found = np.empty(Y.shape)
     for i in range(len(F)):
         others = np.arange(len(F)) != i

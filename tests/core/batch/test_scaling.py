@@ -19,7 +19,7 @@ from manylabel_core.scaling.automatic import AutomaticScaling
 from manylabel_core.scaling.fitted import FITTED_SCALINGS, FittedAutomaticScaling
 
 WIDTH = 40
-"""Of the first of two views."""
+"""Number of features of the first of two views."""
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 

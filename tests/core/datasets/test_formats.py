@@ -189,7 +189,7 @@ def test_arff_labels(tmp_path: Path, labels: int | list[str], names: tuple[str, 
 
 
 def test_missing_values_and_zeros() -> None:
-    """What is missing is NaN in a dense view and not stored in a sparse one; a 0 that is there is a value in both."""
+    """A missing value is NaN in a dense view and not stored in a sparse one; a given 0 is a value in both."""
     expected = np.float32([[0, np.nan], [np.nan, 2]])
     arff_text = b"@relation r\n@attribute a real\n@attribute b real\n@attribute l {0,1}\n@data\n0,?,1\n?,2,0\n"
     for read in (

@@ -392,7 +392,7 @@ def test_ndjson_views_after_rows_without() -> None:
 
 @pytest.mark.parametrize(("limits", "line"), [(ReaderLimits(nonzeros=1_010), 11), (ReaderLimits(bytes=5_000), 12)])
 def test_rows_that_lack_a_dense_view_count_as_wide_as_others(limits: ReaderLimits, line: int) -> None:
-    """What is asked for in memory is a matrix with all rows."""
+    """A reader asked for a dataset in memory returns a matrix with all rows."""
     rows = [{"wide": [1] * 100}, *[{"narrow": {"f": 1}}] * 50]
     lines = "\n".join(json.dumps({"x": {"views": views}, "y": []}) for views in rows).encode()
     with pytest.raises(BadDataset, match=f"line {line}: "):
@@ -615,7 +615,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 
 
 def refusal_and_megabytes(path: Path, format: str, options: str = "{}") -> tuple[str, int]:
-    """What a process of its own says of a file, and by how much its resident memory grew for it at most."""
+    """Return the answer of a separate process about a file, and the growth of its resident memory at the peak."""
     command = [sys.executable, "-c", PEAK, str(path), format, options]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     message, megabytes = run.stdout.splitlines()

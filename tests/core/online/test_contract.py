@@ -289,7 +289,7 @@ def check_read_only_and_double_input_is_taken_too(model: OnlineLearner, stream: 
 
 
 def check_known_truth_alone_counts(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
-    """What is unknown may be anything; all labels known, one by one, are a complete list."""
+    """Unknown labels may be anything; a list in which each label is known is complete."""
     seed = data.draw(st.integers(0, 99))
     rng = np.random.default_rng(seed)
     n_features, n_labels = stream[-1].n_features, stream[-1].n_labels

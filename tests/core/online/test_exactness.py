@@ -14,7 +14,7 @@ from manylabel_core import FALT, SALT, KernelFALT
 
 Array = NDArray[np.float64]
 PASSES = [1, 2, 7, 100, 0.5, 4.0]
-"""Of floats, multiples of the number of labels."""
+"""Numbers of passes; floats are multiples of the number of labels."""
 
 
 class Stream(NamedTuple):
@@ -51,7 +51,7 @@ def loss(scores: Array, side: Side) -> float:
 
 
 def slopes(scores: Array, side: Side) -> Array:
-    """What multiplies x in the gradients below Eq. (6), the threshold last."""
+    """Factors of x in the gradients below Eq. (6), the threshold last."""
     labels, threshold = scores[:-1], scores[-1]
     factor = np.zeros(len(scores))
     for i in side.relevant:

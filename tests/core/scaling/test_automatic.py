@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.support.cases import for_each
+from tests.support.rows import dense
 
 from manylabel_core import FALT, KernelFALT
 from manylabel_core.rows import Rows, as_rows
@@ -70,14 +71,6 @@ def transcription(X: Array) -> Array:
                 Z[i, feature] = values[-1] / np.sqrt(np.mean(given**2)) * ((i + 2) / (len(given) + 1)) ** 0.125
         Z[i] = divided_by_length(Z[i], quantities)
     return Z
-
-
-def dense(rows: Rows, n_features: int) -> Array:
-    X = np.zeros((len(rows.indptr) - 1, n_features))
-    for i in range(len(X)):
-        features, values = rows.row(i)
-        X[i, features] = values
-    return X
 
 
 @given(st.integers(0, 1000))

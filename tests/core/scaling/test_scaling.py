@@ -5,18 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from tests.support.rows import dense
 
 from manylabel_core import FALT, KernelFALT
-from manylabel_core.rows import Rows, as_rows
+from manylabel_core.rows import as_rows
 from manylabel_core.scaling.scaling import UnitNorm
-
-
-def dense(rows: Rows, n_features: int) -> NDArray[np.float64]:
-    X = np.zeros((len(rows.indptr) - 1, n_features))
-    for i in range(len(X)):
-        features, values = rows.row(i)
-        X[i, features] = values
-    return X
 
 
 def sparse_matrix(seed: int, n: int = 30, d: int = 7) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""What must not matter to the solvers, and their agreement with scikit-learn's support vector machines."""
+"""Invariances of the solvers, and their agreement with scikit-learn's support vector machines."""
 
 import threading
 from functools import cache
@@ -185,7 +185,7 @@ def test_cached_rows_are_computed_once(kept):
 @pytest.mark.parametrize("coupled", [False, True])
 @pytest.mark.parametrize(("c", "tol", "separable"), [(2.0, 2e-5, False), (1e4, 1e-3, True)])
 def test_single_precision_data_reach_their_gap(c, tol, separable, coupled, equality):
-    """What is reported holds in double precision, also where the gap is below what single precision resolves.
+    """Reported objectives hold in double precision, even when the gap is too small for single precision.
 
     It is where the labels can be separated, so that hardly any loss is left, and c is large.
     """

@@ -1,4 +1,4 @@
-"""What the solvers refuse, and how they say so; and the smallest problems that they do not refuse."""
+"""Problems that the solvers reject, with their messages, and the smallest problems that they accept."""
 
 from typing import Any
 

@@ -226,7 +226,7 @@ def test_the_bias_is_the_mean_over_the_free_points():
 
 
 def test_without_free_points_the_bias_is_the_middle_of_what_is_left():
-    """That is from -1 + 0.3 to 1 - 0.1, by the margins of the two points."""
+    """The interval left is -1 + 0.3 to 1 - 0.1, by the margins of the two points."""
     result = solve_kernel_dual(np.diag([1.0, 3.0]), [[1], [-1]], [[1.0]], 0.1, equality=True)
     assert (result.alpha == 0.1).all()
     assert result.bias[0] == pytest.approx(0.1)

@@ -101,12 +101,12 @@ SCOPES: dict[tuple[str, str], tuple[str, ...]] = {
     ("get", f"{V2_MODEL}/versions/{{version}}/ready"): ("predict",),
     ("post", f"{V2_MODEL}/versions/{{version}}/infer"): ("predict",),
 }
-"""What each call needs: a new one needs a row, so that somebody has thought about it."""
+"""Scopes that each call needs. A new call needs a row, so that its scopes are chosen deliberately."""
 
 PAGE: dict[tuple[str, str], tuple[str, ...]] = {("get", "/"): (), ("get", "/ui/{version}/{path:path}"): ()}
 """Those of the page, which holds no data and stands in no description."""
 PLACES = {"name": "absent", "position": "7", "version": "7", "id": "0" * 26, "key_id": "a" * 12}
-"""What stands in addresses: nothing that is there, so that whoever is let in changes nothing."""
+"""Values in addresses: none exists, so that a call that is let in changes nothing."""
 REFUSALS = {"key_required", "key_invalid", "scope_missing", "model_not_allowed"}
 IN_WORDS = {
     "this request needs the scope": "scope_missing",

@@ -1,4 +1,4 @@
-"""An application that has keys. What is particular to keys in a shared store stands in test_servers.py."""
+"""An application that has keys. Tests of keys in a shared store are in test_servers.py."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

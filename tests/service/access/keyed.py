@@ -56,6 +56,17 @@ class Keyed:
         made: dict[str, Any] = answer.json()
         return made
 
+    def damage(self, *ids: str) -> None:
+        """Damage stored keys."""
+        store: Any = self.keyring._key_store._documents
+
+        async def damage() -> None:
+            for id in ids:
+                await store.put("key", id, b"{}", revision=(await store.get("key", id)).revision)
+
+        assert self.client.portal is not None
+        self.client.portal.call(damage)
+
     def _asked(self, fields: dict[str, Any]) -> Any:
         return self.call("post", "/v1/keys", json={"name": "test", "scopes": ["admin"], **fields})
 

@@ -1,4 +1,4 @@
-"""What a process knows of the keys: never older than it was, and no more than the store has once that was away."""
+"""A process's view of the keys: it never goes back, and after an outage it has no more than the store."""
 
 from typing import Any, NamedTuple
 

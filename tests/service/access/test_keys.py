@@ -1,4 +1,4 @@
-"""/v1/keys: keys are made, shown, changed and revoked, and are for no more than whoever makes them."""
+"""/v1/keys: keys are made, shown, changed and revoked, and permit no more than the key that makes them."""
 
 import base64
 import re
@@ -188,13 +188,7 @@ def test_there_are_no_more_keys_than_may_be(serve: Callable[..., Any], refused: 
 def test_a_damaged_key_opens_nothing(serve: Callable[..., Any], tmp_path: Any) -> None:
     with serve(data_dir=tmp_path) as client:
         keyed = Keyed(client)
-        store = keyed.keyring._key_store._documents
-
-        async def damage() -> None:
-            for each in await store.all("key"):
-                await store.put("key", each.name, b"{}", revision=each.revision)
-
-        client.portal.call(damage)
+        keyed.damage(*(key["id"] for key in keyed.call("get", "/v1/keys").json()["keys"]))
         key = keyed.admin
     with serve(data_dir=tmp_path) as client:
         assert client.get("/v1/models").json()["code"] == "key_required"
@@ -204,14 +198,7 @@ def test_a_damaged_key_opens_nothing(serve: Callable[..., Any], tmp_path: Any) -
 def test_a_damaged_key_is_deleted_with_a_key_for_all_models(keyed: Keyed, refused: Refused) -> None:
     damaged, whole = keyed.make()["id"], keyed.make()["id"]
     partial = keyed.make(scopes=["admin"], models=["tags-*"])["key"]
-    store = keyed.keyring._key_store._documents
-
-    async def damage() -> None:
-        document = await store.get("key", damaged)
-        assert document is not None
-        await store.put("key", damaged, b"{}", revision=document.revision)
-
-    keyed.client.portal.call(damage)
+    keyed.damage(damaged)
     assert keyed.call("get", "/v1/keys").json()["damaged"] == [damaged]
     refused(keyed.call("delete", f"/v1/keys/{damaged}", partial), 404, "key_not_found")
     assert keyed.call("delete", f"/v1/keys/{damaged}").status_code == 204

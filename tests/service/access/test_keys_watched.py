@@ -54,14 +54,7 @@ def test_the_audit_says_with_which_key_and_has_every_refusal(serve: Serve) -> No
 def test_the_audit_has_the_deletion_of_a_damaged_key(serve: Serve) -> None:
     with serve() as client:
         keyed = Keyed(client)
-        damaged, store = keyed.make()["id"], keyed.keyring._key_store._documents
-
-        async def damage() -> None:
-            document = await store.get("key", damaged)
-            assert document is not None
-            await store.put("key", damaged, b"{}", revision=document.revision)
-
-        client.portal.call(damage)
+        keyed.damage(damaged := keyed.make()["id"])
         after = keyed.call("get", "/v1/audit").json()["after"]
         assert keyed.call("delete", f"/v1/keys/{damaged}").status_code == 204
         (line,) = [line for line in calls(keyed, after=after) if line["method"] == "DELETE"]

@@ -56,7 +56,7 @@ CALLS = (
     "post /v1/keys",
 )
 SAMPLE = 17
-"""Of so many bodies one is sent."""
+"""One body in this number is sent."""
 
 
 @pytest.mark.parametrize("call", CALLS)

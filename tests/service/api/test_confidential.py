@@ -1,4 +1,4 @@
-"""What clients send stays between them and the models: no log, audit or metric has a feature, a text or a label."""
+"""Client data stays between clients and models: no log, audit or metric has a feature, a text or a label."""
 
 import io
 import json

@@ -19,7 +19,7 @@ from manylabel_service.trained.publishing import publish
 Serve = Callable[..., Any]
 
 VALUES = [b"{}", b"", b"\xff", b"null", b"[]", b'{"id": 1}']
-"""What a document may have become, with a checksum that is right."""
+"""Damaged documents whose checksums are right."""
 CSV = b"x,y,a,b\n1,2,0,1\n2,1,1,0\n"
 
 

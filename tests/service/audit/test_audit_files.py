@@ -1,4 +1,4 @@
-"""Files of the audit: lines stay whole and in order, whoever writes, rotates or reads, and whatever the disk does."""
+"""Files of the audit: lines stay whole and in order under concurrent writing, rotation, reading and disk faults."""
 
 import json
 import subprocess

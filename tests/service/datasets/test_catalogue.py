@@ -1,4 +1,4 @@
-"""Datasets of a store: all or nothing, whoever dies, and never more than allowed."""
+"""Datasets of a store: all or nothing if a process dies, and never more than allowed."""
 
 import asyncio
 import io
@@ -285,7 +285,7 @@ async def test_a_full_disk_under_the_store(
 
 
 class _Full:
-    """A store one of whose parts has no room after so many `put`."""
+    """A store with a part that is full after that number of `put`."""
 
     def __init__(self, store: Store, part: str, n_before: int) -> None:
         self._store, self._part, self._n_left = store, part, n_before

@@ -154,16 +154,22 @@ class ShortOnce:
         return ends
 
 
+async def hung(server: ForkServer) -> int:
+    """Stop the fork server; return its pid."""
+    assert server.pid is not None
+    pid = server.pid
+    os.kill(pid, signal.SIGSTOP)
+    await eventually_async(lambda: is_stopped(pid))
+    return pid
+
+
 async def test_the_fork_server_hangs_at_a_start(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     child = await waiting()
-    assert server.pid is not None
-    hung = server.pid
-    os.kill(hung, signal.SIGSTOP)
-    await eventually_async(lambda: is_stopped(hung))
+    pid = await hung(server)
     monkeypatch.setattr(client, "ANSWER_SECONDS", ShortOnce())
     assert await works()
-    assert server.pid != hung
-    assert is_gone(hung)
+    assert server.pid != pid
+    assert is_gone(pid)
     assert await child.stdout.read() == b""
     await child.kill()
     await eventually_async(lambda: has_ended(child.pid))
@@ -171,15 +177,12 @@ async def test_the_fork_server_hangs_at_a_start(server: ForkServer, monkeypatch:
 
 async def test_the_fork_server_hangs_at_an_end(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     child = await waiting()
-    assert server.pid is not None
-    hung = server.pid
-    os.kill(hung, signal.SIGSTOP)
-    await eventually_async(lambda: is_stopped(hung))
+    pid = await hung(server)
     with monkeypatch.context() as patch:
         patch.setattr(client, "ANSWER_SECONDS", 0.1)
         await child.kill()
     await eventually_async(lambda: has_ended(child.pid))
-    assert is_gone(hung)
+    assert is_gone(pid)
     assert await works()
 
 

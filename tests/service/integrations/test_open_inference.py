@@ -41,7 +41,7 @@ def tensor(data: Any = X, datatype: str = "FP32", shape: Any = (3, 3), **more: A
 
 
 def infer(client: TestClient, *inputs: Any, path: str = INFER, **more: Any) -> dict[str, Any]:
-    """What is answered; it fits the description."""
+    """Return the answer, which fits the description."""
     answer = client.post(path, json={"inputs": list(inputs), **more})
     assert answer.status_code == 200, answer.text
     schemas.InferResponse.model_validate_json(answer.content, strict=True)

@@ -1,4 +1,4 @@
-"""What a training process computes, here in this process."""
+"""The computations of a training process, run in this process."""
 
 import errno
 from dataclasses import replace
@@ -331,7 +331,7 @@ def test_a_trial_counts_rows_by_their_weights(weighted, optimise):
 
 @pytest.mark.parametrize("held", [0.25, Part(file="held", split=None)])
 def test_rows_held_out_count_by_their_weights(weighted, held):
-    """As if each row were there so often, whole numbers of times; the support is a number of rows."""
+    """A weight counts a row that many times; the support is a number of rows."""
     weights = WEIGHTS.clip(1).astype(int)
     (weighted / "data").write_bytes(replace(DATA, weights=weights.astype(float)).to_bytes())
     learnt, kept = held_out(120, 0.25, 0)

@@ -1,4 +1,4 @@
-"""What a job learns from and is measured on if it does not say so, and whether its result is served."""
+"""Default training and test rows of a job, and whether its result is served."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_a_worker_needs_a_store_that_it_can_share(tmp_path):
 
 @pytest.mark.long
 async def test_a_worker_takes_part_and_ends_when_it_is_too_old(jobs, workers):
-    """As one that hung while the last replicas of its release went."""
+    """A worker of an old release that hung while the last replicas of that release left."""
     documents = jobs._context.store.documents
     worker = workers.start()
 

@@ -1,4 +1,4 @@
-"""What only a newer release reads is refused in plain words, and makes the server not ready."""
+"""State of a newer release is refused in plain words, and makes the server not ready."""
 
 import json
 from typing import Any

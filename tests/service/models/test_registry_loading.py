@@ -20,7 +20,7 @@ from manylabel_service.online.state.model import OnlineModel
 
 
 async def models(fleet: Any, number: int, n_updates: int = 3) -> dict[str, bytes]:
-    """Leave so many models behind; their states."""
+    """Leave that number of models behind; return their states."""
     registry = await fleet.start()
     states = {}
     for i in range(number):

@@ -1,4 +1,4 @@
-"""What a replica makes of a store that does not answer, and of its coming back."""
+"""A replica's responses to a store that does not answer, and to its return."""
 
 import asyncio
 from collections.abc import Callable

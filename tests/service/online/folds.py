@@ -1,4 +1,4 @@
-"""What the tests of the fold share: models, examples, logs, and folding them."""
+"""Helpers of the tests of the fold: models, examples, logs, and folding them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -193,7 +193,7 @@ def logs(draw: st.DrawFn) -> Log:
 
 
 def facts(outcomes: Sequence[ApplyResult]) -> list[object]:
-    """What requests are told of outcomes."""
+    """Return the facts of outcomes that answers contain."""
     return [(o.replayed, o.learnt, o.label_changes, *_told(o.answer)) for o in outcomes]
 
 

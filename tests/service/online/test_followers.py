@@ -60,7 +60,7 @@ async def caught_up(follower: Replica, position: str) -> Replica:
 
 
 def learnt(model: OnlineModel) -> dict[str, Any]:
-    """What was learnt, and the names, as bytes: without what is known of requests, and the metrics."""
+    """The learnt arrays and the names, as bytes, without the records of requests and the metrics."""
     arrays, _ = State.from_bytes(model.to_bytes(), 1 << 20)
     return {name: array.tobytes() for name, array in arrays.items() if name.startswith(("learner", "labels", "feat"))}
 

@@ -28,16 +28,9 @@ from manylabel_service.models import follower
 from manylabel_service.online.state.controls import Describe, Relabel
 
 
-async def hosted(fleet: Any, number: int, **settings: Any) -> tuple[list[Any], list[Any]]:
-    """So many registries, and the replica of model `m` in each."""
-    registries = await fleet.start_several(number, **settings)
-    await registries[0].create(fleet.spec())
-    return registries, [await registry.get("m") for registry in registries]
-
-
 class TestOneLog:
     async def test_interleaved_updates_give_the_same_bits_everywhere(self, fleet: Any) -> None:
-        _, replicas = await hosted(fleet, 3, snapshot_every_updates=40)
+        _, replicas = await fleet.hosted(3, snapshot_every_updates=40)
 
         async def client(number: int) -> list[str]:
             positions = []
@@ -54,7 +47,7 @@ class TestOneLog:
         assert (await late.get("m")).model.to_bytes() == state
 
     async def test_snapshots_taken_at_once_at_one_position_all_succeed(self, fleet: Any) -> None:
-        registries, replicas = await hosted(fleet, 3)
+        registries, replicas = await fleet.hosted(3)
         for turn in range(20):
             receipt = await replicas[turn % 3].update([fleet.example(turn)])
             for replica in replicas:
@@ -83,7 +76,7 @@ class TestOneLog:
         assert one.measures()["drift"] == other.measures()["drift"]
 
     async def test_followers_learn_what_nobody_told_them(self, fleet: Any) -> None:
-        _, (one, other) = await hosted(fleet, 2)
+        _, (one, other) = await fleet.hosted(2)
         await one.update([fleet.example(0)])
         await eventually_async(lambda: other.model.updates == 1)
         assert other.model.to_bytes() == one.model.to_bytes()
@@ -91,7 +84,7 @@ class TestOneLog:
         assert (predicted.position, predicted.stale_seconds) == (one.model.position, None)
 
     async def test_the_entries_that_one_has_not_folded_yet_are_its_lag(self, fleet: Any) -> None:
-        registries, replicas = await hosted(fleet, 2)
+        registries, replicas = await fleet.hosted(2)
         async with replicas[1]._applier.learning:  # so long it folds nothing
             for i in range(3):
                 await replicas[0].update([fleet.example(i)])
@@ -105,7 +98,7 @@ class TestOneLog:
     async def test_an_idle_process_asks_seldom_and_a_busy_one_not_without_end(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        (registry, _), (one, _) = await hosted(fleet, 2)
+        (registry, _), (one, _) = await fleet.hosted(2)
         store = fleet.store(registry)
         changed, read = store.logs.changed, store.logs.read
         waits: list[float] = []
@@ -131,7 +124,7 @@ class TestOneLog:
         assert set(waits[1:]) == {0.4}, "each call may wait that long for a change"
 
     async def test_a_retry_elsewhere_counts_once_and_gets_the_same_answer(self, fleet: Any) -> None:
-        _, (one, other) = await hosted(fleet, 2)
+        _, (one, other) = await fleet.hosted(2)
         key = IdempotencyKey("k", b"d" * 16)
         first = await one.update([fleet.example(0)], key=key, want_predictions=True)
         again = await other.update([fleet.example(0)], key=key, want_predictions=True)
@@ -147,7 +140,7 @@ class TestAtLeast:
     async def test_what_was_acknowledged_anywhere_can_be_waited_for_anywhere(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        registries, (one, other) = await hosted(fleet, 2)
+        registries, (one, other) = await fleet.hosted(2)
         registries[1]._tasks[0].cancel()  # without a follower
         for i in range(20):
             position = (await one.update([fleet.example(i)])).position
@@ -156,7 +149,7 @@ class TestAtLeast:
         assert (await other.predict([fleet.example(0).x], at_least="0")).position == position
 
     async def test_it_comes_while_somebody_waits(self, fleet: Any) -> None:
-        _, (one, other) = await hosted(fleet, 2)
+        _, (one, other) = await fleet.hosted(2)
         first = (await one.update([fleet.example(0)])).position
         ms = int(first.split("-")[0])
         soon = asyncio.create_task(other.predict([fleet.example(0).x], at_least=f"{ms + 50}-0"))
@@ -167,7 +160,7 @@ class TestAtLeast:
 
 class TestDeletedElsewhere:
     async def test_those_that_have_it_let_it_go(self, fleet: Any) -> None:
-        (one, other), (_, held) = await hosted(fleet, 2)
+        (one, other), (_, held) = await fleet.hosted(2)
         await one.delete("m")
         await eventually_async(lambda: not other.resident())
         with pytest.raises(ModelNotFound):
@@ -178,7 +171,7 @@ class TestDeletedElsewhere:
             await held.predict([fleet.example(0).x])
 
     async def test_an_update_before_they_know_changes_nothing_of_the_new_one(self, fleet: Any) -> None:
-        registries, (_, held) = await hosted(fleet, 2)
+        registries, (_, held) = await fleet.hosted(2)
         for task in registries[1]._tasks:
             task.cancel()
         await registries[0].delete("m")
@@ -191,7 +184,7 @@ class TestDeletedElsewhere:
         assert (await found.update([fleet.example(0)])).updates == 1
 
     async def test_created_here_while_an_old_one_is_still_held(self, fleet: Any) -> None:
-        registries, (_, held) = await hosted(fleet, 2)
+        registries, (_, held) = await fleet.hosted(2)
         registries[1]._tasks[0].cancel()
         await held.update([fleet.example(0)])
         await registries[0].delete("m")
@@ -218,7 +211,7 @@ class TestDeletedElsewhere:
 
 async def test_labels_are_changed_everywhere(fleet: Any) -> None:
     """Renamed, retired, paused, resumed and described, by one process or the other."""
-    _, (one, other) = await hosted(fleet, 2)
+    _, (one, other) = await fleet.hosted(2)
     for i in range(6):
         await one.update([fleet.example(i)])
     first, second, third = one.model.labels.names[:3]
@@ -245,7 +238,7 @@ async def test_labels_are_changed_everywhere(fleet: Any) -> None:
 
 class TestKeptPredictions:
     async def test_kept_here_and_labelled_there_once(self, fleet: Any) -> None:
-        _, (one, other) = await hosted(fleet, 2)
+        _, (one, other) = await fleet.hosted(2)
         ids = [prediction_ids.make(_now_ms(), bytes([i]) * 10) for i in range(2)]
         xs = [fleet.example(i).x for i in range(2)]
         await one.keep(ids, xs, (await one.predict(xs)).predictions)
@@ -269,7 +262,7 @@ class TestStoreGone:
     async def test_a_replica_that_was_frozen_catches_up_and_says_how_old_it_is(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        registries, (one, other) = await hosted(fleet, 2)
+        registries, (one, other) = await fleet.hosted(2)
         registries[1]._tasks[0].cancel()  # as frozen as a task can be
         other._store_health._heard_at -= 10.0
         for i in range(50):
@@ -282,7 +275,7 @@ class TestStoreGone:
 
     async def test_a_store_that_lost_its_end_is_believed(self, fleet: Any, tmp_path: Path) -> None:
         """Redis is back as it was some updates ago: the replicas go back with it, and on from there."""
-        _, (one, other) = await hosted(fleet, 2)
+        _, (one, other) = await fleet.hosted(2)
         await other.update([fleet.example(i) for i in range(5)])
         kept = await fleet.agreed()
         fleet.server.stop()
@@ -304,7 +297,7 @@ class TestStoreGone:
         assert next(event.kind for event in events if event.kind != "metrics") == "dropped"
 
     async def test_a_store_without_its_data_has_no_models(self, fleet: Any) -> None:
-        registries, (one, other) = await hosted(fleet, 2)
+        registries, (one, other) = await fleet.hosted(2)
         await one.update([fleet.example(0)])
         await fleet.agreed()
         fleet.server.kill()

@@ -158,7 +158,7 @@ def count(learnt: Learnt) -> int:
 
 
 class Judged(NamedTuple):
-    """What clients were answered of an example, and what they told of it: which labels are relevant."""
+    """The answer to an example, and the relevant labels that clients submitted for it."""
 
     id: str | None
     predicted: frozenset[str]
@@ -203,7 +203,7 @@ def by_hand(kind: str, learnt: Learnt) -> dict[str, float | None]:
 
 
 def told(kind: str, before: Learnt, learnt: Learnt) -> list[Prediction]:
-    """What is predicted for each example just before it is learnt."""
+    """Predictions for each example just before it is learnt."""
     xs = [x for x, *_ in examples_of(learnt)]
     return [plain(kind, before + learnt[:n]).predict([x])[0] for n, x in enumerate(xs)]
 
@@ -219,7 +219,7 @@ def learnt_bytes(model: OnlineModel) -> bytes:
 
 
 def facts(answer: UpdateResult) -> tuple[Any, ...]:
-    """What a retry is told too."""
+    """The part of an answer that a retry gets too."""
     predictions = None if answer.predictions is None else list(answer.predictions)
     return answer.position, answer.updates, answer.durability, predictions, answer.skipped, answer.rolled_back_to
 
@@ -286,7 +286,7 @@ def rolling_back(position: str, key: IdempotencyKey | None) -> Request:
 
 
 def labelling(labels: dict[str, int], key: IdempotencyKey | None = None, look: bool = True) -> Request:
-    """As the interface does it; without the look it is one that comes at the same time as another."""
+    """Submit as the interface does; without the look, as a request that comes at the same time as another."""
 
     async def label(replica: Replica) -> UpdateResult:
         ids = list(labels)
@@ -307,7 +307,7 @@ def labelling(labels: dict[str, int], key: IdempotencyKey | None = None, look: b
 
 
 class Clock:
-    """Stands in for `time` where pins are let go."""
+    """Stands in for `time` where pins are released."""
 
     passed = 0.0
 
@@ -372,7 +372,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         return self.registries[place % self.n_places]
 
     async def ask(self, place: int, name: str, request: Callable[[Replica], Awaitable[R]]) -> R:
-        """As the interface does: a replica may not have heard that its model is another one now."""
+        """Ask as the interface does: a replica may not have noticed that its model was replaced."""
         registry = self.registry(place)
         return await registry.ask(await registry.get(name), request)
 
@@ -681,7 +681,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     @rule(place=PLACES)
     def restart(self, place: int) -> None:
-        """In good order."""
+        """Stop a process cleanly, and start it again."""
         place %= self.n_places
         self.run(self.registries[place].stop())
         self.run(self.stores[place].close())
@@ -785,7 +785,7 @@ class ReplicaMachine(RuleBasedStateMachine):
     def cut_off(
         self, place: int, name: str, request: Callable[[Replica], Awaitable[Any]], milliseconds: float
     ) -> Any | None:
-        """What the request was answered; None if it was not, before the process ended."""
+        """Return the answer to the request; None if the process ended before it."""
 
         async def begin() -> "asyncio.Task[Any]":
             task = asyncio.create_task(self.ask(place, name, request))

@@ -25,7 +25,7 @@ class Queue:
         self._tasks: list[asyncio.Task[ApplyResult]] = []
 
     async def put(self, n_examples: int, seconds: float = math.inf, payload: bytes = b"") -> asyncio.Task[ApplyResult]:
-        """Have an update of so many examples wait, for so long at most; raise QueueFull if it would be longer."""
+        """Queue an update of some examples with a timeout; raise QueueFull if it would wait longer."""
         update = Update((), "log", None, False, None, None, False)
         checked = Checked(layout=None, growth=SizeDelta(examples=n_examples), known=None)
         task = asyncio.create_task(self.queue.put(update, payload, checked, self.now + seconds))

@@ -35,7 +35,7 @@ class Wire:
 async def answered(
     kind: type[RequestResponseCycle], headers: Headers, *portions: bytes, method: str = "POST", keep_alive: bool = True
 ) -> Wire:
-    """What a cycle of this kind writes for an answer."""
+    """Return the bytes that a cycle of this kind writes for an answer."""
     wire: Any = Wire()
     cycle = kind(
         {"type": "http", "method": method},  # type: ignore[typeddict-item]

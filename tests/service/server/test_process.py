@@ -53,7 +53,7 @@ def process(server_process: Any) -> Any:
 
 @pytest.fixture
 def server(process: Any) -> Any:
-    """That server, running."""
+    """The running server."""
     if process.process is None:
         process.start()
     return process

@@ -29,7 +29,7 @@ MODULES = {
 }
 PROGRAMS = [" ".join(words) for words in MODULES]
 ARGUMENTS = {"restore": ["--from", "file:///archive"]}
-"""What a program needs beside settings."""
+"""Further arguments that a program needs."""
 
 
 def run(program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":

@@ -1,4 +1,4 @@
-"""A client holds only so much of a server: bytes, connections and time are bounded before the application sees it."""
+"""A client's share of a server is bounded before the application sees it: bytes, connections and time."""
 
 import contextlib
 import http.client

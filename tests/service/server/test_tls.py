@@ -44,7 +44,7 @@ def second(authority: Authority) -> Pair:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory, first: Pair) -> Pair:
-    """Where the server finds its certificate."""
+    """Files of the server's certificate."""
     folder = tmp_path_factory.mktemp("files")
     return put(first, Pair(folder / "cert.pem", folder / "key.pem"))
 
@@ -203,7 +203,7 @@ class TestChanges:
         eventually(lambda: shown(server) == "second", SECONDS)
 
     def test_a_link_that_leads_elsewhere(self, tmp_path: Path, first: Pair, second: Pair) -> None:
-        """As secrets are mounted by Kubernetes."""
+        """Replace the files as Kubernetes does with mounted secrets."""
         for name, pair in (("1", first), ("2", second)):
             (tmp_path / name).mkdir()
             put(pair, Pair(tmp_path / name / "cert", tmp_path / name / "key"))

@@ -107,7 +107,7 @@ def is_alive(pid: int) -> bool:
 
 
 def updates(server: Any, position: str) -> set[int]:
-    """What a number of connections see of the model after all workers have seen a position."""
+    """Return the updates that many connections see of the model after all workers have reached a position."""
     item = {"x": ITEM["x"]}
     for _ in range(20):
         assert request(server, "POST", f"/v1/models/m/predict?at_least={position}", item)[0] == 200
@@ -245,7 +245,7 @@ def test_a_worker_that_does_not_stop_is_killed(redis_url: str) -> None:
 def test_a_start_that_cannot_succeed_is_given_up(
     new_redis: Callable[..., Any], server_process: Callable[..., Any]
 ) -> None:
-    """A store that no waiting mends: every worker would fail again."""
+    """A store that waiting does not repair: every worker would fail again."""
     with new_redis(options={"requirepass": "secret"}) as redis:
         server = server_process("--workers", "2", "--store", redis.start().url)
         server.start(wait=False)

@@ -1,4 +1,4 @@
-"""What storage/protocol.py promises, asked of every store."""
+"""The contract of storage/protocol.py, checked for every store."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""What a disk makes of what a store kept: it is named, and never answered."""
+"""Damage on the disk of a store is reported, and damaged data is never returned."""
 
 import random
 import shutil
@@ -272,7 +272,7 @@ FLIPS = 300
 
 
 async def contents(directory: Path) -> dict[str, Any]:
-    """What a store answers; where it refuses, the error in its place. The error of the opening by itself."""
+    """Return the answers of a store, or the error in place of an answer; only the error, if it cannot be opened."""
     store = SQLiteStore(directory)
     try:
         await store.open()
@@ -327,7 +327,7 @@ async def make(directory: Path) -> None:
 
 
 def silent(was: dict[str, Any], now: dict[str, Any], lines: list[Any]) -> list[str]:
-    """What is answered otherwise than before, while nothing tells of damage."""
+    """Return the answers that differ from before although no damage was reported."""
     if "" in now or any(line["log_level"] in ("error", "warning") for line in lines):
         return []
     named = isinstance(now["models"], StorageError)

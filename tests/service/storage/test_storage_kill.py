@@ -109,7 +109,7 @@ async def live(directory: Path, identity: str) -> None:
 
 @dataclass
 class Told:
-    """What processes were told before they were killed."""
+    """Acknowledgements that processes received before they were killed."""
 
     appended: dict[int, list[tuple[int, int, str]]] = field(default_factory=dict)
     created: set[int] = field(default_factory=set)

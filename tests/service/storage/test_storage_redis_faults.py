@@ -555,7 +555,7 @@ async def test_a_blob_whose_caller_gave_up_at_the_last_step_stays(
 async def test_redis_is_killed_while_documents_and_blobs_change(
     new_redis: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was acknowledged is there; what was not is there whole or not at all."""
+    """Acknowledged entries exist; others exist whole or not at all."""
     monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 10_000)
     with new_redis(options={"appendfsync": "always"}) as server:
         async with opened(server.start().url) as store:

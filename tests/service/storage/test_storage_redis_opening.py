@@ -199,7 +199,7 @@ async def test_a_certificate_is_shown_to_a_redis_that_asks_for_one(redis_server:
 
 
 def shown(pair: Pair) -> ssl.SSLContext:
-    """What a server has that shows this certificate."""
+    """Return the TLS context of a server with this certificate."""
     certificate = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     certificate.load_cert_chain(*pair)
     return certificate

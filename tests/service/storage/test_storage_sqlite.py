@@ -1,4 +1,4 @@
-"""What only the embedded store promises: its files, its lock, and what it does when the disk fails."""
+"""Promises of the embedded store alone: its files, its lock, and its behaviour when the disk fails."""
 
 # ruff: noqa: ASYNC220, ASYNC240 - the loops here serve one test each, which may look at its files
 import asyncio

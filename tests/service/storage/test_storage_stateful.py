@@ -52,7 +52,7 @@ FRACTIONS = st.floats(0, 1)
 
 @dataclass
 class Model:
-    """What the store should know of one model: the whole log, also what is trimmed."""
+    """Expected contents of the store for one model: the whole log, with its trimmed part."""
 
     record: ModelMeta
     log: list[Entry] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Model:
     predictions: dict[str, bytes] = field(default_factory=dict)
 
     def position(self, index: int) -> str:
-        """The position after so many entries."""
+        """The position after that number of entries."""
         return self.log[index - 1].position if index else self.start
 
     def index(self, fraction: float) -> int:
@@ -190,7 +190,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, at=FRACTIONS, pinned=st.booleans())
     def pin_snapshot(self, name: str, at: float, pinned: bool) -> None:
-        """As a rollback does, whose entry needs the snapshot until it is trimmed away."""
+        """Pin as a rollback does, whose entry needs the snapshot until it is trimmed away."""
         if (model := self.models.get(name)) is not None:
             position = model.position(model.index(at))
             found = self.run(self.store.snapshots.pin(model.record, position, pinned))

@@ -31,7 +31,7 @@ async def n_rows(store: Any, record: ModelMeta) -> int:
 
 
 async def expired(store: Store, record: ModelMeta, number: int = MANY) -> None:
-    """Leave one live prediction, without which Redis removes all at once, and so many that have expired."""
+    """Leave one live prediction, without which Redis removes all at once, and some that have expired."""
     ids = [f"old{i}" for i in range(number)]
     await store.predictions.put(record, {"live": b"x"}, 600.0, number + 1)
     await store.predictions.put(record, dict.fromkeys(ids, b"x"), 0.05, number + 1)

@@ -1,4 +1,4 @@
-"""Versions of trained models by the Open Inference Protocol: served or not, loaded when they are asked, and let go."""
+"""Versions of trained models by the Open Inference Protocol: served or not, loaded on request, and evicted."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What versions of a trained model answered is measured by the labels that come later; nothing is learnt."""
+"""Served predictions of a trained model's versions are measured by labels that come later; nothing is learnt."""
 
 import random
 from typing import Any, NamedTuple

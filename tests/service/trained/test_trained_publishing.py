@@ -42,7 +42,7 @@ SETTINGS = Settings()
 
 
 class Failing:
-    """A store that does the first so many calls, and then is gone: before the next one, or after it was done."""
+    """A store that is gone after some calls: before the next call, or after its effect."""
 
     def __init__(self, store: Any, calls: int, done: bool) -> None:
         self._store = store
@@ -71,7 +71,7 @@ class _FailingPart:
 
 
 async def listed(servers: Any, registry: Any) -> list[tuple[int, str]]:
-    """What any server says there is, each of which was loaded."""
+    """Return the versions that any server lists, after each was loaded."""
     model = await registry.get("m")
     versions, *_ = await model.versions()
     for version in versions:
@@ -152,7 +152,7 @@ async def test_what_a_dead_publisher_left_goes_with_the_next_version(
 
 
 async def test_large_params_have_room_in_any_number_of_versions(servers: Any, one: Any, meta_of: Any) -> None:
-    """As those of a trainer that was given a large matrix have, which one document could not hold."""
+    """Parameters such as those of a trainer with a large matrix, which do not fit one document."""
     registry = await servers.start()
     store = servers.store(registry)
     due = {}
@@ -242,17 +242,21 @@ async def test_who_knows_less_removes_nothing_newer(lone_server: Any, one: Any) 
     assert len(await store.blobs.keys(BLOBS)) == 4
 
 
-async def test_a_model_that_is_deleted_meanwhile_is_made_anew(servers: Any, one: Any, meta_of: Any) -> None:
-    """Between the artifact and the document, which must not bring the old one back."""
+@pytest.mark.parametrize("has_versions", [True, False])
+async def test_a_model_that_is_deleted_meanwhile_is_made_anew(
+    servers: Any, one: Any, meta_of: Any, has_versions: bool
+) -> None:
+    """Between the artifact and the document, which neither brings the old model back nor is written after its end."""
     registry = await servers.start()
     store = servers.store(registry)
-    await servers.publish(registry, one, job="before")
+    if has_versions:
+        await servers.publish(registry, one, job="before")
     put, deleted = store.documents.put, []
 
     async def deleting(*args: Any, **kwargs: Any) -> int:
-        if not deleted:
-            deleted.append(await store.models.find("m"))
-            await registry.delete("m")
+        if not deleted and (found := await store.models.find("m")):
+            deleted.append(found)
+            await (registry.delete("m") if has_versions else store.models.delete(found))
         return await put(*args, **kwargs)
 
     store.documents.put = deleting
@@ -260,25 +264,6 @@ async def test_a_model_that_is_deleted_meanwhile_is_made_anew(servers: Any, one:
     assert await listed(servers, registry) == [(1, "job")]
     record = await store.models.find("m")
     assert record.incarnation > deleted[0].incarnation
-    assert [document.name for document in await store.documents.all(KIND)] == [str(record.incarnation)]
-    assert len(await store.blobs.keys(BLOBS)) == 2
-
-
-async def test_the_first_version_of_a_model_that_is_deleted_meanwhile(lone_server: Any, one: Any, meta_of: Any) -> None:
-    """There is no document yet, so that it could be written after the end."""
-    registry = await lone_server.start()
-    store = lone_server.store(registry)
-    put, deleted = store.documents.put, []
-
-    async def deleting(*args: Any, **kwargs: Any) -> int:
-        if not deleted:
-            deleted.append(await store.models.find("m"))
-            await store.models.delete(deleted[0])
-        return await put(*args, **kwargs)
-
-    store.documents.put = deleting
-    assert await publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote="always") == 1
-    record = await store.models.find("m")
     assert [document.name for document in await store.documents.all(KIND)] == [str(record.incarnation)]
     assert len(await store.blobs.keys(BLOBS)) == 2
 

@@ -35,7 +35,7 @@ class Receiver:
         return [event["data"] for event in list(self.events) if event["type"] == type]
 
     def waits_for(self, type: str, number: int = 1) -> list[dict[str, Any]]:
-        """Wait until so many events of a type came."""
+        """Wait until that number of events of a type came."""
         return eventually(lambda: found if len(found := self.of(type)) >= number else None, otherwise=self.all)  # type: ignore[return-value]
 
     def all(self) -> str:

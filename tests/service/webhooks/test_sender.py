@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.service.webhooks.receiver import SECRET, Receiver, receiving
+from tests.support.hosts import resolving
 from tests.support.server_process import free_port
 
 from manylabel_service.settings import origin_of
@@ -22,15 +23,6 @@ def webhook(url: str) -> Webhook:
 
 def event() -> Message:
     return message_of("label", {"model": "m", "labels": ["\u00e9", "\U0001f44d", "\x00"]}, 1)
-
-
-def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
-    """Have names resolve to these addresses."""
-
-    def getaddrinfo(host: str, port: Any, *_: Any, **__: Any) -> list[Any]:
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
-
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
 
 async def sent(url: str, *networks: str, urls: tuple[str, ...] | None = None) -> str | None:

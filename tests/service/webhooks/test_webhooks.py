@@ -160,7 +160,7 @@ class TestEvents:
 
 
 class TestDelivery:
-    """What a receiver may do, and what comes of it."""
+    """Responses of a receiver, and their effects."""
 
     def test_a_failure_is_repeated_with_the_same_id(
         self, client: TestClient, receiver: Receiver, create: Create
@@ -341,7 +341,7 @@ def running(client: TestClient) -> dict[str, Any]:
 
 
 class TestRequests:
-    """What can be asked for, by whom, and what is shown."""
+    """Accepted definitions, the keys that may create them, and the fields shown."""
 
     def test_the_secret_is_shown_once(self, client: TestClient, receiver: Receiver, create: Create) -> None:
         with structlog.testing.capture_logs() as lines:

@@ -19,7 +19,7 @@ row = np.array([[0.0, 1.5, 0.0, -2.0]], dtype=np.float32)
 
 
 class Series:
-    """As a pandas Series: not a Mapping, and with both `items` and `tolist`."""
+    """Like a pandas Series: not a Mapping, but with `items` and `tolist`."""
 
     def items(self) -> list[tuple[str, Any]]:
         return [("age", np.float64(3.5)), ("word=cat", np.int64(1))]

@@ -27,7 +27,7 @@ def f1(predicted: Array, Y: Array) -> Any:
 
 
 def decided(optimise: str, margins: Array, Y: Array) -> tuple[Array, Array]:
-    """What is predicted of examples, each before its truth is known, and their probabilities."""
+    """Predictions and probabilities of examples, each before its truth is known."""
     calibration = make_calibration(True, optimise)
     calibration.grow(n_labels=Y.shape[1])
     scores, probabilities = np.hstack([np.zeros((len(Y), 1)), margins]), np.empty(Y.shape)

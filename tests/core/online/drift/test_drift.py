@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 
 class Windows:
-    """Windows side by side, which begin anew after a change."""
+    """Windows side by side, which restart after a change."""
 
     def __init__(self, n_columns: int, length: int) -> None:
         self.lengths, self.sums = np.zeros(n_columns, np.int64), np.zeros((n_columns, 2))
@@ -385,7 +385,7 @@ def test_what_is_shown_is_watched(parameters: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("make", "parameters", "gain"), REACTING)
 def test_a_reaction_comes_before_the_next_example(make: type[FALT], parameters: dict[str, Any], gain: float) -> None:
-    """As if somebody looked at the alarms after each example, and did it by hand."""
+    """Read the alarms after each example, and respond by hand."""
     X, Y = drifting(0, 900, ALL)
     model, by_hand = make(drift="adwin", **parameters), make(drift="adwin", **parameters)
     scores, _, alarms = learnt(model, X, Y)

@@ -1,4 +1,4 @@
-"""What an alarm may ask of FALT and SALT: to forget a label, and to let steps be large again."""
+"""Responses of FALT and SALT to an alarm: they forget a label, and let steps be large again."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def make_stream(n: int = 80, d: int = 6) -> tuple[Array, list[NDArray[np.int64]]
 
 
 def means(snapshots: list[Array]) -> Array:
-    """Of weights (1 + n_features, 1 + n_labels) after each example: of every column since it is there."""
+    """Mean of the weights (1 + n_features, 1 + n_labels) after each example: of every column since it exists."""
     latest = snapshots[-1]
     total, count = np.zeros_like(latest), np.zeros(latest.shape[1])
     for weights in snapshots:

@@ -55,7 +55,7 @@ def test_with_room_for_every_round_it_is_the_learner_without_a_budget(strategy, 
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("strategy", [None, *STRATEGIES])
 def test_averaging_is_the_mean_of_what_was_learnt(strategy: str | None, fit_intercept: bool) -> None:
-    """Of the scores of probes after each example, by a learner without averaging, since a label is there."""
+    """Mean of the scores of probes after each example, by a learner without averaging, since a label exists."""
     X, Y = stream(90)
     probes = np.random.default_rng(9).normal(size=(6, 4))
     common = {

@@ -19,7 +19,7 @@ GRID = np.linspace(0.0, 1.0, 20_001)
 
 
 def losses(alpha_a: Array, alpha_b: Array, value: float, h: Array) -> Array:
-    """What is lost with z = h a + (1 - h) b and the best coefficients, for each h."""
+    """Loss with z = h a + (1 - h) b and the best coefficients, for each h."""
     at_a, at_b = value ** ((1 - h) ** 2), value ** (h**2)  # exp(-g |a - z|^2), exp(-g |b - z|^2)
     merged = np.outer(at_a, alpha_a) + np.outer(at_b, alpha_b)
     before = alpha_a @ alpha_a + alpha_b @ alpha_b + 2 * value * (alpha_a @ alpha_b)

@@ -1,4 +1,4 @@
-"""What only reads a kernel model changes nothing, and takes no memory for features that no example has."""
+"""Reading a kernel model changes nothing, and takes no memory for features that no example has."""
 
 from typing import Any
 

@@ -94,7 +94,7 @@ def new(make: Callable[..., OnlineLearner], **parameters: Any) -> OnlineLearner:
 
 
 def shown(model: OnlineLearner, stream: list[tuple[Rows, Targets, int, int]]) -> list[bytes]:
-    """What a model says of examples: scores, explanations and its linear form."""
+    """Return a model's output for examples: scores, explanations and its linear form."""
     said = [model.pipeline.score(rows).tobytes() for rows, *_ in stream[:30]]
     if not isinstance(model, KernelFALT):
         for rows, *_ in stream[:10]:

@@ -156,7 +156,7 @@ def test_kernel_falt_with_the_linear_kernel_is_falt() -> None:
 
 @pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
 def test_a_round_leaves_no_margin_beyond_one(make: type[FALT]) -> None:
-    """What moves, moves to its margin or stops before it: nothing is overshot by the round that moved it."""
+    """A score moves to its margin or stops before it: no round overshoots."""
     rng = np.random.default_rng(5)
     X = rng.normal(size=(1, 4))
     Y = np.array([[1, 0, 1, 0, 0]])

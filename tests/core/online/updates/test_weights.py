@@ -173,7 +173,7 @@ def test_heavy_examples_of_any_size_stay_finite(make: Make) -> None:
 
 
 def test_probabilities_count_weights() -> None:
-    """As often as it weighs an example is evidence: heavy positives make a label likely that is rarely true."""
+    """An example counts as evidence in proportion to its weight: heavy positives make a rare label likely."""
     X, Y = np.zeros((400, 1)), np.random.default_rng(0).permutation(np.arange(400) % 10 == 0).astype(int)[:, np.newaxis]
     plain = FALT().partial_fit(X, Y)
     heavy = FALT().partial_fit(X, Y, sample_weight=np.where(Y[:, 0], 9.0, 1.0))

@@ -275,7 +275,7 @@ def server(server_process: Callable[..., Any]) -> Any:
 
 
 def begun(server: Any, length: int, sent: bytes) -> socket.socket:
-    """A connection with an upload that says it has so many bytes, of which these have been sent."""
+    """A connection with an upload of an announced number of bytes, of which these have been sent."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=WAIT_SECONDS)
     head = (
         f"POST {address()} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n"

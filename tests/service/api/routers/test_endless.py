@@ -75,7 +75,7 @@ class Connection:
         self.socket.sendall(b"%x\r\n%b\r\n" % (len(data), data))
 
     def send_until_stuck(self, data: bytes, seconds: float) -> int:
-        """Send again and again, until nothing more goes for so long; how often it went."""
+        """Send repeatedly until the connection takes nothing for that long; return the number of sends."""
         self.socket.settimeout(seconds)
         for times in range(2**30 // len(data)):
             try:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import ok
 from tests.support.cases import for_each
 
 from manylabel_service.api import schemas
@@ -25,11 +26,6 @@ ARTICLES: list[Any] = [
 def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
     """Make models, each under another name."""
     return lambda **spec: create(client, f"explained-{next(NUMBERS)}", **spec)
-
-
-def ok(response: Any) -> Any:
-    assert response.status_code == 200, response.text
-    return response.json()
 
 
 def check(prediction: Any, k: int) -> None:

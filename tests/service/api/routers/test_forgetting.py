@@ -4,15 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi.testclient import TestClient
+from tests.service.api.answers import ok
 from tests.service.api.routers.test_history import log
 from tests.support.cases import for_each
 
 REF = "customer-4711"
-
-
-def ok(answer: Any, status: int = 200) -> Any:
-    assert answer.status_code == status, answer.text
-    return answer.json()
 
 
 def forgotten(client: TestClient, model: str, **selected: Any) -> dict[str, Any]:

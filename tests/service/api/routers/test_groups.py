@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import pointer
 
 from manylabel_service.api import schemas
 
 PRIORITY = {"name": "priority", "labels": ["low", "high"], "choose": "one"}
-
-
-def pointer(answer: Any) -> str:
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
-    found: str = answer.json()["errors"][0]["pointer"]
-    return found
 
 
 def test_groups_are_given_with_a_model_and_replaced_later(client: TestClient, create: Callable[..., str]) -> None:

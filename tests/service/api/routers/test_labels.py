@@ -158,7 +158,7 @@ def test_a_retry_whose_key_is_forgotten_meanwhile_learns_nothing(
     sync = Replica.sync
 
     async def forgetful_sync(replica: Replica) -> ServiceError | None:
-        """As if entries of others, with as many keys as are remembered, were applied."""
+        """Sync as if entries of others, with as many keys as are remembered, had been applied."""
         replica.model.keys = IdempotencyWindow()
         return await sync(replica)
 

@@ -205,7 +205,7 @@ def test_a_new_label_is_an_event(fold_events: Callable[..., list[tuple[str, Any]
 
 @pytest.fixture
 def fold_events() -> Callable[..., list[tuple[str, Any]]]:
-    """What events tell of updates, folded in together."""
+    """Combine the events of updates."""
     from tests.service.online.folds import named, new_model
 
     from manylabel_service.hosting.examples import Example, Labels

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import pointer
 
 from manylabel_service.api import schemas
 
@@ -28,12 +29,6 @@ def items(n: int, seed: int = 0) -> list[dict[str, Any]]:
 
 def teach(client: TestClient, address: str, n: int = 300) -> None:
     client.post(f"{address}/update", json={"examples": items(n)}).raise_for_status()
-
-
-def pointer(answer: Any) -> str:
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
-    found: str = answer.json()["errors"][0]["pointer"]
-    return found
 
 
 def test_a_promise_is_given_with_a_model_and_changed_later(client: TestClient, create: Callable[..., str]) -> None:

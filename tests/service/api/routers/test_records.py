@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
+from tests.service.api.answers import ok
 
 from manylabel_core.records import RecordEncoder, RecordError, TextSettings
 from manylabel_core.records.forms import input_kind
@@ -48,11 +49,6 @@ def encoded(items: list[Any], text: dict[str, Any]) -> list[Any]:
 def state_of(client: TestClient, address: str) -> Any:
     status = client.get(address).json()
     return {part: status[part] for part in ("updates", "labels", "features", "metrics")}
-
-
-def ok(response: Any) -> Any:
-    assert response.status_code == 200, response.text
-    return response.json()
 
 
 def test_every_call_reads_a_record_as_core_does(client: TestClient, made: Callable[..., str]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.service.api.answers import ok
 from tests.support.cases import for_each
 
 Serve = Callable[..., Any]
@@ -16,11 +17,6 @@ NAMES = [f"w{n}" for n in range(8)]
 def tags(client: httpx2.Client) -> httpx2.Client:
     teach(client)
     return client
-
-
-def ok(answer: Any, status: int = 200) -> Any:
-    assert answer.status_code == status, answer.text
-    return answer.json()
 
 
 def teach(client: httpx2.Client, name: str = "tags") -> None:

@@ -6,16 +6,11 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import pointer
 
 from manylabel_service.api import schemas
 
 LINES = {"Content-Type": "application/x-ndjson"}
-
-
-def pointer(answer: Any) -> str:
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
-    found: str = answer.json()["errors"][0]["pointer"]
-    return found
 
 
 def test_a_model_says_what_it_learns_from(client: TestClient, create: Callable[..., str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import ok
 
 NUMBERS = itertools.count()
 TEXT = {"fields": ["text"]}
@@ -41,11 +42,6 @@ def in_form(item: dict[str, Any], form: str | None) -> dict[str, Any]:
 @pytest.fixture
 def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
     return lambda **spec: create(client, f"vectors-{next(NUMBERS)}", text=TEXT, **spec)
-
-
-def ok(response: Any) -> Any:
-    assert response.status_code == 200, response.text
-    return response.json()
 
 
 def test_all_paths_and_forms_learn_the_same(client: TestClient, made: Callable[..., str]) -> None:

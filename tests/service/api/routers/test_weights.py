@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import ok
 from tests.support.cases import for_each
 
 from manylabel_core import FALT
@@ -33,11 +34,6 @@ ITEMS = [
 @pytest.fixture
 def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
     return lambda **spec: create(client, f"weighted-{next(NUMBERS)}", **SPEC, **spec)
-
-
-def ok(response: Any) -> Any:
-    assert response.status_code == 200, response.text
-    return response.json()
 
 
 def facts(client: TestClient, address: str) -> Any:

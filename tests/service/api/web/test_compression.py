@@ -46,7 +46,7 @@ def unpack(coding: str, data: bytes) -> bytes:
 
 
 def bomb(begin: bytes, mib: int) -> bytes:
-    """Gzip of some bytes and so many MiB of spaces, a thousandth as long, without its end."""
+    """Gzip of some bytes and that many MiB of spaces, a thousandth as long, without its end."""
     encoder = zlib.compressobj(9, wbits=31)
     head = encoder.compress(begin) + encoder.flush(zlib.Z_FULL_FLUSH)
     block = encoder.compress(b" " * MIB) + encoder.flush(zlib.Z_FULL_FLUSH)
@@ -206,7 +206,7 @@ def held(max_bytes: int = 2**28) -> BodyBuffer:
 
 
 def messages(content: bytes, size: int = 2**16) -> Any:
-    """What receives a body in portions."""
+    """A receiver of a body in portions."""
     portions = [content[begin : begin + size] for begin in range(0, len(content), size)]
 
     async def receive() -> Any:

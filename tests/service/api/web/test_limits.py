@@ -1,4 +1,4 @@
-"""What is too much is refused, over a real socket too, and a connection never hangs."""
+"""Excess is refused, over a real socket too, and a connection never hangs."""
 
 import contextlib
 import http.client

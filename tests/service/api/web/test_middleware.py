@@ -1,4 +1,4 @@
-"""What surrounds requests: ids, failures without a traceback, clients that go away."""
+"""Middleware: request ids, failures without a traceback, clients that go away."""
 
 import errno
 import json

@@ -23,7 +23,7 @@ class Turned:
 
     @contextlib.asynccontextmanager
     async def waiting(self, n: int) -> AsyncIterator[asyncio.Event]:
-        """So many large bodies that want their turn; they get it when the event is set."""
+        """Queue that number of large bodies; they get their turn when the event is set."""
         go = asyncio.Event()
 
         async def convert() -> None:

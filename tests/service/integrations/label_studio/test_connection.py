@@ -1,6 +1,5 @@
-"""What is remembered of Label Studios, and how their tasks are read."""
+"""Stored connections to Label Studio, and the reading of its tasks."""
 
-import socket
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
@@ -8,6 +7,7 @@ from typing import Any
 
 import jiter
 import pytest
+from tests.support.hosts import resolving
 from tests.support.http_server import http_server
 
 from manylabel_service.integrations.label_studio import connection
@@ -60,15 +60,6 @@ def studio() -> Iterator[type[Studio]]:
 
 async def tasks_of(url: str) -> list[Any]:
     return [task async for task in annotated_tasks(Connection(url, "t", 1), time.monotonic() + 60)]
-
-
-def resolving(monkeypatch: pytest.MonkeyPatch, *addresses: str) -> None:
-    """Have names resolve to these addresses."""
-
-    def getaddrinfo(host: str, port: Any, *_: Any, **__: Any) -> list[Any]:
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
-
-    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
 
 
 async def test_a_name_is_connected_to_at_an_address_that_was_checked(studio: Any, monkeypatch: Any) -> None:

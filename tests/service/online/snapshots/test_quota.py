@@ -1,4 +1,4 @@
-"""Room for snapshots: so many bytes in memory at a time, however many models are due at once."""
+"""Quota of snapshots: a bounded number of bytes in memory, however many models are due at once."""
 
 import asyncio
 from collections.abc import Callable

@@ -22,15 +22,9 @@ async def learn(fleet: Any, replica: Any, n: int, start: int = 0) -> None:
         await replica.update([fleet.example(i, width=2 + i % 3)])
 
 
-async def hosted(fleet: Any, number: int, **settings: Any) -> tuple[list[Any], list[Any]]:
-    registries = await fleet.start_several(number, **settings)
-    await registries[0].create(fleet.spec())
-    return registries, [await registry.get("m") for registry in registries]
-
-
 class TestRollback:
     async def test_all_replicas_go_back_at_the_same_point(self, fleet: Any) -> None:
-        registries, replicas = await hosted(fleet, 3)
+        registries, replicas = await fleet.hosted(3)
         one, other, behind = replicas
         await learn(fleet, one, 5)
         target = await one.take_snapshot()
@@ -56,7 +50,7 @@ class TestRollback:
         assert other.model.predict([fleet.example(1).x]) == at_target
 
     async def test_one_that_restores_itself_later_replays_it(self, fleet: Any) -> None:
-        (registry,), (one,) = await hosted(fleet, 1)
+        (registry,), (one,) = await fleet.hosted(1)
         await learn(fleet, one, 5)
         target = await one.take_snapshot()
         await learn(fleet, one, 5)
@@ -73,7 +67,7 @@ class TestRollback:
 
     async def test_back_to_before_any_feature_the_form_is_free(self, any_fleet: Any) -> None:
         fleet = any_fleet
-        (registry,), (one,) = await hosted(fleet, 1)
+        (registry,), (one,) = await fleet.hosted(1)
         start = await one.take_snapshot()
         await one.update([Example(Features(None, None, np.ones(3, dtype=np.float32)), Labels.all_of(["a"]))])
         with pytest.raises(InvalidExample, match="numbered features"):
@@ -86,7 +80,7 @@ class TestRollback:
         assert (await late.get("m")).model.to_bytes() == state
 
     async def test_a_retry_rolls_back_once(self, fleet: Any) -> None:
-        _, (one, other) = await hosted(fleet, 2)
+        _, (one, other) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         target = await one.take_snapshot()
         key = IdempotencyKey("r", b"d" * 16)
@@ -99,7 +93,7 @@ class TestRollback:
 
     @pytest.mark.parametrize("position", ["77-7", "latest", ""])
     async def test_to_where_there_is_no_snapshot(self, fleet: Any, position: str) -> None:
-        _, (one,) = await hosted(fleet, 1)
+        _, (one,) = await fleet.hosted(1)
         await learn(fleet, one, 2)
         before = one.model.to_bytes()
         with pytest.raises(PositionNotFound if position == "77-7" else SnapshotNotFound):
@@ -109,7 +103,7 @@ class TestRollback:
         assert one.model.to_bytes() == before
 
     async def test_a_new_snapshot_comes_soon_and_spares_the_replay(self, fleet: Any) -> None:
-        _, (one, other) = await hosted(fleet, 2)
+        _, (one, other) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         await fleet.agreed()
         target = await other.take_snapshot()  # which is news to the first, and recent, and yet not enough
@@ -121,7 +115,7 @@ class TestRollback:
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(retention, "PIN_SECONDS", 0.0)
-        _, (one,) = await hosted(fleet, 1, snapshot_retention_count=3, history_bytes=0)
+        _, (one,) = await fleet.hosted(1, snapshot_retention_count=3, history_bytes=0)
         await learn(fleet, one, 2)
         target = await one.take_snapshot()
         await one.rollback(target.position)
@@ -138,7 +132,7 @@ class TestRollback:
         assert target.position not in [snapshot.position for snapshot in snapshots]
 
     async def test_a_pin_whose_rollback_may_be_on_its_way_stays(self, fleet: Any) -> None:
-        (registry,), (one,) = await hosted(fleet, 1, snapshot_retention_count=1, history_bytes=0)
+        (registry,), (one,) = await fleet.hosted(1, snapshot_retention_count=1, history_bytes=0)
         await learn(fleet, one, 1)
         target = await one.take_snapshot()
         assert await fleet.store(registry).snapshots.pin(one.record, target.position, True)
@@ -149,7 +143,7 @@ class TestRollback:
         assert (await one.rollback(target.position)).updates == 1
 
     async def test_to_a_damaged_snapshot_whose_state_the_history_has(self, fleet: Any) -> None:
-        (registry, _), (one, _) = await hosted(fleet, 2)
+        (registry, _), (one, _) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         before = one.model.to_bytes()
         target = await one.take_snapshot()
@@ -166,7 +160,7 @@ class TestRollback:
     async def test_an_update_behind_one_whose_snapshot_cannot_be_fetched_yet(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        registries, (one, other) = await hosted(fleet, 2)
+        registries, (one, other) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         target = await one.take_snapshot()
         await learn(fleet, one, 2)
@@ -188,7 +182,7 @@ class TestRollback:
     async def test_the_store_goes_while_the_snapshot_is_fetched(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        (_, registry), (one, other) = await hosted(fleet, 2)
+        (_, registry), (one, other) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         target = await one.take_snapshot()
         await fleet.agreed()
@@ -213,13 +207,13 @@ class TestRollback:
 
 class TestSnapshots:
     async def test_many_are_asked_for_at_once_while_others_learn(self, fleet: Any) -> None:
-        _, (one,) = await hosted(fleet, 1)
+        _, (one,) = await fleet.hosted(1)
         *records, _ = await asyncio.gather(*(one.take_snapshot() for _ in range(10)), learn(fleet, one, 20))
         assert {record.position for record in records} <= {"0", *(r.position for r in records)}
         assert (await one.take_snapshot()).position == one.model.position
 
     async def test_an_upload_goes_on_from_there_under_another_name(self, fleet: Any) -> None:
-        (here, there), (one, _) = await hosted(fleet, 2)
+        (here, there), (one, _) = await fleet.hosted(2)
         await learn(fleet, one, 5)
         data = await snapshot_bytes(one, (await one.take_snapshot()).position)
         state = OnlineModel.from_bytes(data)
@@ -236,7 +230,7 @@ class TestSnapshots:
         assert (await new.rollback("1")).updates == 5
 
     async def test_replicas_that_stop_together_leave_one(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
-        registries, (one, *_) = await hosted(fleet, 3)
+        registries, (one, *_) = await fleet.hosted(3)
         await learn(fleet, one, 5)
         state = await fleet.agreed()
         for registry in registries:
@@ -245,7 +239,7 @@ class TestSnapshots:
         assert (await (await fleet.start()).get("m")).model.to_bytes() == state
 
     async def test_replicas_take_turns(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
-        _, replicas = await hosted(fleet, 3, snapshot_every_seconds=HOUR_SECONDS)
+        _, replicas = await fleet.hosted(3, snapshot_every_seconds=HOUR_SECONDS)
         for first in range(3):
             covered = replicas[first].snapshotter.covered
             for replica in (*replicas[first:], *replicas[:first]):
@@ -259,7 +253,7 @@ class TestSnapshots:
 
     @pytest.mark.parametrize("how", ["updates", "a prediction", "the follower"])
     async def test_one_that_is_behind_a_trimmed_log_restores_itself(self, fleet: Any, how: str) -> None:
-        registries, (one, behind) = await hosted(fleet, 2, snapshot_retention_count=1, history_bytes=0)
+        registries, (one, behind) = await fleet.hosted(2, snapshot_retention_count=1, history_bytes=0)
         registries[1]._tasks[0].cancel()
         await learn(fleet, behind, 1)
         watched = behind.events.subscribe()

@@ -49,7 +49,7 @@ def limits(features: str, labels: str = "ignore", most_features: int = 40, most_
 
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is remembered of requests is soon full."""
+    """The idempotency window is soon full."""
     monkeypatch.setattr(key_window, "MAX_KEYS", 8)
     monkeypatch.setattr(key_window, "MAX_ANSWER_BYTES", 2_000)
     monkeypatch.setattr(labelled, "MAX_LABELLED", 9)

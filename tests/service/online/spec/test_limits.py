@@ -201,7 +201,7 @@ def test_a_refused_example_takes_no_room_from_those_after_it() -> None:
 
 
 class FirstCome:
-    """What a client would have to do itself: names beyond the first few left out. As plain as can be."""
+    """The same work in a client: names beyond the first few are left out."""
 
     def __init__(self, most: int) -> None:
         self.most = most

@@ -27,7 +27,7 @@ def spec_of(algorithm: str, params: dict[str, Any] | None = None, **more: Any) -
 
 
 def places(document: dict[str, Any]) -> list[str]:
-    """Where the service says that a body is wrong."""
+    """Return the places at which the service says that a body is wrong."""
     with pytest.raises(ValidationError) as raised:
         ModelRequest.model_validate(document)
     problem = invalid_body(raised.value, (), path_in_spec, {})

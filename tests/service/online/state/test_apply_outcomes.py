@@ -22,7 +22,7 @@ from manylabel_service.online.state.stream_offsets import StreamPart
 
 KEY = IdempotencyKey("k", b"d" * 16)
 BOTH = {"want_predictions": True, "want_probabilities": True}
-"""What an update wants."""
+"""Results that an update requests."""
 DRIFT = {"algorithm": "falt", "params": {"drift": "adwin"}}
 
 

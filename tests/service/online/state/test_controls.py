@@ -1,4 +1,4 @@
-"""What all changes of a model but updates have in common: bytes in the log, and that a key is done once."""
+"""Control entries, which are all changes of a model but updates: their bytes in the log, and one effect per key."""
 
 from tests.service.online.folds import append, facts, taught
 from tests.service.online.state.test_promises import EASY

@@ -34,7 +34,7 @@ ROLLED: list[dict[str, Any]] = [
 
 
 def learnt(model: OnlineModel) -> object:
-    """What a rollback undoes."""
+    """The parts of a state that a rollback undoes."""
     arrays, header = State.from_bytes(model.seed("seed"))
     weights = arrays["learner.weights"]
     n_features, n_labels = (1 + np.flatnonzero(weights.any(axis=axis)).max(initial=-1) for axis in (1, 0))

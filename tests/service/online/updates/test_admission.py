@@ -1,4 +1,4 @@
-"""What admission weighs a model by: never less than the bytes that it then has."""
+"""Admission's estimate of a model's size is never less than the bytes that the model then has."""
 
 from typing import Any
 
