@@ -3,19 +3,24 @@
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
 from tests.support.cases import for_each
 
-from manylabel_clients import plots
+from manylabel_clients import Client, plots, river
 from manylabel_clients.command.app import app
+from manylabel_clients.command.data import files
 from manylabel_clients.command.models.plot import KINDS
 from manylabel_clients.command.output.measures import TITLES
+from manylabel_clients.http.transport import upload
 from manylabel_core.batch.catalogue import TRAINERS
+from manylabel_core.datasets import FORMATS
+from manylabel_core.datasets.reading import EXTENSIONS
 from manylabel_core.metrics.measures import MEASURES
+from manylabel_service.online.spec.params import PARAMS
 
 SCRIPT = Path(sys.executable).with_name("manylabel")
 
@@ -57,9 +62,26 @@ def test_the_kinds_of_plots_in_the_help_are_all_there_are() -> None:
     assert tuple(plots.KINDS) == KINDS
 
 
-def test_the_trainers_in_the_help_are_all_there_are() -> None:
-    (option,) = (parameter for parameter in ALL["train",].params if parameter.name == "trainer")
-    assert re.findall(r"\w+", option.help.replace(" or ", " ")) == list(TRAINERS)
+@for_each(
+    ("path", "name", "known"),
+    [
+        (("train",), "trainer", TRAINERS),
+        (("models", "create"), "algorithm", PARAMS),
+        (("datasets", "add"), "format", FORMATS),
+    ],
+    ids=["trainers", "learners", "formats"],
+)
+def test_the_help_names_all_there_are(path: tuple[str, ...], name: str, known: Mapping[str, Any]) -> None:
+    (option,) = (parameter for parameter in ALL[path].params if parameter.name == name)
+    listed = option.help.removeprefix("Learner: ").partition(".")[0].replace(" or ", " ")
+    assert re.findall(r"\w+", listed) == list(known)
+
+
+def test_the_client_names_the_learners_and_the_extensions_that_there_are() -> None:
+    assert re.findall(r"``(\w+)``", str(Client.create_model.__doc__).partition("features :")[0]) == list(PARAMS)
+    assert upload.FORMATS == EXTENSIONS
+    assert {*re.findall(r"\.\w+", files.FORMATS)} == {*EXTENSIONS, ".gz"}
+    assert river.files.FORMATS.keys() == FORMATS.keys()
 
 
 def test_names_that_need_no_core_are_those_of_core() -> None:

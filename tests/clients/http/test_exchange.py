@@ -28,18 +28,14 @@ from manylabel_clients import (
 )
 from manylabel_clients.http.resources.models import ModelCalls
 from manylabel_clients.http.resources.server import ServerCalls
+from manylabel_core.metrics.measures import STREAMED
 
 RETRY = Retry(attempts=4, base_seconds=1, cap_seconds=100, jitter=0)
 REFUSED = httpx2.ConnectError("refused")
 CUT = httpx2.ReadError("reset")
 RECEIPT = {"position": "7", "updates": 7, "durability": "log"}
 PREDICTION = {"labels": ["a"], "scores": {"a": 0.5, "b": -1.0}, "threshold": 0.1}
-MEASURES = dict.fromkeys(
-    ["precision", "recall", "f1", "micro_f1", "macro_f1", "hamming_loss", "one_error", "ranking_loss"]
-) | {
-    "subset_accuracy": None,
-    **{f"{name}_at_{k}": None for name in ("precision", "f1", "ndcg") for k in (1, 5, 10, 100)},
-}
+MEASURES = dict.fromkeys(STREAMED)
 MEASURES = {**MEASURES, "examples": 0, "baseline": MEASURES}
 GROUP = {"true": 0, "precision": 0.0, "recall": 0.0, "f1": 0.0}
 BY_SEEN = dict.fromkeys(("never", "below_5", "below_20", "more"), GROUP)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from manylabel_core.datasets import (
+    FORMATS,
     BadDataset,
     Dataset,
     ReaderLimits,
@@ -309,7 +310,7 @@ def test_features_of_one_name_in_two_views() -> None:
 
 
 def test_a_format_that_is_none() -> None:
-    with pytest.raises(ValueError, match="format must be one of libsvm, arff, npz, ndjson, csv, tsv, not 'xls'"):
+    with pytest.raises(ValueError, match=f"format must be one of {', '.join(FORMATS)}, not 'xls'"):
         read_dataset(io.BytesIO(), "xls")
 
 

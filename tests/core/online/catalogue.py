@@ -52,6 +52,12 @@ FEATURES: dict[str, Make] = {
 LEARNERS = {**LINEAR, **EXPANSIONS, **FEATURES}
 
 
+def configured(make: Make, **wanted: Any) -> OnlineLearner:
+    """A learner with those of the wanted parameters that it has."""
+    possible = make().get_params()
+    return make(**{name: value for name, value in wanted.items() if name in possible})
+
+
 def again(model: OnlineLearner, **changes: Any) -> OnlineLearner:
     """A new learner with the same parameters."""
     return type(model)(**{**model.get_params(), **changes})

@@ -2,8 +2,11 @@
 
 import json
 from collections.abc import Iterable
+from typing import get_args
 
-ALL_SCOPES = ("predict", "learn", "read", "train", "export", "admin")
+from manylabel_service.access.scopes import Scope
+
+ALL_SCOPES = get_args(Scope)
 
 OTHER = "other"
 """A caller who may do everything, with models of other names."""

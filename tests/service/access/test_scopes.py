@@ -1,13 +1,16 @@
 """Every route says which scopes its callers need, in the code and in the description."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import APIRouter
 from starlette.responses import Response
 from starlette.testclient import TestClient
-from tests.service.access.calls import PAGE, SCOPES
+from tests.service.access.calls import ALL_SCOPES, PAGE, SCOPES
 
+from manylabel_clients.http.resources import keys
 from manylabel_service import app as app_module
 from manylabel_service.api.web.access import OPEN, needs
 from manylabel_service.api.web.routes import DirectRoute, GuardedRoute
@@ -15,11 +18,18 @@ from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SQLiteStore
 
+ROOT = Path(__file__).parents[3]
+
 
 def test_every_call_needs_what_the_table_says(client: TestClient) -> None:
     app: Any = client.app
     routes = [route for route in app.routes if isinstance(route, GuardedRoute)]
     assert {(m.lower(), route.path): route.scopes for route in routes for m in route.methods} == SCOPES | PAGE
+
+
+def test_the_client_and_the_page_of_keys_have_all_scopes() -> None:
+    table = (ROOT / "docs" / "concepts.md").read_text().partition("| scope | allows |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == list(keys.SCOPES) == list(ALL_SCOPES)
 
 
 def test_the_description_says_it_too(client: TestClient) -> None:

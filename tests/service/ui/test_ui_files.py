@@ -3,6 +3,7 @@
 import gzip
 import re
 import subprocess
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
@@ -10,7 +11,9 @@ from typing import get_args
 import pytest
 from tests.support.cases import for_each
 
+from manylabel_core.metrics.measures import MEASURES, REPORTED, WITH_HISTORY
 from manylabel_core.metrics.prequential import GROUPS
+from manylabel_service.access.scopes import Scope
 from manylabel_service.hosting.events import Kind
 from manylabel_service.ui import INDEX, Files
 from manylabel_service.ui.files import MEDIA_TYPES, STATIC
@@ -91,3 +94,21 @@ def test_the_page_of_a_model_shows_every_kind_of_event() -> None:
     assert listed is not None
     assert {*re.findall(r"'(\w+)'", listed[1]), "update", "metrics", "dropped"} == set(get_args(Kind))
     assert set(get_args(Kind)) - {"update", "metrics"} <= set(re.findall(r"case '(\w+)'", feed))
+
+
+@for_each(
+    ("file", "names"),
+    [
+        ("pages/operations/key_fields.js", get_args(Scope)),
+        ("pages/model/curves.js", WITH_HISTORY),
+        ("pages/order/fields.js", [name for name in REPORTED if MEASURES[name].depth is None]),
+    ],
+    ids=["scopes", "measures of a stream", "measures of a job"],
+)
+def test_the_page_lists_all_scopes_and_measures(file: str, names: Sequence[str]) -> None:
+    found = re.search(
+        r"const (?:SCOPES|MEASURES) = [{[](.*?)(?:\.\.\.|\n[}\]];)", (STATIC / file).read_text(), re.DOTALL
+    )
+    assert found is not None
+    listed = re.findall(r"(\w+): ['\[]" if ":" in found[1] else r"'(\w+)'", found[1])
+    assert sorted(listed) == sorted(names)

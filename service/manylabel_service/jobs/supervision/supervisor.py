@@ -130,7 +130,7 @@ class Supervision:
             await self._lease.change(lambda record, *_: record.release(number, token), most_seconds=RELEASE_SECONDS)
 
     async def _delete_blobs(self) -> None:
-        """Delete the blobs that nobody needs after the end of the task."""
+        """Delete the blobs that are not needed after the end of the task."""
         if self._task.stage == "fit":
             await self._context.job_store.remove_blobs(self._record.id)
         elif self._task.checkpoint is not None:

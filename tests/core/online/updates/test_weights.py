@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.core.online.catalogue import EXPANSIONS, LEARNERS, LINEAR, Make, again
+from tests.core.online.catalogue import EXPANSIONS, LEARNERS, LINEAR, Make, again, configured
 from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
@@ -41,7 +41,7 @@ every_learner = pytest.mark.parametrize("make", LEARNERS.values(), ids=list(LEAR
 @every_learner
 def test_a_weight_of_1_changes_no_bit(make: Make) -> None:
     X, Y, _ = stream()
-    plain, weighted = make(average=True), make(average=True)
+    plain, weighted = (configured(make, average=True) for _ in range(2))
     plain.partial_fit(X, Y)
     weighted.pipeline.grow(5, 3)
     rows, targets = as_rows(X, weighted.dtype)[0], as_targets(Y)
