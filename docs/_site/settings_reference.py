@@ -23,10 +23,9 @@ durability = "fsync"
 snapshot_retention_count = 5
 ```
 
-The server does not start if a flag, a key of the file or a variable `MANYLABEL_...` is not a setting; the error names
-the most similar one. Variables of the command (`MANYLABEL_URL`, `MANYLABEL_API_KEY`, `MANYLABEL_API_KEY_FILE`) and of
-the tests (`MANYLABEL_TEST_...`) are allowed. In Kubernetes, set `enableServiceLinks: false` in the pod: for a Service
-named `manylabel`, Kubernetes sets variables such as `MANYLABEL_SERVICE_HOST`.
+The server does not start if a flag, a key of the file or a variable `MANYLABEL_...` is unknown, except those of the
+command and the tests. In Kubernetes, set `enableServiceLinks: false` in the pod: for a Service named `manylabel`,
+Kubernetes sets variables such as `MANYLABEL_SERVICE_HOST`.
 """
 
 GROUPS = {
