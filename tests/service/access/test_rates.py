@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.service.access.keyed import UNKNOWN, Keyed
 
-from manylabel_service.access import attempts
+from manylabel_service.access import rates
 from manylabel_service.access.rates import FailedAttempts, RateLimiter, RateLimits, TokenBucket
 from manylabel_service.errors import RateLimited
 
@@ -160,7 +160,7 @@ def test_a_stream_that_would_have_to_wait_too_long_ends(keyed: Keyed, model: str
 def test_wrong_keys_are_answered_as_such_only_so_often(keyed: Keyed, refused: Refused) -> None:
     keyed.keyring._attempts = FailedAttempts()
     try:
-        answers = [keyed.call("get", "/v1/models", UNKNOWN) for _ in range(attempts.AT_ONCE)]
+        answers = [keyed.call("get", "/v1/models", UNKNOWN) for _ in range(rates.AT_ONCE)]
         assert {answer.status_code for answer in answers} == {401}
         late = next(late for _ in range(10**4) if (late := keyed.call("get", "/v1/models", UNKNOWN)).status_code == 429)
         refused(late, 429, "too_many_attempts")
@@ -178,6 +178,6 @@ def test_attempts_are_counted_for_each_address_and_forgotten() -> None:
     assert [failed.count(f"2001:db8::{number}") > 0 for number in range(3)] == [False, False, True]
     assert failed.count("2001:db8:0:1::1") == 0  # of another network
     assert failed.count("") == 0
-    for number in range(attempts.MAX_ADDRESSES + 10):
+    for number in range(rates.MAX_ADDRESSES + 10):
         failed.count(f"host-{number}")
-    assert len(failed._buckets) == attempts.MAX_ADDRESSES
+    assert len(failed._buckets) == rates.MAX_ADDRESSES

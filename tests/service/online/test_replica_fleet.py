@@ -88,12 +88,12 @@ class TestOneLog:
         async with replicas[1]._applier.learning:  # so long it folds nothing
             for i in range(3):
                 await replicas[0].update([fleet.example(i)])
-            assert await registries[0].log_lags() == {"m": 0}
-            assert await registries[1].log_lags() == {"m": 3}
+            assert await registries[0].listing.log_lags() == {"m": 0}
+            assert await registries[1].listing.log_lags() == {"m": 3}
         await fleet.agreed()
-        assert await registries[1].log_lags() == {"m": 0}
+        assert await registries[1].listing.log_lags() == {"m": 0}
         fleet.server.kill()
-        assert await registries[1].log_lags() == {}, "nobody knows"
+        assert await registries[1].listing.log_lags() == {}, "nobody knows"
 
     async def test_an_idle_process_asks_seldom_and_a_busy_one_not_without_end(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch

@@ -112,6 +112,17 @@ asyncio.run(main())
 """
 
 
+async def test_a_model_whose_creation_was_interrupted_leaves_no_rows(directory: Path, database: Path) -> None:
+    async with opened(directory) as store:
+        await store.models._prepare("m", b"spec", START)  # and the process is killed before it has its name
+    async with opened(directory) as store:
+        await store.cleaned()
+        assert await store.models.all() == []
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        rows = [connection.execute(f"SELECT count(*) FROM {table}").fetchone() for table in ("models", "entries")]
+    assert rows == [(0,), (0,)]
+
+
 async def test_the_lock_of_a_killed_process_is_gone(directory: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(directory)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None

@@ -105,19 +105,18 @@ class SQLiteModels(Part, Models):
             self._connection.execute("DELETE FROM models WHERE incarnation = ?", (incarnation,))
 
     def load(self) -> None:
-        """Find the models that a killed process left partly deleted, and its trimmed logs, in the writer at opening.
+        """Find what a killed process left, in the writer at opening: models without a name, and trimmed logs.
 
         Later a missing name does not identify a deleted model, because new models have none yet.
         """
         hidden = self._tables.models("name IS NULL")
-        self._hidden = {model.record.incarnation for model in hidden if not model.record.damaged}
-        trimmed = self._tables.models("trimmed > 0")
+        self._hidden = [model.record.incarnation for model in hidden if not model.record.damaged]
+        trimmed = self._tables.models("name IS NOT NULL AND trimmed > 0")
         self._trimmed = [(each.record.incarnation, each.trimmed) for each in trimmed if not each.record.damaged]
 
     async def clean(self) -> None:
         """Free the space of what `load` found."""
+        for incarnation in self._hidden:
+            await self._purge_rows(incarnation)
         for incarnation, trimmed in self._trimmed:
-            if incarnation in self._hidden:
-                await self._purge_rows(incarnation)
-            else:
-                await self._entries.drop_entries(incarnation, trimmed)
+            await self._entries.drop_entries(incarnation, trimmed)
