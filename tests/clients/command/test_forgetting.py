@@ -14,7 +14,7 @@ def test_examples_are_forgotten_and_the_receipt_is_shown(manylabel: Command, cli
     model.update_many([({"a": 1}, ["p"]), ({"b": 1}, ["q"], None, None, "customer-1"), ({"c": 1}, ["r"])])
     done = manylabel("forget", name, "--ref", "customer-1", "--yes")
     assert done.status == 0, done.err
-    assert "1 examples of 1 entries" in done.out
+    assert "1 example of 1 entry" in done.out
     assert [len(entry["examples"]) for entry in model.log()] == [2]
     assert model.status().updates == 2
     (receipt,) = model.receipts()
