@@ -1,15 +1,12 @@
 """Orders and trainers: what is accepted, what a search becomes."""
 
 import math
-import re
-from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 from tests.service.jobs.conftest import SHORT, spec
 from tests.support.cases import for_each
 
-from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_service.errors import InvalidJob
 from manylabel_service.jobs.plan import plan
 from manylabel_service.jobs.spec.schemas import MAX_TRIALS, JobSpec
@@ -88,22 +85,6 @@ def test_a_search_that_names_no_values_has_those_of_the_trainer(trainer):
     drawn = spec(SHORT, trainer=trainer, search={"kind": "random", "trials": 4})
     assert drawn.search.params == ordered.search.params
     assert len(plan(drawn)) == 5
-
-
-def test_a_search_that_names_no_values_tries_those_that_the_docs_tell():
-    docs = " ".join((Path(__file__).parents[3] / "docs" / "jobs.md").read_text().split())
-    ends = {name: next(iter(TRAINERS[name].search.items())) for name in ("m3l", "mlrl", "prml", "prbr", "lsa_mml")}
-    assert ends["prml"] == ends["prbr"]
-    for trainer, words in (
-        ("m3l", "`m3l`"),
-        ("mlrl", "`mlrl`"),
-        ("prml", "`prml` and `prbr`"),
-        ("lsa_mml", "`lsa_mml`"),
-    ):
-        name, values = ends[trainer]
-        assert (found := re.search(rf"{name} of {words} from ([\d.e-]+) to ([\d.e-]*\d)", docs)), trainer
-        assert [*map(float, found.groups())] == [min(values), max(values)]
-    assert max(ends["prbr"][1]) == 1.0  # what sparse rows of unit length take: scaling makes them so
 
 
 def test_a_search_that_names_no_values_tries_widths_of_an_rbf_kernel_that_has_the_default_one():
