@@ -133,7 +133,7 @@ def _receipt(receipt: "Receipt") -> list[str]:
     if not receipt.examples:
         return [f"its history, which begins at position {receipt.since}, has no example that --without names"]
     told = [
-        f"without {receipt.examples:,} examples of {receipt.entries:,} entries (receipt {receipt.id})",
+        f"examples forgotten: {receipt.examples:,}, in entries of the log: {receipt.entries:,} (receipt {receipt.id})",
         f"its history begins at position {receipt.since}",
         "the archive has these examples until a server, or manylabel backup, has archived this store there",
     ]

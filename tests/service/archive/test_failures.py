@@ -229,5 +229,5 @@ async def test_the_program_takes_the_examples_from_a_file(place: FilePlace, new_
     assert (done.returncode, "--model" in done.stderr) == (1, True)
     done = await asyncio.to_thread(run, '{"refs": ["customer-4711"], "positions": ["2"]}', "--model", "m")
     assert done.returncode == 0, done.stderr
-    assert "without 1 examples of 1 entries" in done.stdout
+    assert "examples forgotten: 1, in entries of the log: 1 " in done.stdout
     assert "its history begins at position 0" in done.stdout
