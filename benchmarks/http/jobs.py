@@ -120,8 +120,10 @@ def _training_processes() -> list[int]:
     for place in Path("/proc").glob("[0-9]*"):
         fields = (place / "stat").read_text().rpartition(")")[2].split() if (place / "stat").exists() else ["", "0"]
         parents[int(place.name)] = int(fields[1])
+    # The server, its process that forks others, and the training processes, which have no children.
     servers = {pid for pid, parent in parents.items() if parent == os.getpid()}
-    found = [pid for pid, parent in parents.items() if parent in servers]
+    below = {pid for pid, parent in parents.items() if parent in servers}
+    found = [pid for pid, parent in parents.items() if parent in servers | below and pid not in parents.values()]
     if len(found) != JOBS:
         raise RuntimeError(f"the server has {len(found)} training processes, not {JOBS}")
     return found
