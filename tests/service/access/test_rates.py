@@ -78,7 +78,7 @@ async def test_examples_are_held_back_until_they_are_within_the_rate() -> None:
         await limits.hold(n_examples)
     assert slept == pytest.approx([0.5, 0.5])
     limits.charge(0)
-    with pytest.raises(RateLimited, match="200 examples a second"):
+    with pytest.raises(RateLimited, match="200 examples per second"):
         limits.charge(1)
 
 
@@ -123,7 +123,7 @@ def test_examples_are_counted(keyed: Keyed, model: str, path: str, body: Any) ->
     assert keyed.call("post", path, key, json=body).status_code == 200
     late = keyed.call("post", path, key, json=body)
     assert late.status_code == 429
-    assert "examples a second" in late.text
+    assert "examples per second" in late.text
     assert int(late.headers["retry-after"]) >= 1
     assert keyed.call("get", model, key).status_code == 200
 
