@@ -50,11 +50,14 @@ LEFT_OUT = {"[OPTIONS]", "[COMMAND] [ARGS]..."}
 OF_MOST = (
     "`MODEL`, `LABEL` and `NAME` are the names of a model, a label and a dataset; `JOB` and `ID` are the ids of a job, "
     "and of a webhook or key (the part of the key between its two underscores). Commands that call a server have these "
-    "options; `--json` if they print a result, `--yes` if they ask for confirmation."
+    "options; `--json` if they print a result, `--yes` if they ask for confirmation. The options of labelled files are "
+    "`--labels`, `--tags`, `--separator`, `--ignore`, `--text`, `--weight` and `--zero-based`."
 )
 
 OF_FILES = ("labels", "tags", "separator", "ignore", "text", "weight", "zero_based")
 """Options of the commands that read labelled files, described once."""
+
+OF_FILES_LINE = "- [Options of labelled files](#options-of-labelled-files)"
 
 MORE = {
     "serve": "[its settings](settings.md)",
@@ -84,12 +87,15 @@ def page() -> str:
     models = app.commands["models"]
     assert isinstance(models, click.Group)
     described = dict(line for name in ("create", "delete") for line in _parameters(models.commands[name], context))
-    rows = [f"| `{usage}` | {_in_short(about) if lines else about} |" for usage, about, lines in _described(context)]
+    rows = [
+        f"| `{usage}` | {_in_short(about) if lines else about} | {_flags(lines)} |"
+        for usage, about, lines in _described(context)
+    ]
     parts = [
         HEAD,
         _list(line for _, line in _parameters(app, context)),
         app.epilog or "",
-        "\n".join(["## Commands", "", "| command | |", "|---|---|", *rows]),
+        "\n".join(["## Commands", "", "| command | | options |", "|---|---|---|", *rows]),
         "## Options of most commands",
         _paragraph(OF_MOST),
         _list(described[name] for name in SHARED),
@@ -122,6 +128,14 @@ def _in_short(about: str) -> str:
     return f"{first.removesuffix('.')}." + (f" {more}{link}" if more else "")
 
 
+def _flags(lines: Iterable[str]) -> str:
+    """Return the options in the descriptions of parameters, without their values."""
+    flags = [found[1] for line in lines if (found := re.match("- `(?:-[a-z], )?(--[a-z-]+)", line))]
+    if OF_FILES_LINE in lines:
+        flags.append("those of labelled files")
+    return ", ".join(f"`{flag}`" if flag.startswith("-") else flag for flag in flags)
+
+
 def _commands(group: click.Group, above: click.Context) -> Iterator[tuple[str, click.Command, click.Context]]:
     for name in group.list_commands(above):
         command = group.commands[name]
@@ -143,7 +157,7 @@ def _describe(command: click.Command, path: str, above: click.Context) -> tuple[
         if parameter not in SHARED and line not in PLAIN and not (of_files and parameter in OF_FILES)
     ]
     if of_files:
-        lines.append("- [Options of labelled files](#options-of-labelled-files)")
+        lines.append(OF_FILES_LINE)
     about = inspect.cleandoc(command.help or "") + (f" More: {MORE[name]}." if name in MORE else "")
     return " ".join([path, *arguments]), " ".join(about.split()), lines
 
