@@ -4,9 +4,9 @@ A consumer commits its offset after the model has learnt, so messages that it ha
 The server knows them: they are lines of a stream whose key is topic and partition, numbered by their offsets, and a
 line that was learnt is not learnt again. Nothing else has to be kept, locked or undone.
 
-The source is Redis Streams or Kafka, by the address; a topic of Kafka must have two partitions. Here a consumer of each
-partition learns while messages come, and is killed in the midst again and again. With the number of a partition behind
-the address, it is only the consumer, which runs until it is stopped.
+The source is Redis Streams or Kafka, by the address; a topic of Kafka must have two partitions. The program
+starts a consumer for each partition, which learns while messages arrive, and kills the consumers repeatedly. With the
+number of a partition after the address, it is only the consumer of that partition, and runs until it is stopped.
 
     manylabel serve
     pip install 'manylabel[topics]'
