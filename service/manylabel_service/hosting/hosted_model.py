@@ -109,12 +109,12 @@ class HostedModel(ABC):
 
     @property
     def leads(self) -> bool:
-        """True if it has a separate log."""
+        """True if the model reads its own log; a follower reads the log of its leader."""
         return self.log_record == self.record
 
     @property
     def log_ended(self) -> bool:
-        """True if it has read all of its part of the log."""
+        """True if the model has read its part of the log to the end."""
         return False
 
     @property

@@ -124,7 +124,7 @@ async def annif_suggest(request: Request, context: ContextOf, name: str) -> Resp
 )
 @_as_annif
 async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -> Response:
-    """Predicts up to 32 documents, in their order."""
+    """Returns suggestions for up to 32 documents, in the order of the documents."""
     limits = read_parameters(request, schemas.AnnifLimits)
     hosted = await context.registry.get(name)
     document, _ = await read_large_json(request)

@@ -126,7 +126,7 @@ class PartialLabels:
             if len(np.unique(told)) < len(told) or ((told < 0) | (told >= n_labels)).any():
                 raise ValueError("parts: expected distinct columns of labels")
             if measured is not None and id not in self.versions and not np.isin(measured.labels, told).all():
-                raise ValueError("parts: more is measured than was told")
+                raise ValueError("parts: a measured label was not submitted")
 
 
 def _unpacked(number: Any, labels: bytes, truth: bytes, margins: bytes, weight: Any) -> PartialTruth:
