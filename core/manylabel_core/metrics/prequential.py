@@ -514,6 +514,6 @@ def _check(
     unfit = _prequential.first_unfit(scores.shape[1] - 1, targets.indptr, targets.indices, targets.n_labels, n_known)
     if unfit >= 0:
         raise ValueError(
-            f"targets, example {unfit}: labels must lie below n_labels, n_labels must not exceed the columns "
-            "of scores, nor n_known n_labels"
+            f"targets, example {unfit}: labels must be below n_labels, n_known at most n_labels, and "
+            "n_labels at most the number of label columns of scores"
         )

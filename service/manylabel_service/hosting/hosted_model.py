@@ -161,15 +161,15 @@ class HostedModel(ABC):
 
     @abstractmethod
     def signature(self) -> Signature:
-        """Return its inputs and outputs; raise as `status`."""
+        """Return its inputs and outputs; raise the errors of `status`."""
 
     @abstractmethod
     def gauges(self) -> dict[str, float]:
-        """Return its gauges for GET /metrics; raise as `status`."""
+        """Return its gauges for GET /metrics; raise the errors of `status`."""
 
     @abstractmethod
     def measures(self) -> dict[str, Any] | None:
-        """Return the prequential metrics; None if missing now; raise as `status`."""
+        """Return the prequential metrics; None if missing now; raise the errors of `status`."""
 
     @abstractmethod
     async def predict(

@@ -146,7 +146,7 @@ async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -
 )
 @_as_annif
 async def annif_learn(request: Request, context: ContextOf, name: str) -> Response:
-    """Learns documents in their order, all or none, like `update`. The header `Position` has the log position."""
+    """Learns either all documents, in order, or none, like `update`. The header `Position` has the log position."""
     replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
         updated = await _learn(request, context, replica)

@@ -90,7 +90,7 @@ class PartialLabels:
         self.measured = {id: truth for id, truth in target.measured.items() if id in self._told}
 
     def to_array(self) -> NDArray[np.uint8]:
-        """Return all of it as bytes: a row for each id."""
+        """Return the partial labels as bytes: a row for each id."""
         rows = [[id, told.astype("<i4").tobytes(), *self._packed(id)] for id, told in self._told.items()]
         return np.frombuffer(msgpack.packb(rows), dtype=np.uint8)
 
