@@ -80,7 +80,7 @@ def test_the_help_names_all_there_are(path: tuple[str, ...], name: str, known: M
 def test_the_client_names_the_learners_and_the_extensions_that_there_are() -> None:
     assert re.findall(r"``(\w+)``", str(Client.create_model.__doc__).partition("features :")[0]) == list(PARAMS)
     assert upload.FORMATS == EXTENSIONS
-    assert {*re.findall(r"\.\w+", files.FORMATS)} == {*EXTENSIONS, ".gz"}
+    assert {*re.findall(r"\.\w+", files.FORMATS_HELP)} == {*EXTENSIONS, ".gz"}
     assert river.files.FORMATS.keys() == FORMATS.keys()
 
 
