@@ -61,7 +61,7 @@ def require(user: str, extra: str) -> None:
 def _is_there(module: str) -> bool:
     try:
         return find_spec(module) is not None
-    except ValueError:  # it is loaded, and has no spec
+    except ValueError:  # raised for a loaded module without a spec
         return True
-    except ImportError:  # something keeps it from being found
+    except ImportError:  # an import hook blocks the module
         return False

@@ -31,7 +31,7 @@ def is_finite(value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """Return the description of a value in an error message."""
+    """Return a value as text for an error message."""
     try:
         return repr(value)
     except ValueError:  # Python formats no integer with thousands of digits

@@ -91,8 +91,8 @@ class BeyondOwnKey(AccessError, kind="forbidden"):
     """An attempt to create a key with more permissions than the caller's key."""
 
     message = (
-        "{self.field} {self.allowed}, the limit of your key: send such a value, or ask an admin whose key has a higher "
-        "limit"
+        "{self.field} {self.allowed}, the limit of your key; send a value within the limit, or ask an admin whose key "
+        "has a higher one"
     )
     field: str
     """Path of the field in the request, with slashes, such as ``"rates/requests_per_second"``."""

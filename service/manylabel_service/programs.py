@@ -13,7 +13,7 @@ PRIVATE_UMASK = 0o077
 
 
 def start(flags: Sequence[str], kind: type[Settings] = Settings, program: str | None = None) -> Settings:
-    """Return the settings of a program, with its log configured and its files private; raises as `read_settings`."""
+    """Return a program's settings, configure its log and make its files private; raises like `read_settings`."""
     settings = read_settings(flags, kind, program)
     os.umask(PRIVATE_UMASK)
     configure_logging(settings)

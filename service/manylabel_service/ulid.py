@@ -53,7 +53,7 @@ def valid(id: str) -> bool:
 def timestamp_of(id: str) -> int:
     """Return when an id was made, in milliseconds of Unix time. Raises ValueError if the string is not an id."""
     if not valid(id):
-        raise ValueError(f"an id of a prediction has 26 characters of Crockford's base32, not {id!r}")
+        raise ValueError(f"a prediction id has 26 characters of Crockford's base32, not {id!r}")
     ms = 0
     for digit in id[:10]:
         ms = ms << 5 | _VALUES[digit]

@@ -164,7 +164,7 @@ def test_tabs_share_one_stream_of_events_which_ends_when_nobody_looks(watched: W
         with urllib.request.urlopen(f"{site.url}/metrics") as answer:
             found = re.search(r"^http_requests_inprogress (\S+)$", answer.read().decode(), re.MULTILINE)
         assert found is not None
-        return float(found[1]) - 1  # without this one
+        return float(found[1]) - 1  # not counting this request
 
     eventually(lambda: streams() == 1)
     model.update({"a": 1.0}, ["p"])

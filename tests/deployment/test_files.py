@@ -89,7 +89,7 @@ def test_a_first_key_is_made_before_anything_needs_it() -> None:
     assert FIRST_KEY.startswith(re.findall(r"MANYLABEL_DATA_DIR=(\S+)", DOCKERFILE)[0]), "the directory of its user"
     assert f"first-key:{Path(FIRST_KEY).parent}" in service
     assert "first-key: {condition: service_completed_successfully}" in COMPOSE
-    assert COMPOSE.count(FIRST_KEY) == 2  # where it is said how to read it, too
+    assert COMPOSE.count(FIRST_KEY) == 2  # once in the service, once in the comment on how to read the key
 
 
 def test_what_never_ends_passes_the_balancer_unbuffered(tmp_path: Path) -> None:

@@ -45,12 +45,12 @@ class SharedParameters:
     scaling: str = parameter(
         "none",
         Choice(("auto", "standard", "max_abs", "none")),
-        text="Scaling of features by the rows of the fit, before anything else, also of rows to predict. 'none': "
-        "features as they are. 'auto': as the online learners scale (quantities in deviations from their mean, others "
-        "by their usual size and rarity, rows to unit length); a NaN, or what a sparse matrix does not store, is "
-        "missing, and a missing quantity is at its mean. 'standard': deviations from the mean, which fills sparse "
-        "rows. 'max_abs': divided by the largest absolute value, which keeps zeros. The estimators default to 'none', "
-        "training by name to 'auto'.",
+        text="Feature scaling, fitted to the training rows and applied to them and to rows to predict. 'none': no "
+        "scaling. 'auto': the scaling of the online learners (quantities as deviations from their mean, other features "
+        "by their usual size and rarity, rows to unit length). With 'auto', a NaN or a value that a sparse matrix does "
+        "not store is missing, and a missing quantity gets its mean. 'standard': deviations from the mean, which makes "
+        "sparse rows dense. 'max_abs': division by the largest absolute value, which keeps zeros. The estimators "
+        "default to 'none', training by name to 'auto'.",
     )
     warm_start: bool = parameter(
         False,

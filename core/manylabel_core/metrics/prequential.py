@@ -250,7 +250,7 @@ class Prequential:
                 raise ValueError("parts: names a label that does not exist")
             place = self._place(part.number)
             if place is not None and not all(windows[of].has(place, *_judged(part, of)) for of in _SYSTEMS):
-                raise ValueError("parts: an example was measured otherwise")
+                raise ValueError("parts: do not match the stored outcomes of an example")
 
     def _amend(self, of: int, part: PartialTruth, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
         """Replace the counts `old` of an example by `new`, which includes the outcomes of one more part."""
@@ -514,6 +514,6 @@ def _check(
     unfit = _prequential.first_unfit(scores.shape[1] - 1, targets.indptr, targets.indices, targets.n_labels, n_known)
     if unfit >= 0:
         raise ValueError(
-            f"targets, example {unfit}: labels must lie below n_labels, n_labels must not exceed the columns "
-            "of scores, nor n_known n_labels"
+            f"targets, example {unfit}: labels must be below n_labels, n_known at most n_labels, and "
+            "n_labels at most the number of label columns of scores"
         )

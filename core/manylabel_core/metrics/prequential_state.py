@@ -127,9 +127,9 @@ def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
     if (n_best > most).any() or (_prequential.HITS[bits] > n_best).any():
         raise ValueError("ring: more labels among the best than are true")
     if not ((gain >= _prequential.GAINS[bits]) & (gain <= _prequential.IDEAL[n_best])).all():
-        raise ValueError("ring: not the gain of the labels among the best")
+        raise ValueError("ring: the gain does not match the labels among the best")
     if not ((ring[:, _prequential.WEIGHT] >= 1) & (ring[:, _prequential.WEIGHT] <= MAX_UNITS)).all():
-        raise ValueError("ring: a weight is above 0 and at most 1,000")
+        raise ValueError("ring: a weight must be above 0 and at most 1,000")
 
 
 def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
@@ -138,7 +138,7 @@ def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDAr
     found = ring[:, : _prequential.KNOWN]
     lengths = found.sum(axis=1)
     if lengths.sum() != len(codes):
-        raise ValueError("codes: not as many as ring says")
+        raise ValueError(f"codes: expected {lengths.sum()}, as in ring, not {len(codes)}")
     outcomes = np.zeros_like(found)
     np.add.at(outcomes, (np.repeat(np.arange(len(ring)), lengths), codes & 3), 1)
     recent = np.zeros_like(counts)

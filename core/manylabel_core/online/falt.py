@@ -76,13 +76,14 @@ class FALT(LinearThresholdingLearner):
     eta: float | None = step_size(steps)
     step: str | None = step_kind(
         steps,
-        "How an example is learnt. 'gradient': by passes, as in the paper. 'implicit': the problem of the example is "
-        "solved, Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
-        "'adaptive': the same, and every feature f moves by 1 / sqrt(1 + s_f) as much, with s_f the sum of its squares "
-        "over earlier examples with a loss. 'stacked': an adaptive expert next to a centroid of each label's examples; "
-        "a logistic model that all labels share, with corrections for each label, makes log-odds of both margins and "
-        "of the frequency of the label in the last examples. The steps of 'stacked' and 'adaptive' shrink. All labels "
-        "share the sums s_f: the alarm of all labels resets them, and the alarm of one label does not.",
+        "How an example is learnt. 'gradient': by passes, as in the paper. 'implicit': by an exact solution of the "
+        "example's problem, Eq. (3) with the loss itself: no margin is overshot, and no number of passes is needed. "
+        "'adaptive': like 'implicit', with the step of each feature f multiplied by 1 / sqrt(1 + s_f), where s_f is "
+        "the sum of its squares over earlier examples with a loss. 'stacked': an adaptive expert next to a centroid of "
+        "each label's examples; a logistic model that all labels share, with corrections for each label, makes "
+        "log-odds of both margins and of the frequency of the label in the last examples. The steps of 'stacked' and "
+        "'adaptive' shrink. All labels share the sums s_f: the alarm of all labels resets them, and the alarm of one "
+        "label does not.",
     )
 
     @classmethod

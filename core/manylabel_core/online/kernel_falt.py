@@ -85,7 +85,7 @@ class KernelFALT(KernelLearner, ThresholdingLearner):
     eta: float | None = step_size(steps)
     step: str | None = step_kind(
         steps,
-        "How an example is learnt. 'gradient': by passes, as in the paper. 'implicit': the problem of the example is "
-        "solved, Eq. (3) with the loss itself, so that no margin is overshot and there are no passes to choose. "
-        "'stacked': the same, by the kernel next to the two experts that `FALT` has with 'stacked'.",
+        "How an example is learnt. 'gradient': by passes, as in the paper. 'implicit': by an exact solution of the "
+        "example's problem, Eq. (3) with the loss itself: no margin is overshot, and no number of passes is needed. "
+        "'stacked': the kernel model learns like 'implicit', next to the two experts of `FALT` with 'stacked'.",
     )

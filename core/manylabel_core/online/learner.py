@@ -173,17 +173,17 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return (self.decision_function(X) > 0).astype(np.uint8)
 
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
-        """Return the probability of every label, shape (n_samples, n_labels), float64; raise as `predict`, or if
-        calibrate=False.
+        """Return the probability of every label, shape (n_samples, n_labels), float64.
 
-        The probabilities of an example do not sum to 1.
+        The probabilities of an example do not sum to 1. Raises the errors of `predict`, or if calibrate=False.
         """
         return self.pipeline.probabilities(self._scores(X))
 
     def decision_function(self, X: Matrix) -> NDArray[np.float64]:
-        """Return score minus threshold of every label, shape (n_samples, n_labels), float64; raise as `predict`.
+        """Return score minus threshold of every label, shape (n_samples, n_labels), float64.
 
-        With `optimise`, it is half of the distance of the label's log-odds from its decision threshold.
+        With `optimise`, it is half of the distance of the label's log-odds from its decision threshold. Raises the
+        errors of `predict`.
         """
         labels, thresholds = self.scores(X)
         return labels - thresholds[:, np.newaxis]

@@ -384,7 +384,7 @@ class Pipeline:
         words = {label: _words(f"titles[{label}]", own, 0) for label, own in titles.items()}
         for label, own in words.items():
             if not 0 <= label < self.n_labels:
-                raise ValueError(f"titles[{label}] is of no label: there are {self.n_labels}")
+                raise ValueError(f"titles[{label}] has no label: there are {self.n_labels} labels")
             if len(own) > MAX_TITLE_WORDS:
                 raise ValueError(f"titles[{label}] must have at most {MAX_TITLE_WORDS} words, not {len(own)}")
         self._stack.set_titles(words)

@@ -91,8 +91,9 @@ class RecordEncoder:
         self._fields = frozenset(self.text.fields or ())
 
     def encode(self, record: str | Mapping[str, Any]) -> dict[str, float]:
-        """Return the features of a record: finite float64 of at most `MAX_MAGNITUDE`, by name; raise as `read`, or for
-        a vector.
+        """Return the features of a record by name, finite float64 of at most `MAX_MAGNITUDE`.
+
+        Raises the errors of `read`, or RecordError for a vector.
         """
         reading = self._reading_of(record)
         for _, value, path in reading.vectors:
@@ -192,7 +193,7 @@ class _Reading:
         if not key or (len(name) > _SURELY_SHORT and len(name.encode()) > MAX_NAME_BYTES):
             raise RecordError(path, f"must have a name of 1 to {MAX_NAME_BYTES} bytes")
         if name in self._names:
-            raise RecordError(path, f"must not have the name {name!r}, which another field has too")
+            raise RecordError(path, f"must not have the same name as another field, {name!r}")
         self._names.add(name)
         return name
 

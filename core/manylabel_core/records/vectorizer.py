@@ -69,8 +69,9 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
         return self._rows(records, grow=True)
 
     def transform(self, records: Iterable[Record]) -> sp.csr_array:
-        """Return the features of records, (n_samples, n_features), float32; raise as `fit`, or NotFittedError before
-        it.
+        """Return the features of records, (n_samples, n_features), float32.
+
+        Raises the errors of `fit`, or NotFittedError before `fit`.
         """
         if not hasattr(self, "vocabulary_"):
             raise NotFittedError("this RecordVectorizer is not fitted yet: call fit with some records")

@@ -39,13 +39,13 @@ _LEFT = "not in an archive: stored predictions, jobs, the audit log, queues of w
 
 
 def main() -> int:
-    """Back a store up, or restore one.
+    """Back up or restore a store.
 
     Returns
     -------
     int
-        The exit status: 0 if it is complete, 1 if it was refused or failed or a model was not restored, 2 for wrong
-        usage.
+        Exit status: 0 for success, 1 if the backup or restore was refused, failed or skipped a model, 2 for a usage
+        error.
     """
     given = parser(*sys.argv[1:2]).parse_args()
     settings = start(["--log-level", "error", *given.flags], program=f"manylabel {given.direction}")
@@ -86,7 +86,7 @@ async def _backup(given: argparse.Namespace, settings: Settings) -> tuple[str, M
 
 
 async def _restore(given: argparse.Namespace, settings: Settings) -> tuple[str, Mapping[str, str]]:
-    """Restore; return what to print, and why models were not restored."""
+    """Restore a store; return the report to print, and the reason for each model that was not restored."""
     from manylabel_service.archive.restoring import restore
     from manylabel_service.storage import open_store
 

@@ -284,7 +284,7 @@ class Shipper:
         return max(numbers, default=0)
 
     async def _cursor(self, record: ModelMeta) -> _Cursor:
-        """Return where the log of a model is to be shipped on from; raises as `_new_timeline`."""
+        """Return where the log of a model is to be shipped on from; raises the errors of `_new_timeline`."""
         timeline = await self._last_timeline(record)
         known = self._models.get(record.incarnation)
         if known is None or known.timeline != timeline:

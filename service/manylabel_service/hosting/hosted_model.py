@@ -109,12 +109,12 @@ class HostedModel(ABC):
 
     @property
     def leads(self) -> bool:
-        """True if it has a separate log."""
+        """True if the model reads its own log; a follower reads the log of its leader."""
         return self.log_record == self.record
 
     @property
     def log_ended(self) -> bool:
-        """True if it has read all of its part of the log."""
+        """True if the model has read its part of the log to the end."""
         return False
 
     @property
@@ -161,15 +161,15 @@ class HostedModel(ABC):
 
     @abstractmethod
     def signature(self) -> Signature:
-        """Return its inputs and outputs; raise as `status`."""
+        """Return its inputs and outputs; raise the errors of `status`."""
 
     @abstractmethod
     def gauges(self) -> dict[str, float]:
-        """Return its gauges for GET /metrics; raise as `status`."""
+        """Return its gauges for GET /metrics; raise the errors of `status`."""
 
     @abstractmethod
     def measures(self) -> dict[str, Any] | None:
-        """Return the prequential metrics; None if missing now; raise as `status`."""
+        """Return the prequential metrics; None if missing now; raise the errors of `status`."""
 
     @abstractmethod
     async def predict(

@@ -76,16 +76,16 @@ def _check_kind(spec: ModelSpec, estimator: Any, contents: ModelArtifact) -> Non
         raise CannotInitialise(("algorithm",), f"must be falt to start from a trained model, not {spec.algorithm}")
     if takes_views(estimator):
         raise CannotInitialise(
-            ("init_from",), f"must be a model without views, this has {', '.join(contents.features)}"
+            ("init_from",), f"must be a model without views; this one has {', '.join(contents.features)}"
         )
     if not hasattr(estimator, "coef_"):
         kernel = getattr(estimator, "kernel", "no linear")
         raise CannotInitialise(
-            ("init_from",), f"must be a linear model (kernel = linear), this has the kernel {kernel}"
+            ("init_from",), f"must be a linear model (kernel = linear); this one has the kernel {kernel}"
         )
     name = _scaling_of(estimator)
     if name not in GONE_ON_WITH:
-        raise CannotInitialise(("init_from",), f"must be a model with the scaling auto or none, this has {name}")
+        raise CannotInitialise(("init_from",), f"must be a model with scaling auto or none; this one has {name}")
     if spec.scaling not in (("auto",) if name == "auto" else ("none", "unit")):
         allowed = "auto, as in the trained model" if name == "auto" else "none or unit: the trained model has none"
         raise CannotInitialise(("scaling",), f"must be {allowed}")

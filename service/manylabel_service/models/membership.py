@@ -242,7 +242,7 @@ class Membership:
                 return entering
 
     async def _follow_versions(self, entering: bool) -> None:
-        """Read the versions in use, and raise them if all know later ones; write them if this member is `entering`."""
+        """Read the cluster version; write it if this member is `entering` or all members support a later one."""
         while True:
             found = await self._versions.all()
             document = found.get(IN_USE)

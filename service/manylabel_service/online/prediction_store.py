@@ -83,8 +83,8 @@ class PredictionStore:
     ) -> None:
         """Store features and returned scores under each id until they expire.
 
-        The scores of a prediction are those of the first labels, in order, unless `columns_of` has their columns, -1
-        for none. `records` are the examples as posted, in JSON, if they are to be stored.
+        The scores of a prediction belong to the first labels, in order, unless `columns_of` returns the columns of
+        labels (-1: no column). `records` has the examples as posted, in JSON, if they are to be stored too.
         """
         parts = zip(xs, predictions, repeat(None) if records is None else records, strict=False)
         kept = (

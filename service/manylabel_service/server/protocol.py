@@ -272,7 +272,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # -- refusals -----------------------------------------------------------------------------------
 
     def _refuse(self, reason: str, problem: Problem) -> None:
-        """Read no further request, send the problem unless a response is running, and end the connection."""
+        """Stop reading requests, send the problem unless a response is running, and end the connection."""
         if self.transport.is_closing():
             return
         self._limits.refused(reason)

@@ -86,7 +86,7 @@ class Certificate:
 
 
 def certificate_of(settings: Settings) -> Certificate | None:
-    """Return the certificate that the settings name, if they name one; raises as `Certificate`."""
+    """Return the certificate that the settings name, if they name one; raises the errors of `Certificate`."""
     if settings.tls_cert_file is None or settings.tls_key_file is None:
         return None
     return Certificate(settings.tls_cert_file, settings.tls_key_file)

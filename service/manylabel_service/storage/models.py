@@ -64,11 +64,11 @@ class Models(ABC):
     async def create(self, name: str, spec: bytes, state: Bytes | None = None, at: str = SEED) -> ModelMeta:
         """Add a model with an empty log.
 
-        Without a state it has no snapshots. With one, that is its snapshot at the position `at`, and the log
-        counts as trimmed through there: the model cannot be mistaken for one that began empty. `at` is `SEED`, or
-        what `position_at` returns: positions of the log are above it.
+        A state becomes the snapshot of the model at the position `at`, and the log counts as trimmed up to there,
+        so the model cannot be mistaken for one that began empty. Without a state, the model has no snapshot. `at` is
+        `SEED` or a result of `position_at`; all positions of the log are above it.
 
-        Raises `ModelExists` when the name is taken; of several attempts at once exactly one succeeds.
+        Raises `ModelExists` if the name is taken; exactly one of several concurrent attempts succeeds.
         """
         if await self.find(name) is not None:
             raise ModelExists(name)

@@ -53,7 +53,7 @@ class ModelArtifact:
     label_details: LabelDetails = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """Return all of it, for `from_bytes`. Raises ValueError."""
+        """Serialise the artifact for `from_bytes`. Raises ValueError."""
         arrays: dict[str, NDArray[Any]] = {"estimator": np.frombuffer(self.estimator, dtype=np.uint8)}
         _put(arrays, "labels", _distinct("labels", self.labels).state())
         for number, names in enumerate(self.features.values()):

@@ -149,7 +149,7 @@ class TrainedModel(HostedModel):
         }
 
     def signature(self) -> Signature:
-        """Return the inputs and outputs of the served version; raises as `status`, NoVersionServed or
+        """Return the inputs and outputs of the served version; raises the errors of `status`, NoVersionServed or
         VersionDamaged."""
         self.check_serving()
         return self._active.on()[0].signature(list(self._versions.catalogue.versions))
@@ -372,7 +372,7 @@ class TrainedModel(HostedModel):
         version: int | None = None,
         records: Sequence[bytes] | None = None,
     ) -> None:
-        """Store the prediction of a version for delayed labels, and nothing else; raises as `Replica.keep`."""
+        """Store only the prediction of a version, for delayed labels; raises the errors of `Replica.keep`."""
         await self.answers.keep(ids, (), predictions, version)
 
     async def _loaded(self, number: int) -> Predictor:

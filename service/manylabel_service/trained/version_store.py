@@ -193,7 +193,7 @@ class VersionStore:
             return self._known(await self._documents.change(self._name, changed) or VersionCatalogue())
 
     async def find(self, number: int) -> Version:
-        """Return a version as it is now; raises as `read` and `version`."""
+        """Return a version as it is now; raises the errors of `read` and `version`."""
         try:
             listed = (await self.read()).versions[number]
         except KeyError:

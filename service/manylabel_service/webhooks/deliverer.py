@@ -51,7 +51,7 @@ log = structlog.get_logger()
 
 
 class Deliverer:
-    """Creator, lister and deleter of webhooks, which delivers events while this server leads.
+    """Manager of webhooks, which delivers their events while this server is the leader.
 
     `count` is called with the outcome of each attempt: ``delivered`` or ``failed``.
     """

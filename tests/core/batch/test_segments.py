@@ -44,7 +44,7 @@ def test_a_fit_of_one_segment_or_that_loses_nothing_between_them_is_the_fit_itse
     reached = run(name, cut, first)
     whole.fit(given(name, X), Y)
     assert (reached.segments == 1) == (first == 10_000)
-    cut.n_iter_ = whole.n_iter_  # rounds of MLRL that were tried in vain are not told
+    cut.n_iter_ = whole.n_iter_  # does not include the rounds of MLRL that had no effect
     assert cut.to_bytes() == whole.to_bytes()
 
 

@@ -198,9 +198,9 @@ def test_libsvm_errors_say_where(text: bytes, message: str) -> None:
 @for_each(
     ("rows", "message"),
     [
-        (b"1, calm, 0, 0\n1, calm, 0", "line 7: 3 values, there are 4 attributes"),
-        (b"1, calm, 0, 0, 1, 1, 1", "line 6: 7 values, there are 4 attributes"),
-        (b"'1', calm, 0, 0, '1', 1", "line 6: more than 4 values, there are 4 attributes"),
+        (b"1, calm, 0, 0\n1, calm, 0", "line 7: 3 values for 4 attributes"),
+        (b"1, calm, 0, 0, 1, 1, 1", "line 6: 7 values for 4 attributes"),
+        (b"'1', calm, 0, 0, '1', 1", "line 6: more than 4 values for 4 attributes"),
         (b"nan, calm, 0, 0", "line 6: attribute 'tempo' is 'nan': expected a finite number"),
         (b"1e999, calm, 0, 0", "line 6: attribute 'tempo' is '1e999': expected a finite number"),
         (b"1, wild, 0, 0", "line 6: attribute 'mood' is 'wild': expected one of calm, very wild"),
@@ -277,8 +277,8 @@ def test_wrong_xml(xml: bytes, message: str) -> None:
 @for_each(
     ("text", "message"),
     [
-        (b"a,b\n1,0\n1\n", "line 3: 1 values, there are 2 columns"),
-        (b"a,b\n1,0\n1,0,1\n", "line 3: 3 values, there are 2 columns"),
+        (b"a,b\n1,0\n1\n", "line 3: 1 values for 2 columns"),
+        (b"a,b\n1,0\n1,0,1\n", "line 3: 3 values for 2 columns"),
         (b"a,b\n-1e999,0\n", "line 2: column 'a' is '-1e999': expected a finite number"),
         (b"a,b\nNaN,0\n", "line 2: column 'a' is 'NaN': expected a finite number"),
         (b"a,b\n1,yes\n", "line 2: label 'b' is 'yes': expected 0 or 1"),

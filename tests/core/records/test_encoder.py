@@ -178,8 +178,8 @@ def test_a_long_name_keeps_its_identity() -> None:
         ({"a": "\ud800"}, "a must be valid Unicode"),
         ({"title": "\udc00"}, "title must be valid Unicode"),
         ({"\ud83d": 1}, "\\ud83d must be valid Unicode"),
-        ({"a.b": 1, "a": {"b": 2}}, "a.b must not have the name 'a.b', which another field has too"),
-        ({"a": {"b": "x"}, "a.b": "y"}, "a.b must not have the name 'a.b', which another field has too"),
+        ({"a.b": 1, "a": {"b": 2}}, "a.b must not have the same name as another field, 'a.b'"),
+        ({"a": {"b": "x"}, "a.b": "y"}, "a.b must not have the same name as another field, 'a.b'"),
         ({"a=x": 1, "a": "x"}, "a must not produce a feature that another field produces"),
         (
             {"title": "some words", "title=words": 1},

@@ -14,7 +14,7 @@ from manylabel_service.storage.places.files import FilePlace
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)  # where the default of data_dir is
+    monkeypatch.chdir(tmp_path)  # the default of data_dir is relative to it
     monkeypatch.setattr(shipping, "PART_BYTES", 400)
     monkeypatch.setattr(shipping, "STATE_ENTRIES", 12)
     monkeypatch.setattr(shipping, "JOINED_PARTS", 4)

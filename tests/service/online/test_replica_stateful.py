@@ -554,7 +554,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         # Any position where the log has been, as far as it still reaches.
         position = chosen(listed, which, START) if which % 2 else chosen(list(known.states), which // 2, START)
         if position in listed and position not in known.states:
-            return  # where a request stood that was cut off
+            return  # a position of a request that was cut off
         key = self.key() if keyed else None
         request = rolling_back(position, key)
         try:

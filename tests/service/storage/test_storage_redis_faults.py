@@ -477,7 +477,7 @@ async def test_a_password_that_changes_under_way_is_said(redis_server: Any, ask_
         ask_redis(redis_server.port, "CONFIG", "SET", "requirepass", "secret-word")
         await store.engine.connection.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
         told = ""
-        while "refused" not in told:  # the first calls meet connections that were ended
+        while "refused" not in told:  # the first calls use connections that were closed
             with pytest.raises(StorageUnavailable) as caught:
                 await store.models.all()
             told = str(caught.value)

@@ -28,9 +28,9 @@ _File = Argument(metavar="FILE", exists=True, dir_okay=False, help=f"Labelled ex
 File = Annotated[Path, _File]
 OptionalFile = Annotated[Path | None, _File]
 LABELS_HELP = (
-    "ARFF: a Mulan XML file, or the number of the first (if negative, last) attributes, or names; "
-    "default: the XML file next to it, or MEKA's header. CSV, TSV: the number of the last columns, or names, of 0 and "
-    "1; with --separator, the column whose cells list labels. JSON lines of records: the field with the labels."
+    "ARFF: a Mulan XML file, names, or a number of attributes (N: the first N, -N: the last N); default: the XML file "
+    "next to it, or MEKA's header. CSV, TSV: names of columns of 0 and 1, or the number of such columns at the end; "
+    "with --separator, the column whose cells list labels. JSON lines of records: the field with the labels."
 )
 TrainingLabels = Annotated[str | None, Option("--labels", metavar="XML|N|A,B,...", help=LABELS_HELP)]
 LabelColumns = Annotated[

@@ -48,8 +48,8 @@ def create(
         list[str] | None,
         Option(
             metavar="KIND=MOST,POLICY",
-            help="Maximum number of features or labels, and how more are handled: reject, ignore, or (features) hash; "
-            "as features=10000,hash. Repeatable.",
+            help="Maximum number of features or labels, and the policy beyond it: reject, ignore or, for features, "
+            "hash. Example: features=10000,hash. Repeatable.",
         ),
     ] = None,
     text: Annotated[

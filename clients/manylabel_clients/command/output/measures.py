@@ -83,8 +83,8 @@ def print_promise(account: Mapping[str, Any]) -> None:
             ("precision", "precision"),
             ("recall", "of all true labels"),
             ("settled_share", "examples without review"),
-            ("settled_right", "entirely right among these"),
-            ("missed_share", "missed of all true labels"),
+            ("settled_right", "of these, entirely right"),
+            ("missed_share", "true labels missed"),
         )
     ]
     rows.append(("settled and audited", f"{account['audited']:,}", ""))

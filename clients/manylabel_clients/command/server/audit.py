@@ -36,7 +36,7 @@ def _called(call: AuditedCall) -> str:
 @remote(_print_calls)
 def audit(
     client: Client,
-    key: Annotated[str | None, Option(metavar="ID", help="Only calls with the key of this id.")] = None,
+    key: Annotated[str | None, Option(metavar="ID", help="Only calls made with this key.")] = None,
     model: Annotated[str | None, Option(metavar="NAME", help="Only calls about this model.")] = None,
     since: Annotated[
         str | None, Option(metavar="TIME", help="Earliest end of a call, such as 2026-11-23T12:00:00Z.")

@@ -120,7 +120,7 @@ log      {server.log}""")
 
 
 def _this_command() -> str:
-    """Return how to call this command: by its path if it is not on the PATH."""
+    """Return the name of this command, or its path if the command is not on the PATH."""
     return "manylabel" if shutil.which("manylabel") else shlex.quote(os.path.relpath(sys.argv[0]))
 
 

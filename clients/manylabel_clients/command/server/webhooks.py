@@ -98,7 +98,7 @@ def create(
     made = client.webhooks.create(address, events=event, models=model or ["*"], secret=secret)
     if as_json:
         return print_json(made)
-    click.echo(f"created the webhook {made.id}; store its secret now, which will not be shown again:", err=True)
+    click.echo(f"created the webhook {made.id}; store its secret now; it is shown only once:", err=True)
     return click.echo(made.secret)
 
 

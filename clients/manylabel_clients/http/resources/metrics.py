@@ -178,7 +178,7 @@ class PastAlarms:
 
 @dataclass(frozen=True, slots=True)
 class MetricsHistory:
-    """History of metrics in columns: a number per point, the last of which is current."""
+    """History of metrics, in columns with one number per point. The last point has the current values."""
 
     stride: int
     """Examples from one point to the next; to the last there may be fewer."""

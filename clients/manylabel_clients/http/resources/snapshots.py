@@ -81,7 +81,7 @@ class SnapshotCalls(Resource):
     def log(
         self, start: str | None = None, to: str | None = None, limit: int = 1_000
     ) -> Exchange[list[dict[str, Any]]]:
-        """Return entries of the log (docs/history.md), the earliest first: after `start`, up to `to` (positions or
+        """Return entries of the log (docs/history.md), earliest first: after `start`, up to `to` (positions or
         times).
 
         A list shorter than `limit` (at most 10,000) is not the end of the log; an empty list is.

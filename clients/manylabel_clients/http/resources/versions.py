@@ -103,7 +103,7 @@ class VersionCalls(Resource):
 
     @call
     def promote(self, version: int | None = None, *, force: bool = False, key: str | None = None) -> Exchange[Promoted]:
-        """Serve a version of a trained model, which may be an earlier one, or promote this follower.
+        """Serve another version of a trained model, newer or older, or promote this follower.
 
         A follower and its leader exchange algorithm and state at one position of the log.
 
@@ -114,12 +114,13 @@ class VersionCalls(Resource):
         force : bool, default=False
             Whether to serve a version whose features or scaling differ from those of the served one.
         key : str, optional
-            Idempotency key, for a follower: it is promoted once.
+            Idempotency key for a follower: with the same key, a retry does not promote it again.
 
         Raises
         ------
         Conflict
-            The version differs, without `force`, or the follower cannot be promoted. The message has the reason.
+            The features or scaling of the version differ and `force` is false, or the follower cannot be promoted. The
+            message states the reason.
         """
         body = None if version is None else encode({"version": version, **({"force": True} if force else {})})
         # Promoting a version twice has no further effect; promoting a follower twice switches back.

@@ -98,9 +98,9 @@ class Archive:
         return Catalogue(titles, known, frozenset(inbox), tags)
 
     def documents(self, by: str, after: str) -> Iterator[Document]:
-        """Yield the documents that were ``modified``, or ``added``, at a time or later, in that order.
+        """Yield the documents ``modified`` or ``added`` at or after a time, oldest first.
 
-        A document that is modified meanwhile moves to the end, and is returned again.
+        A document that is modified meanwhile moves to the end and is yielded again.
         """
         seen: set[tuple[int, str]] = set()
         while True:

@@ -36,7 +36,7 @@ _MODEL = ("coef_", "support_", "support_vectors_", "dual_coef_", "intercept_")
 
 
 class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABCMeta):
-    """Multi-label model that is fitted to all examples at once: a score per label, linear or kernel.
+    """Multi-label model fitted to all examples at once, with one linear or kernel score per label.
 
     A label is predicted when its score is above its threshold. With a linear kernel the scores are `X @ coef_.T +
     intercept_`, otherwise `kernel(X, support_vectors_) @ dual_coef_ + intercept_`.

@@ -82,7 +82,7 @@ def candidates(scores: Matrix, y: Truth, weights: Matrix | None = None) -> Candi
 
 
 def _highest(scores: Matrix, weights: Matrix) -> Matrix:
-    """Return the sum of the weights of the 0, 1, 2, ... highest scores, (n_samples + 1,)."""
+    """Return the cumulative weights of the highest scores: of none, of one, of two, and so on; (n_samples + 1,)."""
     return np.concatenate([[0.0], np.cumsum(weights[np.argsort(-scores, kind="stable")])])
 
 

@@ -147,7 +147,7 @@ class ArffColumns:
     def _dense(self, text: str) -> dict[int, str]:
         tokens = split_words(text, len(self._columns))
         if len(tokens) != len(self._columns):
-            raise ValueError(f"{len(tokens)} values, there are {len(self._columns)} attributes")
+            raise ValueError(f"{len(tokens)} values for {len(self._columns)} attributes")
         return dict(enumerate(map(unquote, tokens)))
 
     def _sparse(self, text: str) -> dict[int, str]:

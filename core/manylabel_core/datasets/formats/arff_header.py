@@ -22,7 +22,7 @@ def split_words(text: str, most: int) -> list[str]:
     if "'" not in text and '"' not in text:
         fields = text.split(",", most)
         if len(fields) > most:
-            raise ValueError(f"{1 + text.count(',')} values, there are {most} attributes")
+            raise ValueError(f"{1 + text.count(',')} values for {most} attributes")
         return [field.strip() for field in fields]
     fields, position = [], 0
     while match := _FIELD.match(text, position):
@@ -33,7 +33,7 @@ def split_words(text: str, most: int) -> list[str]:
         if text[position] != ",":
             break
         if len(fields) == most:
-            raise ValueError(f"more than {most} values, there are {most} attributes")
+            raise ValueError(f"more than {most} values for {most} attributes")
         position += 1
     raise ValueError("a quote is not closed")
 

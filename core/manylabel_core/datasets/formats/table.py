@@ -125,7 +125,7 @@ class Table:
     def __iter__(self) -> Iterator[ExampleRow]:
         for line, row in self._rows:
             if len(row) != len(self._names):
-                raise BadDataset(f"{len(row)} values, there are {len(self._names)} columns", line=line)
+                raise BadDataset(f"{len(row)} values for {len(self._names)} columns", line=line)
             x, weight = self._numbers(row) or self._record(row, line), None
             if self._weight is not None:
                 weight = self._weighed(row[self._weight], line)

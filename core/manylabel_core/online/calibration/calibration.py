@@ -93,13 +93,13 @@ class Calibration(Part):
         self._counts[:] = np.array(_thresholds.START_COUNTS)[:, np.newaxis]
 
     def learn(self, scores: NDArray[np.float64], targets: Targets, probabilities: NDArray[np.float64] | None) -> None:
-        """Lower raw scores of examples by the thresholds, write their probabilities, and learn from them, in order."""
+        """Subtract the thresholds from the scores of examples, write their probabilities, and learn, in order."""
         wanted = _NOT_WANTED if probabilities is None else probabilities
         how = self._measure, self._patience, self._fitted
         calibrate_rows(self._labels, self._counts, self._bend, *how, self._existing, *targets, scores, wanted)
 
     def decide(self, scores: NDArray[np.float64]) -> None:
-        """Lower raw scores of shape (n_samples, 1 + n_labels) by the decision thresholds; learnt threshold first."""
+        """Subtract the decision thresholds from scores, (n_samples, 1 + n_labels), with the learnt threshold first."""
         if self._measure != _thresholds.NONE:
             decide_rows(self._labels, self._counts, self._measure, self._patience, scores)
 

@@ -28,7 +28,7 @@ class RowSource(Protocol):
     """Rows of a positive semi-definite Gram matrix that need not be stored."""
 
     def rows(self, block: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the kernel values of some points with all, shape (len(block), n_samples), float32 or float64."""
+        """Return the kernel values between some points and all points, (len(block), n_samples), float32 or float64."""
 
     def diagonal(self) -> NDArray[Any]:
         """Return the kernel value of each point with itself, shape (n_samples,)."""

@@ -319,7 +319,7 @@ class RenameRequest(_OfLabel):
 
 
 class MergeRequest(_OfLabel):
-    """Request to merge a label into another: it is retired, and its name stands for the other label."""
+    """Request to merge a label into another: the label is retired, and its name becomes an alias of the other label."""
 
     into: Name
     """Other label of the model."""

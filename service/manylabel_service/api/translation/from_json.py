@@ -82,9 +82,9 @@ def to_features(
 def to_inputs(
     item: Any, at: Path, max_features: int, records: RecordEncoder | None, max_fields: int | None = MAX_FIELDS
 ) -> Inputs:
-    """Return the inputs of an item to predict by a trained model, which may have views; raises as `to_features`.
+    """Return the inputs of an item to predict by a trained model, which may have views.
 
-    Without an encoder of records, there are numbers only.
+    Without an encoder of records, only numbers are accepted. Raises the errors of `to_features`.
     """
     check_fields(item, at, max_fields)
     try:
@@ -117,7 +117,7 @@ def to_example(
     alone: type[UpdateItem] = UpdateItem,
     max_fields: int | None = MAX_FIELDS,
 ) -> Example:
-    """Return an item to learn, with its labels; raises as `to_features`. `alone` is the kind outside of a batch."""
+    """Return an item to learn, with its labels; `alone` is the kind outside of a batch. Raises like `to_features`."""
     check_fields(item, at, max_fields)
     kind = UpdateItem if at else alone
     if _has_record(item):

@@ -46,7 +46,7 @@ async def response_json(
 
 
 async def posted(document: Any) -> list[bytes]:
-    """Return the `x` of each item of a body that was found valid, as JSON."""
+    """Return the `x` of each item of a valid body, as JSON."""
     return [pydantic_core.to_json(item["x"]) async for item in in_slices(document.get("examples", [document]))]
 
 

@@ -207,7 +207,7 @@ def idempotency_key(request: Request, operation: str, body: bytes) -> Idempotenc
 
 
 def key_text(request: Request) -> str | None:
-    """Return the key itself; raises as `idempotency_key`."""
+    """Return the key itself; raises the errors of `idempotency_key`."""
     values = [value for name, value in request.scope["headers"] if name == b"idempotency-key"]
     if not values:
         return None

@@ -108,14 +108,14 @@ async def read_json(request: Request) -> tuple[Any, bytes]:
 
 
 async def read_model(request: Request, model: type[M]) -> tuple[M, bytes]:
-    """Return the document in the body of a request as a model, and the body itself; raises as `read_json`."""
+    """Return the document in the body as a model, and the body itself; raises the errors of `read_json`."""
     document, raw = await read_json(request)
     return validated(model, document), raw
 
 
 async def read_large_json(request: Request, max_bytes: int | None = None) -> tuple[Any, bytes]:
     """Return the value in the body of a request, which has at most `max_bytes` and the limit of the server, and the
-    body itself; raises as `read_json`."""
+    body itself; raises the errors of `read_json`."""
     context = request.scope["context"]
     most = context.settings.max_body_bytes
     raw = await read_body(request, JSON, most if max_bytes is None else min(max_bytes, most))

@@ -27,7 +27,7 @@ class Parameters(Documented):
 
 def from_query(model: type[Parameters]) -> Any:
     """Return the dependency that fills in the query parameters of an endpoint, ``query: Annotated[M, from_query(M)]``;
-    it raises as `read_parameters`."""
+    it raises the errors of `read_parameters`."""
 
     async def read(request: Request) -> Parameters:  # a coroutine, because FastAPI runs plain functions in a thread
         return read_parameters(request, model)

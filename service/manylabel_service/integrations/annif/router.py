@@ -124,7 +124,7 @@ async def annif_suggest(request: Request, context: ContextOf, name: str) -> Resp
 )
 @_as_annif
 async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -> Response:
-    """Predicts up to 32 documents, in their order."""
+    """Returns suggestions for up to 32 documents, in the order of the documents."""
     limits = read_parameters(request, schemas.AnnifLimits)
     hosted = await context.registry.get(name)
     document, _ = await read_large_json(request)
@@ -146,7 +146,7 @@ async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -
 )
 @_as_annif
 async def annif_learn(request: Request, context: ContextOf, name: str) -> Response:
-    """Learns documents in their order, all or none, like `update`. The header `Position` has the log position."""
+    """Learns either all documents, in order, or none, like `update`. The header `Position` has the log position."""
     replica = online(await context.registry.get(name))
     with counting_refusals(context, name):
         updated = await _learn(request, context, replica)

@@ -292,7 +292,7 @@ class _Learner:
         )
 
     async def reconcile(self) -> None:
-        """Learn the annotations of the project that are missing, until RECONCILING_SECONDS are over; raises as `learn`.
+        """Learn missing annotations of the project for up to RECONCILING_SECONDS; raises the errors of `learn`.
 
         The client gets the same message for every failure: it must not learn which ports of a host are open.
         """

@@ -124,7 +124,7 @@ def _from_bytes(tensor: Tensor, n: int, d: int) -> NDArray[np.float32]:
 
 
 async def to_strings(tensor: Tensor, n: int) -> list[str]:
-    """Return the elements of a tensor of BYTES; raises as `to_matrix`."""
+    """Return the elements of a tensor of BYTES; raises the errors of `to_matrix`."""
     if tensor.binary is not None:
         return await _strings_from_bytes(tensor, n)
     _checked(tensor, n, 1)

@@ -76,7 +76,7 @@ class TaskLease:
         return record
 
     async def heartbeat(self) -> None:
-        """Renew the lease, before the process must be paused; raises as `change`."""
+        """Renew the lease, before the process must be paused; raises the errors of `change`."""
         await self.change(_unchanged, most_seconds=self._store_seconds())
 
     async def retry_until_stored(self, do: Callable[[], Awaitable[Done]], *, even_if_full: bool = False) -> Done:

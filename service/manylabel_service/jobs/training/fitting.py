@@ -89,7 +89,7 @@ class FitCheckpoint:
     estimator: bytes = b""
 
     def to_bytes(self) -> bytes:
-        """Return all of it, for `from_bytes`."""
+        """Serialise the checkpoint for `from_bytes`."""
         points = np.array(self.trace.points, dtype=np.float64).reshape(-1, 4)
         estimator = np.frombuffer(self.estimator, dtype=np.uint8)
         scores = {f"scores.{fold}": part for fold, part in enumerate(self.scores)}

@@ -29,7 +29,7 @@ def warm_up() -> None:
 
 
 def _fits() -> Iterator[tuple[Any, bytes]]:
-    """Yield requests, with the dataset of each."""
+    """Yield requests for small fits, each with its dataset."""
     from manylabel_core.batch.catalogue import TRAINERS
     from manylabel_service.jobs.spec.trainers import PARAMS, complete
     from manylabel_service.jobs.training.request import DATA, FitRequest, Part

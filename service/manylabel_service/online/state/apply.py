@@ -88,7 +88,7 @@ class _Entry:
 
 
 class _Block:
-    """Examples with their columns, to be learnt in one pass, with their entries and their indices there."""
+    """Examples to be learnt in one pass, each with its columns, its log entry and its number in the entry."""
 
     def __init__(self) -> None:
         self.columns: list[Columns] = []
@@ -129,7 +129,7 @@ class _Block:
             self.numbers.append(entry.taken)
             self.n_known.append(len(model.labels))
             return
-        if entry.update.answered is not None:  # new labels of a follower are no events
+        if entry.update.answered is not None:  # new labels of a follower cause no events
             model.labels.add(entry.update.answered[entry.taken - 1].labels)
         self.examples.append(example)
         weight = example.weight

@@ -82,7 +82,7 @@ class Groups:
         return {"groups": [{**group._asdict(), "labels": list(group.labels)} for group in groups], "parents": parents}
 
     def to_array(self) -> NDArray[np.uint8]:
-        """Return all of it as bytes."""
+        """Return all groups and parents as bytes."""
         return np.frombuffer(msgpack.packb([self._groups, list(self._parents.items())]), dtype=np.uint8)
 
     @classmethod

@@ -56,7 +56,7 @@ class IdempotencyWindow:
         return _KEY_BYTES * len(self._answers) + self._text_bytes + self._answer_bytes
 
     def to_array(self) -> NDArray[np.uint8]:
-        """Return all of it as bytes: a row for each response."""
+        """Return the window as bytes: a row for each response."""
         rows = [[key, digest, *_pack(answer)] for key, (digest, answer) in self._answers.items()]
         return np.frombuffer(msgpack.packb(rows), dtype=np.uint8)
 

@@ -93,7 +93,7 @@ class LabelledIds:
             self.parts.close(oldest)
 
     def to_array(self) -> NDArray[np.uint8]:
-        """Return all of it as bytes: the floor, if there is one, and the ids, ascending; 26 bytes each."""
+        """Return the ids as bytes: the floor, if there is one, then the ids, ascending; 26 bytes each."""
         floor = [self.floor] if self.floor else []
         return np.frombuffer("".join(floor + sorted(self._ids)).encode(), dtype=np.uint8)
 

@@ -97,7 +97,7 @@ Change = Update | Control
 
 
 def encode(change: Change, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
-    """Return the entry of a change, in one of `FORMAT_VERSIONS`; raise as `encode_head`."""
+    """Return the entry of a change, in one of `FORMAT_VERSIONS`; raise the errors of `encode_head`."""
     if isinstance(change, Update):
         return encode_head(change, format_version) + b"".join(map(encode_example, change.examples))
     head = (format_version, change.code, change.durability, *_packed_key(change.key))

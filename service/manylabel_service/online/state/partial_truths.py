@@ -90,7 +90,7 @@ class PartialLabels:
         self.measured = {id: truth for id, truth in target.measured.items() if id in self._told}
 
     def to_array(self) -> NDArray[np.uint8]:
-        """Return all of it as bytes: a row for each id."""
+        """Return the partial labels as bytes: a row for each id."""
         rows = [[id, told.astype("<i4").tobytes(), *self._packed(id)] for id, told in self._told.items()]
         return np.frombuffer(msgpack.packb(rows), dtype=np.uint8)
 
@@ -126,7 +126,7 @@ class PartialLabels:
             if len(np.unique(told)) < len(told) or ((told < 0) | (told >= n_labels)).any():
                 raise ValueError("parts: expected distinct columns of labels")
             if measured is not None and id not in self.versions and not np.isin(measured.labels, told).all():
-                raise ValueError("parts: more is measured than was told")
+                raise ValueError("parts: a measured label was not submitted")
 
 
 def _unpacked(number: Any, labels: bytes, truth: bytes, margins: bytes, weight: Any) -> PartialTruth:

@@ -78,7 +78,7 @@ class Promises:
         return {} if self.promise is None else {"promise": report(self.promise, names)}
 
     def to_array(self) -> NDArray[np.uint8]:
-        """Return all of it as bytes."""
+        """Return the promise and its account as bytes."""
         promise = self.promise
         parts = (None, None) if promise is None else (promise.target, State(promise.state(), {}).to_bytes())
         return np.frombuffer(msgpack.packb([self._version, *parts]), dtype=np.uint8)

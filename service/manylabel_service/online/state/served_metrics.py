@@ -140,7 +140,7 @@ class VersionMeasures:
         return {**measured(self.prequential), "drift": drift_to_json(*self.detectors.alarms(), self.labels.names)}
 
     def to_bytes(self) -> bytes:
-        """Return all of it, for `from_bytes`."""
+        """Serialise the metrics for `from_bytes`."""
         parts = {"labels": self.labels.state(), "measures": self.prequential.state(), "drift": self.detectors.state()}
         arrays = {f"{part}/{name}": array for part, named in parts.items() for name, array in named.items()}
         return State(arrays, {"labelled_at": self.labelled_at}).to_bytes()
@@ -241,7 +241,7 @@ class ServedMetrics:
         return self._versions[version].labelled_at
 
     def to_array(self) -> NDArray[np.uint8]:
-        """Return all of it as bytes."""
+        """Serialise the metrics of all versions."""
         rows = [[number, measures.to_bytes()] for number, measures in self._versions.items()]
         return np.frombuffer(msgpack.packb([self._given, rows]), dtype=np.uint8)
 

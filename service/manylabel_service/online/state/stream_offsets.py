@@ -67,7 +67,7 @@ class StreamOffsets:
             self._text_bytes -= len(oldest.encode())
 
     def to_array(self) -> NDArray[np.uint8]:
-        """Return all of it as bytes."""
+        """Return the offsets as bytes."""
         return np.frombuffer(msgpack.packb(list(self._last.items())), dtype=np.uint8)
 
     @classmethod

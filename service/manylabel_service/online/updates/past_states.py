@@ -112,7 +112,7 @@ class PastStates:
     async def verify(self, format_version: int) -> Verified:
         """Replay the history from its earliest state, and compare each later stored state with it.
 
-        Raises as `at`.
+        Raises the errors of `at`.
         """
         begin = await HistoryReader(self._record, self._store).begin()
         newest = next(iter(await self._snapshots.list()), None)
@@ -150,7 +150,7 @@ class PastStates:
         try:
             return await self.at(position)
         except (BeforeHistory, HistoryDamaged, LogTrimmed, LogLost) as error:
-            raise TargetLost(f"the log goes back to position {position}, and {error}") from error
+            raise TargetLost(f"a rollback in the log returns to position {position}, but {error}") from error
 
     async def _stored_before(self, position: str, begin: str) -> list[tuple[str, str | None]]:
         """Return the positions of stored states at or before a position, the latest first.

@@ -60,7 +60,7 @@ class Engine:
         self.background = BackgroundTasks()
 
     async def open(self, load: Callable[[], None]) -> None:
-        """Open the directory, and call `load` in the writer at the end; raises as `Store.open`."""
+        """Open the directory, and call `load` in the writer at the end; raises the errors of `Store.open`."""
         self.threads = Threads(self._path, self.reserve)
         try:
             await self.threads.write(self._open, load)

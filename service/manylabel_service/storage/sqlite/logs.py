@@ -164,7 +164,7 @@ class SQLiteLogs(Part):
         raise damaged_entry(record.name, entries[-1].position if entries else str(after + 1))
 
     def insert(self, incarnation: int, first: int, payloads: Sequence[bytes], link: int, now_ms: int) -> int:
-        """Replace the end row of a log by entries and a new end row; return its link."""
+        """Replace the end row of a log with entries and a new end row; return the link of the new end row."""
         key = incarnation << NUMBER_BITS
         values: list[int | bytes | None] = []
         for number, payload in enumerate(payloads, first):

@@ -265,8 +265,8 @@ def test_a_title_has_its_part_in_an_explanation_and_none_in_a_linear_form() -> N
 @for_each(
     ("titles", "message"),
     [
-        ({N_LABELS: [0]}, r"^titles\[6\] is of no label"),
-        ({-1: [0]}, r"^titles\[-1\] is of no label"),
+        ({N_LABELS: [0]}, r"^titles\[6\] has no label"),
+        ({-1: [0]}, r"^titles\[-1\] has no label"),
         ({0: [-1]}, r"^titles\[0\] must be whole numbers"),
         ({0: [0.5]}, r"^titles\[0\] must be whole numbers"),
         ({0: [[1]]}, r"^titles\[0\] must be whole numbers"),

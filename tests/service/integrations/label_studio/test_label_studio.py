@@ -486,7 +486,7 @@ def test_a_page_is_not_requested_after_the_deadline(
     assert studio.asked == []
 
 
-# -- what a request may hold up ------------------------------------------------------------------------
+# -- requests that must not block the event loop -------------------------------------------------------
 
 
 @contextmanager

@@ -276,7 +276,7 @@ def clear_column(table, column):  # type: ignore[no-untyped-def]
 
 @compiled
 def count_blocks(table, ends):  # type: ignore[no-untyped-def]
-    """Write the end of each of the first rows among the packed blocks, without zero blocks."""
+    """Write the position in the packed non-zero blocks at which each of the first rows ends."""
     heads, weights, n = table[0], table[3], 0
     for row in range(len(ends)):
         for place in range(heads[row, START], heads[row, START] + heads[row, COUNT]):

@@ -54,7 +54,7 @@ async def inspect(connection: Connection) -> Capabilities:
 
 
 def assess(info: Mapping[str, Any], directives: Mapping[str, str], address: str) -> Capabilities:
-    """Assess the fields of INFO and the directives of CONFIG; raises as `inspect`."""
+    """Assess the fields of INFO and the directives of CONFIG; raises the errors of `inspect`."""
     text = str(info.get("redis_version", UNKNOWN))
     version = _version(text)
     if version is not None and version < OLDEST:

@@ -11,7 +11,7 @@ class CircuitBreaker:
     """Circuit breaker: after a failure, one call at a time is tried, with exponential backoff; other calls fail at
     once.
 
-    So calls neither accumulate while Redis does not respond, nor reach it all together when it is back.
+    This prevents calls from accumulating during an outage and from reaching Redis all at once afterwards.
     """
 
     def __init__(self) -> None:
