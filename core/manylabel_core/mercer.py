@@ -101,7 +101,7 @@ class GramRows:
         self.dtype = X.dtype
 
     def rows(self, block: Any) -> NDArray[Any]:
-        """Return the kernel values between some examples and all examples: `block` is a slice or an array of indices."""
+        """Return kernel values between some examples and all examples: `block` is a slice or an array of indices."""
         return self.kernel(self.X[block], self.X)
 
     def diagonal(self) -> NDArray[np.float64]:
