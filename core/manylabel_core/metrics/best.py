@@ -76,7 +76,7 @@ def ndcg_at(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None, *
 def _best(
     Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None, k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None]:
-    """Return the true labels among the k best, their gain and the number of true labels, per example; and the weights."""
+    """Return the true labels among the k best, their gain and the number of true labels, by example; the weights."""
     if k not in DEPTHS:
         raise ValueError(f"k must be one of {', '.join(map(str, DEPTHS))}, not {k}")
     Y, scores = as_scored(Y, scores)

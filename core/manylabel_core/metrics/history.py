@@ -135,7 +135,7 @@ class _Points(list[T]):
         self.append(point)
 
     def until(self, given: int, now: T) -> tuple[int, list[int], list[T]]:
-        """Return the stride, the number of examples at each point, and the points; the last point is the current one."""
+        """Return the stride, the number of examples at each point, and the points; the last one is current."""
         stride = self.stride(given)
         numbers, points = [stride * number for number in range(1, 1 + len(self))], list(self)
         if given % stride:

@@ -75,7 +75,7 @@ def by_label(Y: Any, P: Any, sample_weight: ArrayLike | None) -> NDArray[Any]:
 
 
 def _won(relevant: NDArray[np.bool_], scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the number of correctly ordered pairs of a relevant and an irrelevant example, and of all pairs, by label."""
+    """Return the number of correctly ordered pairs of relevant and irrelevant examples, and of all pairs, by label."""
     ranking = sort_by_score(relevant, scores)
     below = ranking.start - ranking.take(ranking.start)
     tied = ranking.stop - ranking.take(ranking.stop) - below

@@ -98,7 +98,7 @@ def check_name(name: str, what: str, line: int | None = None) -> None:
 
 
 def shown(value: object) -> str:
-    """Return a value from a file for a message: quoted, shortened to a line, and in ASCII if it is not valid Unicode."""
+    """Return a value from a file for a message: quoted, shortened to a line, in ASCII if it is not Unicode."""
     text = repr(value)
     text = text if text.isprintable() else ascii(value)
     return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"
