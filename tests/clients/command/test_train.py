@@ -227,7 +227,7 @@ def test_a_model_is_private_and_no_other_file_is_touched(files: dict[str, Path],
         (["--param", "random_state=1"], "has no parameter 'random_state'"),
         (
             ["--holdout", "20"],
-            "Invalid value for --holdout: holdout must be a share above 0 and below 1, as 0.2, not 20",
+            "Invalid value for --holdout: holdout must be a share above 0 and below 1, such as 0.2, not 20",
         ),
     ],
 )

@@ -175,7 +175,7 @@ def test_views_are_one_for_who_knows_no_views(place):
 
 
 def test_rows_may_lack_views(place):
-    """Labelled rows have the one view, rows to measure on the other, and unlabelled ones both."""
+    """Labelled rows have the one view, rows for evaluation the other, and unlabelled ones both."""
     sound, text = DATA.X[:, :3], DATA.X[:, 3:]
     rows = np.arange(120)
     parts = {
