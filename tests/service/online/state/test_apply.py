@@ -121,7 +121,7 @@ REFUSED: dict[str, Refused] = {
     "shorter than an index": ({}, [(sparse(3), []), (dense(1, 2), [])], "at least 4 numbers, has 2"),
     "an index past a length": ({}, [(dense(1, 2), []), (sparse(2), [])], "indices must be below 2"),
     "an index past a declared number": ({"features": 3}, [(sparse(3), [])], "indices must be below 3"),
-    "an empty list": ({}, [(dense(), [])], "at least 1 numbers, not 0"),
+    "an empty list": ({}, [(dense(), [])], "at least 1 numbers, has 0"),
     "an undeclared feature": ({"features": ["a"]}, [(named(b=1), [])], "not one of the features"),
     "an undeclared label": ({"labels": ["x"]}, [(named(a=1), ["y"])], "not one of the labels"),
 }
