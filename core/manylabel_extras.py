@@ -1,6 +1,6 @@
 """Extras of the distribution: the packages that its parts need, and the error for a missing one.
 
-A separate module, because every part must be able to say this while it cannot itself be imported.
+A separate module, because a part must be able to raise this error when it cannot be imported.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class MissingExtra(ImportError):
     Attributes
     ----------
     extra : str
-        The extra that has them, or several, as pip takes them: ``server,river``.
+        The extra with these packages, or several in pip's notation: ``server,river``.
     """
 
     def __init__(self, user: str, extra: str) -> None:
@@ -45,7 +45,7 @@ def missing_modules(extra: str) -> list[str]:
 
 
 def require(user: str, extra: str) -> None:
-    """Raise `MissingExtra` if `user`, a module or a command, cannot work here; loads nothing.
+    """Raise `MissingExtra` if `user`, a module or a command, lacks packages; imports nothing.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Imported on use: the learners load numba, which a reader of a dataset or a state does not need.
+    # Imported on first use: the learners load numba, which code that only reads a dataset or a state does not need.
     if name in _HOMES:
         return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

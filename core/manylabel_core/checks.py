@@ -23,7 +23,7 @@ def check_count(name: str, value: object, most: int) -> int:
 
 
 def is_finite(value: object) -> bool:
-    """Return whether a value is a finite real number other than a truth value."""
+    """Return whether a value is a finite real number and not a boolean."""
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     except OverflowError:  # an integer or fraction above the largest float
@@ -69,7 +69,9 @@ _CHECKED_ENTRIES = 1 << 18
 
 
 def names_hint(Y: Any) -> str:
-    """Return the end of an error about label data that list names, as `[["rock", "jazz"], ["folk"]]` does; else ""."""
+    """Return a hint for an error about label data that list names, such as `[["rock", "jazz"], ["folk"]]`; otherwise
+    "".
+    """
     if is_sparse(Y) or hasattr(Y, "columns") or not isinstance(Y, Iterable):
         return ""
     values = (value for row in Y for value in ([row] if isinstance(row, str) or not isinstance(row, Iterable) else row))

@@ -1,6 +1,6 @@
 """Compilation of functions by numba, and deletion of stale compiled functions.
 
-A file whose name begins with an underscore holds compiled functions, and no other file does. Each function is compiled
+Compiled functions are in files whose names begin with an underscore, and only there. Each function is compiled
 once per machine and stored on disk. It runs without Python's lock, divides like NumPy (without an exception, so that
 loops with a division vectorise), and never reorders floating-point sums: the same input gives the same bits, however it
 is grouped into calls.
@@ -35,17 +35,17 @@ def compiled(function: Callable[..., Any]) -> Any:
     try:
         return _with_files_of_its_own(_compile(cache=True)(function))
     except (RuntimeError, AttributeError) as error:
-        action = "set NUMBA_CACHE_DIR to a directory that can be written"
+        action = "set NUMBA_CACHE_DIR to a writable directory"
         if isinstance(error, AttributeError):
             action = "install a version of numba that pyproject.toml allows"
-        message = f"compiled functions cannot be kept ({error}): {action}"
+        message = f"compiled functions cannot be cached ({error}): {action}"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
         return _compile()(function)
 
 
 @contextmanager
 def when_compiling(tell: Callable[[], None]) -> Iterator[None]:
-    """Call `tell` once if a function is compiled in this context, not if it is loaded from the cache."""
+    """Call `tell` once when a function is compiled in this context, but not when it is loaded from the cache."""
     listener = _FirstCompilation(tell)
     with event.install_listener("numba:compile", listener):
         yield
@@ -86,7 +86,7 @@ class _NameOfThisProcess(str):
 
 
 def discard_stale(package: Path) -> int:
-    """Delete files of compiled functions that are older than a source they may call; return their number.
+    """Delete files of compiled functions that are older than a source file they may call; return the number deleted.
 
     Numba recompiles a function when its own file has changed, but not when a called function in another file has. A
     compiled function calls only functions of its subpackage, at any depth, and of the package's root. Directories of
@@ -104,12 +104,12 @@ def discard_stale(package: Path) -> int:
 
 
 def _newest_source_ns(sources: Iterable[Path]) -> int:
-    """Return the last change of one of the files that define compiled functions."""
+    """Return the time of the last change to any of the files that define compiled functions."""
     return max((_changed_ns(file) for file in sources if b"\n@compiled" in file.read_bytes()), default=0)
 
 
 def _changed_ns(file: Path) -> int:
-    """Return the time of change; 0 if another process has just removed the file."""
+    """Return the modification time; 0 if another process has just removed the file."""
     try:
         return file.stat().st_mtime_ns
     except FileNotFoundError:

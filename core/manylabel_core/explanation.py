@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-NOT_LINEAR = "only linear models can be explained: this one has no weight for each feature and label"
+NOT_LINEAR = "only linear models can be explained: this model does not have a weight for each feature and label"
 """Error for an explanation of any other model."""
 
-TITLES_COUNT = "only linear models can be written as weights: this one also uses titles of labels"
-"""Error for the weights of a model in which titles of labels count."""
+TITLES_COUNT = "only linear models can be exported as weights: this model also uses titles of labels"
+"""Error for the weights of a model that uses titles of labels."""
 
-VECTORS_COUNT = "only models of plain features can be written as weights: this one also takes vectors"
-"""Error for the weights of a model that takes vectors."""
+VECTORS_COUNT = "only models of plain features can be exported as weights: this model also uses vectors"
+"""Error for the weights of a model that uses vectors."""
 
 MAX_EXPLAINED_PARTS = 2**23
 """Maximum number of contributions examined for one example: its features times the explained labels."""
 
 
 class NotLinear(ValueError):
-    """A model has no weight for each feature and label."""
+    """The model does not have a weight for each feature and label."""
 
     def __init__(self, message: str = NOT_LINEAR) -> None:
         super().__init__(message)
@@ -37,11 +37,11 @@ class Explanation(NamedTuple):
     features: NDArray[np.int32]  # (n_listed,): columns, from the largest contribution to the smallest
     contributions: NDArray[np.float64]  # (n_listed,), in this order: above 0, then below 0
     rest: float  # constant, thresholds, features that are not listed, and features that the example lacks
-    title: float = 0.0  # contribution of the words of the label's title; 0 without a title
+    title: float = 0.0  # contribution of the words in the label's title; 0 without a title
 
 
 class Scorer(NamedTuple):
-    """Linear function of the scaled features of one example: a weight for each, (n_values,), and a constant."""
+    """Linear function of the scaled features of one example: a weight per feature, (n_values,), and a constant."""
 
     weights: NDArray[np.float64]
     constant: float
@@ -54,7 +54,7 @@ def explain_scores(
     labels: Sequence[int],
     k: int,
 ) -> list[Explanation]:
-    """Explain the scores of some labels for one example by at most k features for each label, and k against it.
+    """Explain the scores of some labels for one example by at most k positive and k negative contributions per label.
 
     `given` has the columns of the example; others in `scaled`, its columns and values for the model, count in the rest.
     Raises ValueError if features times labels exceed `MAX_EXPLAINED_PARTS`.
@@ -62,7 +62,7 @@ def explain_scores(
     columns, values = scaled
     if len(columns) * len(labels) > MAX_EXPLAINED_PARTS:
         raise ValueError(
-            f"{len(columns):,} features and {len(labels):,} labels are too much: an explanation looks through at most "
+            f"{len(columns):,} features and {len(labels):,} labels are too many: an explanation examines at most "
             f"{MAX_EXPLAINED_PARTS:,} pairs of a feature and a label"
         )
     own = np.isin(columns, given)

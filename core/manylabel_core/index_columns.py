@@ -1,4 +1,4 @@
-"""Indices of numbered features, and their columns."""
+"""Map from the indices of numbered features to columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Placed = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 
 class IndexColumns:
-    """Indices to columns, in order of first appearance, as `Vocabulary` does for names.
+    """Map from indices to columns, in order of first appearance, like `Vocabulary` for names.
 
     The memory grows with the number of indices seen, however large they are. While the indices are 0, 1, ... in this
     order, as in dense examples, there is no table: each index is its column.
@@ -61,14 +61,14 @@ class IndexColumns:
         return 0 if self._indices is None else self._indices.nbytes + self._slots.nbytes
 
     def begins_with(self, earlier: IndexColumns) -> bool:
-        """Return whether all columns of an earlier state are the first ones of this."""
+        """Return whether the columns of an earlier state are the first columns of this one."""
         if len(earlier) > len(self):
             return False
         both_plain = self._indices is None and earlier._indices is None
         return both_plain or np.array_equal(self.indices[: len(earlier)], earlier.indices)
 
     def unknown(self, indices: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the indices without a column, of some ascending indices."""
+        """Return those of some ascending indices that have no column."""
         if self._indices is None:
             all_known = not len(indices) or indices[-1] < self._n_columns
             return indices[:0] if all_known else indices[np.searchsorted(indices, self._n_columns) :]
@@ -78,14 +78,14 @@ class IndexColumns:
         return indices[columns < 0]
 
     def add(self, indices: NDArray[np.int32]) -> None:
-        """Assign columns to the indices without one, of some ascending indices, in their order."""
+        """Assign columns to those of some ascending indices that have none, in order."""
         new = self.unknown(indices)
         if len(new):
             self._append(new)
 
     def place(self, indices: NDArray[np.int32], values: NDArray[np.float32], add: bool = False) -> Placed:
-        """Return the columns of ascending indices, ascending, and their values; new indices have the columns that `add`
-        would assign, and assigns with `add`.
+        """Return the columns of ascending indices, ascending, and their values; new indices get the columns that `add`
+        would assign, and does assign with `add`.
         """
         if self._indices is None:
             return self._place_plain(indices, values, add)
@@ -125,12 +125,12 @@ class IndexColumns:
         self._n_columns = n_columns
 
     def to_array(self) -> NDArray[np.int32]:
-        """Return the index of each column, for `from_array`."""
+        """Return the index of each column, as input for `from_array`."""
         return self.indices
 
     @classmethod
     def from_array(cls, indices: NDArray[Any]) -> IndexColumns:
-        """Return the columns that `to_array` wrote; raise ValueError unless these are distinct indices."""
+        """Return the columns from the output of `to_array`; raise ValueError unless it has distinct indices."""
         if indices.dtype != np.int32 or indices.ndim != 1:
             raise ValueError("indices: expected a one-dimensional array of int32")
         plain = cls(len(indices))
@@ -147,10 +147,10 @@ class IndexColumns:
 
 
 def _free_slots(n_columns: int) -> NDArray[np.int32]:
-    """Return a table for twice this number of columns."""
+    """Return a hash table with capacity for twice this number of columns."""
     return np.full(1 << (4 * n_columns - 1).bit_length(), -1, dtype=np.int32)
 
 
 def _writeable(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a writeable, contiguous copy of an array that is not: functions are compiled for these."""
+    """Return the array, or a copy if it is not writeable and contiguous, as compiled functions require."""
     return array if array.flags.writeable and array.flags.c_contiguous else np.array(array)

@@ -24,14 +24,14 @@ KERNELS = ("linear", "rbf", "poly", "precomputed")
 """Names of the kernels; a callable is allowed as well."""
 
 DISTANCE_ROWS = 10_000
-"""The mean pairwise distance is exact up to this many examples; of more, this many are drawn."""
+"""Maximum number of examples for an exact mean pairwise distance; from more examples, this number is sampled."""
 
 KernelFunction = Callable[[Any, Any], NDArray[Any]]
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Kernel function of the rows of two matrices.
+    """Kernel function on the rows of two matrices.
 
     "linear": u.v; "rbf": exp(-gamma |u - v|^2); "poly": (gamma u.v + coef0)^degree; "precomputed": the rows of the
     first matrix are the kernel values; a callable returns the (n, m) kernel values of matrices of n and m examples.
@@ -63,7 +63,7 @@ class Kernel:
         return np.asarray(values, dtype=X.dtype)
 
     def diagonal(self, X: Any) -> NDArray[np.float64]:
-        """Return K(x, x) of every row of X, not of precomputed ones; shape (n_samples,)."""
+        """Return K(x, x) of every row of X, shape (n_samples,); not for a precomputed kernel."""
         n_samples = X.shape[0]
         if self.shape == "rbf":
             return np.full(n_samples, 1.0 + self.constant)
@@ -77,10 +77,10 @@ class Kernel:
 
 
 def gram(kernel: Kernel, X: Any, dtype: DTypeLike | None = None) -> NDArray[Any]:
-    """Return the Gram matrix (n_samples, n_samples), of the type of X or the one given, symmetric to the last bit."""
+    """Return the Gram matrix (n_samples, n_samples), exactly symmetric, in the type of X or the type passed."""
     n_samples = X.shape[0]
     K = np.empty((n_samples, n_samples), dtype=X.dtype if dtype is None else dtype)
-    with np.errstate(over="ignore", invalid="ignore"):  # the receiver of the matrix checks it
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller validates the matrix
         for rows in row_blocks(n_samples, n_samples * 8):
             K[rows] = kernel(X[rows], X)
     # BLAS may sum the two halves in different orders.
@@ -92,7 +92,7 @@ def gram(kernel: Kernel, X: Any, dtype: DTypeLike | None = None) -> NDArray[Any]
 
 
 class GramRows:
-    """Rows of a Gram matrix that is never stored: the source of kernel values if memory is short."""
+    """Rows of a Gram matrix that is never stored: the source of kernel values when memory is insufficient."""
 
     def __init__(self, kernel: Kernel, X: Any) -> None:
         self.kernel = kernel
@@ -101,7 +101,7 @@ class GramRows:
         self.dtype = X.dtype
 
     def rows(self, block: Any) -> NDArray[Any]:
-        """Return kernel values of some examples with all: `block` is a slice or an array of indices."""
+        """Return kernel values between some examples and all examples: `block` is a slice or an array of indices."""
         return self.kernel(self.X[block], self.X)
 
     def diagonal(self) -> NDArray[np.float64]:
@@ -115,7 +115,7 @@ def scale_gamma(X: Any) -> float:
 
 
 def _sparse_variance(X: Any) -> float:
-    """Return the variance of all entries in two passes: E[x^2] - E[x]^2 loses all digits if the mean is large."""
+    """Return the variance of all entries in two passes: E[x^2] - E[x]^2 loses all its digits if the mean is large."""
     X = X.astype(np.float64)  # a copy
     X.sum_duplicates()
     size = math.prod(X.shape)
@@ -141,7 +141,7 @@ def mean_distance(X: Any, random_state: np.random.RandomState) -> float:
 
 
 def squared_distances(X: Any, Z: Any) -> NDArray[np.float64]:
-    """Return |x - z|^2 of all rows, shape (n_samples, n_others); in float64, where rounding would else show."""
+    """Return |x - z|^2 of all rows, shape (n_samples, n_others); in float64 where float32 rounding would matter."""
     X, Z = X.astype(np.float64, copy=False), Z.astype(np.float64, copy=False)
     squares: NDArray[np.float64] = safe_sparse_dot(X, Z.T, dense_output=True)
     squares *= -2.0
@@ -157,10 +157,10 @@ def _rbf(X: Any, Z: Any, gamma: float) -> NDArray[np.float64]:
 
 
 def _checked(values: Any, shape: tuple[int, int]) -> NDArray[Any]:
-    """Return the value of a callable kernel."""
+    """Return the values of a callable kernel."""
     values = values.toarray() if is_sparse(values) else np.asarray(values)
     if values.shape != shape or values.dtype.kind not in "fiu":
-        raise ValueError(f"kernel must give real numbers of shape {shape}, not of shape {values.shape}")
+        raise ValueError(f"kernel must return real numbers of shape {shape}, not of shape {values.shape}")
     if not np.isfinite(values).all():
-        raise ValueError("kernel must give finite numbers")
+        raise ValueError("kernel must return finite numbers")
     return np.asarray(values)

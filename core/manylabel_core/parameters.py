@@ -35,7 +35,7 @@ class Number:
     below: float | None = None
 
     def allows(self, value: Any) -> bool:
-        """Return whether a value is a number of the range."""
+        """Return whether a value is a number in the range."""
         right = isinstance(value, Integral) and not isinstance(value, bool) if self.integer else is_finite(value)
         return (
             right
@@ -60,12 +60,12 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Set of allowed words."""
+    """Set of allowed strings."""
 
     words: tuple[str, ...]
 
     def allows(self, value: Any) -> bool:
-        """Return whether a value is one of the words."""
+        """Return whether a value is one of the strings."""
         return isinstance(value, str) and value in self.words
 
     def __str__(self) -> str:
@@ -77,7 +77,7 @@ class Flag:
     """True or False."""
 
     def allows(self, value: Any) -> bool:
-        """Return whether a value is a truth value; an array has none."""
+        """Return whether a value is a boolean; an array is not."""
         return isinstance(value, (Real, np.bool_)) and value in (True, False)
 
     def __str__(self) -> str:
@@ -113,13 +113,13 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Values that JSON cannot represent; `test` accepts them."""
+    """Values that JSON cannot represent, defined by `test`."""
 
     text: str
     test: Callable[[Any], bool]
 
     def allows(self, value: Any) -> bool:
-        """Return whether the test accepts a value."""
+        """Return whether `test` accepts a value."""
         return self.test(value)
 
     def __str__(self) -> str:
@@ -168,20 +168,20 @@ def parameter(
 
 
 def again(base: type, name: str, default: Any, **changes: Any) -> Any:
-    """Return the field of a base class with another default, and these other attributes of `Parameter`."""
+    """Return the field of a base class with another default and other attributes of `Parameter`."""
     return dataclasses.field(default=default, metadata={**_fields(base)[name].metadata, **changes})
 
 
 @cache
 def parameters(learner: type) -> tuple[Parameter, ...]:
-    """Return the parameters of a class: those in `leading`, then those that it declares, then those of its bases."""
+    """Return the parameters of a class: those in `leading`, then its own, then those of its bases."""
     fields, leading = _fields(learner), getattr(learner, "leading", ())
     names = (*leading, *(name for name in _names(learner) if name not in leading))
     return tuple(Parameter(name, fields[name].default, **fields[name].metadata) for name in names)
 
 
 def _names(learner: type[Any]) -> Iterator[str]:
-    """Yield the names of the fields, from the class to its bases, each where it is declared first in the hierarchy."""
+    """Yield the names of the fields, from the class to its bases, each at its first declaration in the hierarchy."""
     bases = [base for base in learner.__mro__ if "__dataclass_fields__" in vars(base)]
     fields = _fields(learner)
     own = {base: [name for name in vars(base).get("__annotations__", {}) if name in fields] for base in bases}
@@ -218,16 +218,17 @@ def declared(learner: Learner) -> Learner:
     dataclass(eq=False, repr=False, kw_only=True)(learner)
     for name, field in _fields(learner).items():
         if getattr(learner, name) is not field.default:
-            # A dataclass takes a field from its first base, even if that inherits it and the second base overrides it.
+            # A dataclass gets a field from its first base, even if the first base inherits it and the second overrides
+            # it.
             raise TypeError(f"{learner.__name__}.{name}: list the base that overrides it first")
     _take_positions(learner)
-    if learner.__doc__ and "{parameters}" in learner.__doc__:  # Python -OO leaves no docstring
+    if learner.__doc__ and "{parameters}" in learner.__doc__:  # Python -OO removes docstrings
         learner.__doc__ = learner.__doc__.replace("{parameters}", describe_parameters(learner))
     return learner
 
 
 def _take_positions(learner: type) -> None:
-    """Have the constructor take parameters by position too, in the order of `parameters`."""
+    """Make the constructor also accept positional parameters, in the order of `parameters`."""
     by_name: Callable[..., None] = vars(learner)["__init__"]
     given = inspect.signature(by_name).parameters
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -1,4 +1,4 @@
-"""Parts of a pipeline: growth, bytes, checks, snapshot and restore follow from the table of arrays of each part."""
+"""Parts of a pipeline: the table of arrays of each part determines its growth, bytes, checks, snapshot and restore."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from manylabel_core.storage import check_range, enlarged
 
 Sizes = dict[str, int]
-"""Lengths and bounds by name: "features", "labels", "rows" (1 + features), "columns" (1 + labels), those of a part."""
+"""Lengths and bounds by name: "features", "labels", "rows" (1 + features), "columns" (1 + labels), and names of a part.
+"""
 
 
 class Array(NamedTuple):
     """Array in the table of a part.
 
-    Bounds and start values are of the whole array, or of each index of the first axis that has a constant length.
+    Bounds and initial values apply to the whole array, or to each index of the first axis of constant length.
     """
 
     shape: tuple[int | str, ...]  # length of each axis; a string names one of `Sizes`
@@ -56,13 +57,13 @@ class Array(NamedTuple):
 
     @property
     def _axis(self) -> int:
-        """Return the first axis of constant length, else the last axis."""
+        """Return the first axis of constant length, or the last axis if there is none."""
         fixed = (axis for axis, length in enumerate(self.shape) if isinstance(length, int))
         return next(fixed, len(self.shape) - 1)
 
 
 def without_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays whose names begin with a prefix, without it."""
+    """Return the arrays whose names begin with a prefix; their names without the prefix."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
@@ -83,7 +84,7 @@ class Part:
             setattr(self, f"_{name}", each.larger(np.zeros((0,) * len(each.shape), each.dtype), sizes))
 
     def _sizes(self, n_features: int, n_labels: int, arrays: Mapping[str, NDArray[Any]] | None = None) -> Sizes:
-        """Return the sizes with these columns; those of a part may depend on the arrays of a state."""
+        """Return the sizes with these columns; the sizes of a part may depend on the arrays of a state."""
         return {"features": n_features, "labels": n_labels, "rows": 1 + n_features, "columns": 1 + n_labels}
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
@@ -103,7 +104,7 @@ class Part:
         return sum([each.nbytes(sizes) for each in self._declared.values()])
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return the state of these numbers of columns; views where possible."""
+        """Return the state with these numbers of columns; views where possible."""
         sizes = self._sizes(n_features, n_labels)
         return {
             self.prefix + name: getattr(self, f"_{name}")[tuple(map(slice, each.shape_of(sizes)))]
@@ -126,7 +127,7 @@ class Part:
             setattr(self, f"_{name}", array)
 
     def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Raise ValueError if arrays of the right shapes and bounds do not fit together."""
+        """Raise ValueError if arrays with valid shapes and bounds are inconsistent."""
 
     def forget(self, label: int) -> None:
         """Reset a label to the state of a new one."""

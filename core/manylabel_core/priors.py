@@ -1,12 +1,12 @@
 """Priors on the relations between labels: the matrix R of M3L, Eq. (27) of docs/mathematics.md.
 
-R is positive definite, of shape (n_labels, n_labels). `R[l, k] > 0` means that the weights of the labels l and k
-resemble each other, `< 0` that they are opposed; the diagonal determines how freely the weights of each label grow.
-Scaling R by t is the same as scaling C by t, so every prior here has a mean diagonal of 1 (before eps is added), except
-a matrix that is passed as it is.
+R is positive definite, of shape (n_labels, n_labels). `R[l, k] > 0` means that the weights of the labels l and k are
+similar, `< 0` that they are opposed; the diagonal determines the expected size of the weights of each label. Scaling R
+by t is the same as scaling C by t, so every prior here has a mean diagonal of 1 (before eps is added), except a matrix
+that is passed directly.
 
-A prior from data is often singular: ten categories span ten directions, however many attributes there are. It is made
-positive definite by `R + eps I`, and `Prior.eps` reports this.
+A prior from data is often singular: ten categories span ten directions, regardless of the number of attributes. `R +
+eps I` makes the prior positive definite, and `Prior.eps` is this eps.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def positive_definite(R: ArrayLike, eps: float | None = None) -> Prior:
     ----------
     R : array-like of shape (n_labels, n_labels)
     eps : float >= 0, optional
-        None: the smallest that makes the smallest eigenvalue `FLOOR` times the largest, or 0.
+        None: the smallest eps >= 0 for which the smallest eigenvalue is at least `FLOOR` times the largest.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def positive_definite(R: ArrayLike, eps: float | None = None) -> Prior:
         # With eps on both ends: smallest + eps = FLOOR * (largest + eps).
         eps = max(0.0, float((FLOOR * largest - smallest) / (1 - FLOOR)))
     elif not (np.isfinite(eps) and eps >= 0):
-        raise ValueError(f"eps must be a number from 0 on, not {eps!r}")
+        raise ValueError(f"eps must be a number of at least 0, not {eps!r}")
     return Prior(matrix(R + eps * np.eye(len(R))), float(eps))
 
 
@@ -98,12 +98,12 @@ def category_attributes(attributes: ArrayLike, p: ArrayLike | None = None, eps: 
     """Return the zero-shot prior: `R = sum_c p(c) y_c y_c'` over categories with known attributes (the labels).
 
     R is the mean product of two attributes over future categories, and not centred: two attributes that most categories
-    lack have a product near 1. Instead of categories, examples can be passed; each is then a category.
+    lack have a product near 1. If examples are passed instead, each example is a category.
 
     Parameters
     ----------
     attributes : array-like or sparse matrix of shape (n_categories, n_labels)
-        1 for an attribute that the category has, else 0.
+        1 for an attribute that the category has, otherwise 0.
     p : array-like of shape (n_categories,), optional
         Expected frequency of each category, >= 0, scaled to sum 1. None: equal.
     eps : float, optional
@@ -124,7 +124,7 @@ def category_attributes(attributes: ArrayLike, p: ArrayLike | None = None, eps: 
     signs = 2.0 * _indicator(attributes, "attributes") - 1.0
     weights = np.ones(len(signs)) if p is None else np.asarray(p, dtype=np.float64)
     if weights.shape != (len(signs),) or not (np.isfinite(weights).all() and (weights >= 0).all() and weights.any()):
-        raise ValueError(f"p must hold {len(signs)} numbers from 0 on, one for each category, and not only 0")
+        raise ValueError(f"p must hold {len(signs)} numbers of at least 0, one for each category, and not only 0")
     return positive_definite((signs.T * (weights / weights.sum())) @ signs, eps)
 
 
@@ -169,7 +169,7 @@ def _indicator(Y: Any, name: str) -> NDArray[np.float64]:
 
 
 def _cooccurrence(Y: Any) -> tuple[NDArray[np.float64], int]:
-    """Return how often each pair of labels is relevant together, and the number of examples."""
+    """Return the number of examples in which both labels of each pair are relevant, and the number of examples."""
     if is_sparse(Y):
         if not np.isin(Y.data, (0, 1)).all():
             raise ValueError("Y must hold only 0 and 1")
@@ -185,7 +185,7 @@ def _optimal_shrinkage(
     spread: NDArray[np.float64],
     corr: NDArray[np.float64],
 ) -> float:
-    """Estimate the shrinkage s of least squared error from counts, since standardised labels have two values."""
+    """Estimate the shrinkage s of least squared error from counts, because standardised labels have two values."""
     if n < 2:
         return 1.0
     one, zero = ((1 - share) / spread) ** 2, (share / spread) ** 2  # squares of the two values

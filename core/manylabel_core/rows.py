@@ -1,8 +1,8 @@
 """Examples and their labels as index arrays, the common input of learners.
 
-Sparse and dense input become one representation, so there is one learning code. A row lists the values of its example:
-all values of a dense matrix, zeros too, or the stored values of a sparse one. Models do not distinguish a 0 from an
-absent feature; a scaling may.
+Sparse and dense input have the same representation, so learners need only one implementation. A row lists the values of
+its example: all values of a dense matrix, including zeros, or the stored values of a sparse matrix. Models do not
+distinguish a 0 from an absent feature; a scaling may.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_COLUMNS = 2**31 - 1
 """Maximum number of columns of a matrix, which are counted in int32."""
 
 MAX_MAGNITUDE = 1e15
-"""Largest absolute value of a feature. Within it no sum inside a learner can overflow."""
+"""Largest absolute value of a feature. With this bound no sum inside a learner can overflow."""
 
 VECTOR_COLUMNS = 2**30
 """Column of the first value of the first vector. The values of all vectors have the columns from here on, field by
@@ -127,8 +127,8 @@ def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        Real numbers. NaN in an array is a missing value, as is what a sparse matrix does not store; repeated entries of
-        a sparse matrix are added, as SciPy defines it.
+        Real numbers. NaN in an array, and an entry that a sparse matrix does not store, are missing values; repeated
+        entries of a sparse matrix are added, as SciPy defines it.
 
     Raises
     ------
@@ -155,7 +155,7 @@ def as_rows(X: Matrix, dtype: DTypeLike = np.float32) -> tuple[Rows, int]:
 
 
 def as_weights(weights: ArrayLike | None, n_samples: int, name: str = "sample_weight") -> NDArray[np.float64]:
-    """Check the weights of examples, and return them as those of `Targets`.
+    """Check the weights of examples, and return them in the form of `Targets.weights`.
 
     Raises ValueError unless there is one for each example, above 0 and at most `MAX_EXAMPLE_WEIGHT`.
     """
@@ -174,7 +174,7 @@ def as_weights(weights: ArrayLike | None, n_samples: int, name: str = "sample_we
 
 
 def uneven_weights(weights: ArrayLike | None, n_samples: int) -> NDArray[np.float64] | None:
-    """Return the weights of examples, checked as by `as_weights`, or None if every example weighs 1."""
+    """Return the weights of examples, checked like `as_weights`, or None if all weights are 1."""
     found = as_weights(weights, n_samples)
     return found if len(found) else None
 
@@ -214,7 +214,7 @@ def _places(indptr: NDArray[np.int64], columns: NDArray[np.int32], n_columns: in
 
 
 def _full_rows(matrix: NDArray[Any]) -> Rows:
-    """Return the rows of a dense matrix, which list every column; a copy."""
+    """Return a copy of a dense matrix as rows that list every column."""
     n_rows, n_columns = matrix.shape
     indptr = np.arange(n_rows + 1, dtype=np.int64) * n_columns
     return Rows(indptr, np.tile(np.arange(n_columns, dtype=np.int32), n_rows), matrix.flatten())

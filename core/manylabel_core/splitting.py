@@ -9,15 +9,13 @@ Rows = NDArray[np.int64]
 
 
 def held_out(n_rows: int, share: float, seed: int) -> tuple[Rows, Rows]:
-    """Return ascending row numbers: training rows, and a random share for evaluation; raise ValueError if one would be
-    empty.
-    """
+    """Return ascending training rows, and a random share for evaluation; raise ValueError if either is empty."""
     if not 0.0 < share < 1.0:
-        raise ValueError(f"holdout must be a share above 0 and below 1, as 0.2, not {share:g}")
+        raise ValueError(f"holdout must be a share above 0 and below 1, such as 0.2, not {share:g}")
     n_held = round(share * n_rows)
     if not 0 < n_held < n_rows:
         raise ValueError(
-            f"holdout {share:g} of {n_rows} rows leaves {n_held} to measure on; there must be rows on both sides"
+            f"holdout {share:g} of {n_rows} rows leaves {n_held} for evaluation; both parts must have rows"
         )
     order = np.random.default_rng([seed, n_rows]).permutation(n_rows)
     return np.sort(order[n_held:]), np.sort(order[:n_held])

@@ -1,4 +1,4 @@
-"""Named arrays and a JSON header to bytes and back: the format of a snapshot.
+"""Serialisation of named arrays and a JSON header, the format of a snapshot.
 
 The bytes are a safetensors file, so reading it runs no code. Its metadata has one key, "manylabel", whose value is one
 JSON object, the caller's header with two more keys:
@@ -7,11 +7,11 @@ JSON object, the caller's header with two more keys:
 - "checksum": SHA-256, in hexadecimal, over the canonical JSON (sorted keys, no spaces) of the format, the
   header and the list of `[name, dtype, shape]` sorted by name, and then over the arrays' bytes in that order.
 
-So `State.from_bytes` returns what was written, or raises. The only undetected change is another spelling of the same
-content (such as a space in the JSON).
+So `State.from_bytes` returns what was written, or raises. The only undetected change is a different encoding of the
+same content (such as a space in the JSON).
 
 The safetensors library is not used, because it holds the interpreter's lock and copies everything several times. Here
-arrays are written straight into one buffer, and read as views of one, while other threads run. Before any array is
+arrays are written directly into one buffer, and read as views of a buffer, while other threads run. Before any array is
 created, names, types, shapes and offsets must agree with the number of bytes.
 """
 
@@ -33,14 +33,16 @@ _LENGTH_BYTES = 8  # a safetensors file starts with the length of its JSON heade
 _ALIGNMENT = 8  # alignment of the arrays: the header is padded with blanks
 
 _CODES = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")
-"""Codes of types in the header; arrays are sorted in the file by type, the last of these first, and then by name."""
+"""Codes of types in the header; in the file, arrays are sorted by type, in the reverse order of this table, then by
+name.
+"""
 
 _TYPES = {code: np.dtype("?" if code == "BOOL" else f"<{code[0].lower()}{int(code[1:]) // 8}") for code in _CODES}
 _RANKS = {_TYPES[code]: (-rank, code) for rank, code in enumerate(_CODES)}
 
 
 class DamagedState(Exception):
-    """The bytes are not, or no longer, a state that `State.to_bytes` wrote."""
+    """The bytes were not written by `State.to_bytes`, or have changed since."""
 
 
 class NewerState(DamagedState):
@@ -48,7 +50,7 @@ class NewerState(DamagedState):
 
 
 class LateArray:
-    """Array of a state that is written straight into the bytes of the state, so that it is in memory only once.
+    """Array that is written directly into the bytes of a state, so that it is in memory only once.
 
     `write` writes the values into an array of this shape and type.
     """
@@ -126,7 +128,7 @@ class State(NamedTuple):
         return buffer.data
 
     def checksum(self) -> str:
-        """Return the checksum that `to_bytes` puts into the header; raise as it does."""
+        """Return the checksum that `to_bytes` writes into the header; raises the errors of `to_bytes`."""
         sources = {name: _storable(name, array) for name, array in self.arrays.items()}
         packed = {name: np.asarray(array, _plain_type(array), order="C") for name, array in sources.items()}
         return _checksum(packed, _plain(self.header))
@@ -147,7 +149,7 @@ class State(NamedTuple):
         data : bytes-like
             The file. Aligned arrays are views of a writable buffer; arrays of bytes are copies.
         max_header_bytes : int, optional
-            Maximum bytes of JSON to parse, which holds the interpreter's lock. None: no maximum.
+            Maximum bytes of JSON to parse, because parsing holds the interpreter's lock. None: no maximum.
 
         Raises
         ------
@@ -159,7 +161,7 @@ class State(NamedTuple):
         header = _header(outer)
         version, checksum = header.pop("format", None), header.pop("checksum", None)
         if type(version) is not int or version < 1:
-            raise DamagedState("the header names no format")
+            raise DamagedState("the header has no format")
         if version > FORMAT:
             raise NewerState(f"written in format {version}; this version reads up to format {FORMAT}")
         arrays = _arrays(outer, view[begin:])
@@ -173,7 +175,7 @@ class State(NamedTuple):
 
 
 def _plain(header: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the header after a round trip: tuples become lists, keys strings."""
+    """Return the header after a round trip through JSON: tuples become lists, and keys become strings."""
     try:
         return cast("dict[str, Any]", json.loads(json.dumps(dict(header), allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
@@ -223,7 +225,7 @@ def _outer(view: memoryview, max_bytes: int | None) -> tuple[dict[str, Any], int
     if begin > len(view):
         raise DamagedState(f"the header has {length:,} bytes, the file has {len(view):,}")
     if max_bytes is not None and length > max_bytes:
-        raise DamagedState(f"the header has {length:,} bytes, where at most {max_bytes:,} are possible")
+        raise DamagedState(f"the header has {length:,} bytes; at most {max_bytes:,} are possible")
     try:
         outer = json.loads(str(view[_LENGTH_BYTES:begin], "utf-8"))
     except (ValueError, RecursionError) as error:
@@ -234,7 +236,7 @@ def _outer(view: memoryview, max_bytes: int | None) -> tuple[dict[str, Any], int
 
 
 def _header(outer: dict[str, Any]) -> dict[str, Any]:
-    """Pop the header, with format and checksum, from that of the file."""
+    """Remove the header, with format and checksum, from the header of the file, and return it."""
     try:
         header = json.loads(outer.pop("__metadata__")[KEY])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -263,12 +265,12 @@ def _place(name: str, entry: Any) -> tuple[np.dtype[Any], tuple[int, ...], int, 
     try:
         dtype, shape, (begin, end) = _TYPES[entry["dtype"]], tuple(entry["shape"]), entry["data_offsets"]
     except (KeyError, TypeError, ValueError) as error:
-        raise DamagedState(f"array {name!r} is not of a type that is written: {error!r}") from error
+        raise DamagedState(f"array {name!r} has a type that cannot be stored: {error!r}") from error
     counts = (*shape, begin, end)
     if len(entry) != 3 or len(shape) > 32 or not all(type(count) is int and 0 <= count < 2**63 for count in counts):
         raise DamagedState(f"array {name!r} has no shape or no offsets")
     if end - begin != math.prod(shape) * dtype.itemsize:
-        raise DamagedState(f"array {name!r} does not have the bytes that its shape asks for")
+        raise DamagedState(f"array {name!r} does not have the number of bytes that its shape requires")
     return dtype, shape, begin, end
 
 

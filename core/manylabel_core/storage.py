@@ -16,7 +16,7 @@ MAX_COUNT = 2**53
 
 
 def check_range(name: str, array: NDArray[Any], least: float, most: float) -> None:
-    """Raise ValueError if an element of the array lies outside, or is NaN."""
+    """Raise ValueError if an element of the array is out of bounds or NaN."""
     if array.size and not (array.min().item() >= least and array.max().item() <= most):
         raise ValueError(f"state must hold {name} from {least:g} to {most:g}")
 
@@ -37,7 +37,7 @@ def check_threshold(arrays: Mapping[str, NDArray[Any]], *names: str) -> None:
 
 
 def enlarged(array: NDArray[Any], shape: tuple[int, ...], touch: bool = False) -> NDArray[Any]:
-    """Return the array if it has at least this shape, else a copy in a larger one, filled up with zeros.
+    """Return the array if it has at least this shape, otherwise a larger copy padded with zeros.
 
     Axes that are too short become at least twice as long, so repeated growth by one costs a constant number of copies
     for each element. With `touch`, zeros are written to the requested shape: otherwise the system provides the memory

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _AT_ONCE = 4096
-"""Names written or read in one go, which other threads wait for."""
+"""Number of names encoded or decoded at once, while other threads wait."""
 
 
 class Vocabulary:
@@ -23,7 +23,7 @@ class Vocabulary:
     Parameters
     ----------
     names : iterable of str, default=()
-        The first names, as for `add`.
+        The first names, as in `add`.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Vocabulary:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return every name; the position in the tuple is the column."""
+        """Return all names; the position in the tuple is the column."""
         if len(self._names) != len(self._columns):
             self._names = tuple(self._columns)
         return self._names
@@ -117,7 +117,7 @@ class Vocabulary:
         UTF-8.
         """
         if name not in self._columns or new in self._columns:
-            raise ValueError(f"{name!r} must be a name here, and {new!r} must be none")
+            raise ValueError(f"{name!r} must be an existing name, and {new!r} an unused one")
         _encoded(new)
         self._columns = {new if one == name else one: column for one, column in self._columns.items()}
         self._names = ()
@@ -125,7 +125,7 @@ class Vocabulary:
         return self._columns[new]
 
     def _append(self, new: list[str]) -> None:
-        """Append new names, which may be repeated."""
+        """Append new names, which may contain repetitions."""
         for name in new:
             _encoded(name)
         for name in dict.fromkeys(new):

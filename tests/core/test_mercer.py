@@ -130,7 +130,7 @@ def test_scale_gamma_of_sparse_rows_is_that_of_dense_ones(offset, density, dtype
     ],
 )
 def test_a_callable_that_gives_no_kernel_values_is_refused(wrong):
-    with pytest.raises(ValueError, match="kernel must give"):
+    with pytest.raises(ValueError, match="kernel must return"):
         Kernel(wrong)(examples(), examples())
 
 

@@ -101,7 +101,7 @@ def test_arrays_of_a_buffer_are_views_of_it() -> None:
 def test_a_header_beyond_its_bound_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     length = int.from_bytes(DATA[:8], "little")
     assert _same(State.from_bytes(DATA, max_header_bytes=length), ARRAYS, HEADER)
-    with pytest.raises(DamagedState, match=f"{length:,} bytes, where at most {length - 1:,}"):
+    with pytest.raises(DamagedState, match=f"{length:,} bytes; at most {length - 1:,}"):
         State.from_bytes(DATA, max_header_bytes=length - 1)
     monkeypatch.setattr(json, "loads", lambda _: pytest.fail("the header was parsed"))
     with pytest.raises(DamagedState, match="at most"):

@@ -1,6 +1,7 @@
 """Batch learners with scikit-learn's interface: large margins by the label-coupled dual, and LSA-MML for views.
 
-`catalogue` has all of them by name, with their parameters. Learners are imported on request, because they load numba.
+`catalogue` lists all learners by name, with their parameters. Learners are imported on request, because they load
+numba.
 """
 
 from importlib import import_module

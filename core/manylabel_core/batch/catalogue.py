@@ -25,9 +25,9 @@ class Trainer:
     estimator: str  # its class in `manylabel_core.batch`
     title: str  # one sentence
     parameters: tuple[Parameter, ...]
-    views: bool = False  # whether it needs a dataset of several views; others learn from one
-    unlabelled: bool = False  # whether it learns from rows without labels too
-    weights: bool = True  # whether it takes weights of rows
+    views: bool = False  # whether it needs a dataset with several views; other trainers learn from one view
+    unlabelled: bool = False  # whether it also learns from unlabelled rows
+    weights: bool = True  # whether it accepts sample weights
     passes: int = 1  # passes over the rows per iteration, roughly; determines the number of checkpoints
     exact: bool = False  # whether a fit loses nothing when it resumes, so that a checkpoint may follow any iteration
     search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # values that a search tries by default
@@ -55,7 +55,7 @@ def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
 
     A null `rho` is infinite. `R` is a list of rows, or "label_correlation", which is computed from Y.
     """
-    from manylabel_core.priors import label_correlation  # loads scikit-learn, which only a fit needs
+    from manylabel_core.priors import label_correlation  # the import loads scikit-learn, which only a fit needs
 
     found = dict(params)
     R = found.get("R")
@@ -69,9 +69,9 @@ def arguments(params: Mapping[str, Any], Y: Any) -> dict[str, Any]:
 
 
 SMALL_PRICES = (1e-5, 1e-4, 1e-3, 1e-2)
-"""Values of MLRL's regularisation, whose loss is a mean: 0.1/n to 1/n for some hundreds to ten thousands of rows."""
+"""Values of MLRL's regularisation, whose loss is a mean: 0.1/n to 1/n for hundreds to tens of thousands of rows."""
 MISSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""Values of PrML's slack: from unscaled sparse rows, over dense ones, to sparse rows of unit length."""
+"""Values of PrML's slack: for unscaled sparse rows, dense rows, and sparse rows of unit norm."""
 
 
 def _trainer(name: str, estimator: str, title: str, declaring: type, **more: Any) -> Trainer:

@@ -51,13 +51,13 @@ _SOMETIMES = (
 
 @documented
 class LSAMML(LSAMMLParameters, ViewModel):
-    """LSA-MML is latent semantic aware multi-view multi-label classification.
+    """LSA-MML: latent semantic aware multi-view multi-label classification.
 
     It fits a common representation P of rows in several views X_v, a basis B_v of every view, and weights W of the
     labels: the paper's problem (8) with two ridges, Eq. (35) of docs/mathematics.md. Views are centred and scaled to a
-    mean energy of 1 per row, so that prices mean the same for all data.
+    mean energy of 1 per row, so that penalties have the same effect on all data.
 
-    Predictions need no labels and any of the views: the representation of a row is the best one for its views. If rows
+    Predictions need no labels and at least one view: the representation of a row is the best one for its views. If rows
     of `fit` lack views, it is the expectation given the views of the row (with `refit`; Eqs. (46) to (48)), so that
     rows with different views agree.
 
@@ -66,7 +66,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
     Attributes
     ----------
     view_names_ : ndarray of shape (n_views,), object
-        In the order in which they were given.
+        In the order of `X`.
     view_weights_ : ndarray of shape (n_views,), float64
         alpha. The sum of alpha_v times the share of rows that have the view v is 1.
     view_widths_ : ndarray of shape (n_views,), int64
@@ -100,8 +100,8 @@ class LSAMML(LSAMMLParameters, ViewModel):
         See `M3L`.
     objective_trace_ : ndarray
         Eq. (35) at the start and after every half-step (bases, W, P), including those of the fit that this one
-        continues. A half-step that does not lower it is rejected, so it rises at most by rounding. `refit` and
-        thresholds are not part of it.
+        continues. A half-step that does not lower the objective is rejected, so the trace rises at most by rounding.
+        `refit` and thresholds are not part of it.
     relative_change_ : float
         Share by which the last iteration lowered the objective.
     n_iter_, n_components_, n_features_in_ : int
@@ -109,7 +109,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
     classes_ : ndarray of shape (n_labels,)
         The columns of Y.
     label_names_ : ndarray
-        Only if names were given.
+        Only if names were passed.
 
     References
     ----------
@@ -170,8 +170,8 @@ class LSAMML(LSAMMLParameters, ViewModel):
             If a parameter or argument is not allowed; the message names it.
         """
         if sample_weight is not None:
-            raise ValueError("sample_weight must be None: LSAMML takes no weights")
-        self._random()  # a wrong value is reported before the work
+            raise ValueError("sample_weight must be None: LSAMML does not support sample weights")
+        self._random()  # an invalid value is reported before the fit starts
         prices = Prices(*(float(price) for price in (self.r, self.beta, self.gamma, self.ridge, self.label_ridge)))
         views, present = check_views(X, missing, allow_nan=self.scaling == "auto")
         n_samples = len(next(iter(present.values())))
@@ -222,7 +222,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
         return int(wanted)
 
     def _given_weights(self, run: Alternation, Y: Matrix, rows: NDArray[np.int64]) -> Matrix:
-        """Return alpha for which the factors f_v have their requested values."""
+        """Return the alpha that gives the factors f_v their requested values."""
         factors = np.ones(len(run.views))
         if self.view_weights == "labels":
             factors = label_weights(run.views, Y, rows)
@@ -232,7 +232,7 @@ class LSAMML(LSAMMLParameters, ViewModel):
     def _before(
         self, names: tuple[str, ...], run: Alternation, n_components: int, given: Matrix
     ) -> tuple[Model, list[float]]:
-        """Return the state of an earlier fit if it can be continued, or an initial one, with the given weights."""
+        """Return the state of an earlier fit if it can be continued, or an initial state with these weights."""
         widths = [view.X.shape[1] for view in run.views]
         shape = (run.labels.X.shape[1], n_components)
         left = getattr(self, "joint_coef_", None) if self.warm_start else None

@@ -20,7 +20,7 @@ from manylabel_core.solvers import ProgressCallback
 
 @documented
 class M3L(M3LParameters, BatchLearner):
-    """M3L: support vector machines for all labels, coupled by a given prior R.
+    """M3L: support vector machines for all labels, coupled by a prior R.
 
     It minimises the problem P2 of the paper with the Hamming loss, Eq. (27) of docs/mathematics.md. R states relations
     between labels that the training examples do not show, for example because future categories differ (zero-shot
@@ -37,7 +37,7 @@ class M3L(M3LParameters, BatchLearner):
     primal_objective_, dual_objective_ : float
         P2 and D2 of the paper at the end.
     duality_gap_ : float
-        (primal - dual) / primal: how far from the optimum the model can be at most.
+        (primal - dual) / primal: upper bound on the relative distance of the model from the optimum.
     n_iter_ : int
     %(dual)s
     %(columns)s

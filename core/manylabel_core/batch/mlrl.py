@@ -19,7 +19,7 @@ class MLRL(MLRLParameters, RelationshipLearner):
     """MLRL (multi-label relationship learning) finds weights and a label covariance together.
 
     It minimises the convex problem (6) of the paper over weights, intercepts and covariances Omega, Eq. (28) of
-    docs/mathematics.md. The intercepts are free. A label with one class only is predicted as that class.
+    docs/mathematics.md. The intercepts are free. A label with only one class is always predicted as that class.
 
     {parameters}
 
@@ -32,13 +32,13 @@ class MLRL(MLRLParameters, RelationshipLearner):
     covariance_eps_ : float
         Constant added to the diagonal of a singular covariance before scaling it to trace 1; 0 if none.
     objective_trace_ : ndarray
-        (6) after every half-step: for the weights of the covariance that a round tried, and, if they lower it, for
-        their best covariance. Weights that do not lower it are rejected, so `primal_objective_` is the minimum, not
-        always the last value.
+        Objective (6) after every half-step: for the weights of the covariance that a round tried, and, if they lower
+        (6), for their best covariance. Weights that do not lower (6) are rejected, so `primal_objective_` is the
+        minimum, not always the last value.
     %(model)s
     %(decided)s
     primal_objective_, dual_objective_ : float
-        (6) at the end, and a lower bound for its minimum over everything, Omega included.
+        (6) at the end, and a lower bound on its minimum over all variables, including Omega.
     duality_gap_ : float
         (primal - dual) / primal.
     n_iter_ : int

@@ -25,7 +25,7 @@ COUNT = Number(integer=True, least=1, most=10_000)
 ANY_COUNT = Number(integer=True, least=1, most=2**20)
 
 ABOVE_0 = Number(above=0)
-"""Prices in Python, without the upper bound of the server."""
+"""Penalties in Python, without the upper bound of the server."""
 
 THRESHOLDS = ("f1", "prevalence", "half")
 """Rules for the thresholds of LSA-MML."""

@@ -14,7 +14,7 @@ from manylabel_core.solvers import ProgressCallback, solve_privileged_dual
 
 @documented
 class PrBR(PrBRParameters, PrivilegedLearner):
-    """PrBR (privileged binary relevance) learns an SVM for each label, with the help of the other labels.
+    """PrBR (privileged binary relevance) learns an SVM for each label, with the other labels as privileged information.
 
     It is PrML with W = I, Eq. (32) of docs/mathematics.md. See `PrML` for the privileged features. **If no example
     misses its margin by more than C / rho, they are idle**, and the model is that of `LinearSVC` with C_svm = rho / 2,
@@ -28,12 +28,12 @@ class PrBR(PrBRParameters, PrivilegedLearner):
     intercept_ : ndarray of shape (n_labels,), float64
     %(decided)s
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
-        w~ of each label, the constant's last; 0 for labels that are not privileged features.
+        w~ of each label, with the weight of the constant last; 0 for labels that are not privileged features.
     primal_objective_, dual_objective_ : float
     duality_gap_ : float
         (primal - dual) / primal.
     n_iter_ : int
-        Passes, with those before a resumption.
+        Passes, including those before a resumption.
     %(privileged_dual)s
     %(columns)s
 
@@ -79,5 +79,5 @@ class PrBR(PrBRParameters, PrivilegedLearner):
             warn_not_converged(self.max_iter, result.gap)
 
     def _weights(self, width: int) -> Any:
-        """Return the weights of the last fit, or None if that had other features."""
+        """Return the weights of the last fit, or None if it had other features."""
         return self.coef_ if self.coef_.shape[1] == width else None

@@ -24,16 +24,17 @@ from manylabel_core.solvers.workers import blas_threads
 
 @documented
 class PrML(PrMLParameters, PrivilegedLearner):
-    """PrML (privileged multi-label learning) learns weights of a small rank with the help of the other labels.
+    """PrML (privileged multi-label learning) learns weights of low rank, with the other labels as privileged
+    information.
 
-    It minimises Eq. (32) of docs/mathematics.md, which also states the differences from the paper, over a dictionary
-    D, coefficients W, correcting weights w~ and intercepts. The privileged features of a label are the signs of the
-    other labels of the example and a constant 1. They determine for which sets of labels an example may miss its
-    margin at the price C. They are known in training only: predictions are those of the linear model `Z = D'W`.
+    It minimises Eq. (32) of docs/mathematics.md, which also states the differences from the paper, over a dictionary D,
+    coefficients W, correcting weights w~ and intercepts. The privileged features of a label are the signs of the other
+    labels of the example and a constant 1. They determine for which sets of labels an example may miss its margin at
+    the cost C. They are known in training only: predictions are those of the linear model `Z = D'W`.
 
     **If no example misses its margin by more than C / rho, the privileged features are idle**, and the model is an SVM
-    with the squared hinge loss and weights of small rank. On the paper's datasets they gained nothing that could be
-    measured, see docs/reproduction.md.
+    with the squared hinge loss and weights of low rank. On the paper's datasets they gave no measurable gain, see
+    docs/reproduction.md.
 
     {parameters}
 
@@ -45,10 +46,10 @@ class PrML(PrMLParameters, PrivilegedLearner):
     dictionary_ : ndarray of shape (rank, n_features), float64
         D.
     label_factors_ : ndarray of shape (rank, n_labels), float64
-        W. The product of both is `coef_`; after a fit that was stopped before its first round, `coef_` is the model
-        of `PrBR`, and the product its best approximation of the rank.
+        W. The product of both is `coef_`. After a fit that was stopped before its first round, `coef_` is the model of
+        `PrBR`, and the product is its best approximation of this rank.
     correcting_coef_ : ndarray of shape (n_labels, n_labels + 1), float64
-        w~ of each label, the constant's last; 0 for labels that are not privileged features.
+        w~ of each label, with the weight of the constant last; 0 for labels that are not privileged features.
     objective_ : float
         Value in the current round; before the first one, that of `PrBR`.
     objective_trace_ : ndarray of shape (2 * rounds,)
@@ -59,7 +60,7 @@ class PrML(PrMLParameters, PrivilegedLearner):
     n_rounds_ : int
         Rounds that have begun.
     n_iter_ : int
-        Passes of the solver over all rounds, with those before a resumption.
+        Passes of the solver over all rounds, including those before a resumption.
     %(privileged_dual)s
     %(columns)s
 

@@ -1,11 +1,11 @@
-"""A long fit in segments: it can be interrupted and resumed, with an identical result bit for bit.
+"""Long fits in segments: a fit can be interrupted and resumed with a result that is identical bit for bit.
 
 A batch learner with `warm_start` resumes where its last fit was stopped. The interruption may change the last bits of
 the result (the solver restarts its visits of the examples), so a fit that may be interrupted always has segments. Their
 lengths follow from the data and from counts of iterations, never from time.
 
-Each segment is longer than the previous one. So a learner that loses something at each start, such as MLRL its model of
-the optimum, gets enough time eventually. The first segment is long enough for most fits.
+Each segment is longer than the previous one. So even a learner that loses information at each start (MLRL loses its
+model of the optimum) eventually converges. The first segment is long enough for most fits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GROWTH = 1.25
 SEGMENT_WORK = 2e9
 """Multiplications in the first segment, roughly: some seconds."""
 LEAST = 5
-"""Minimum iterations of the first segment, for a learner that loses something when it resumes."""
+"""Minimum iterations of the first segment, for a learner that loses information when it resumes."""
 ONLY_TO_GO_ON = ("alpha_", "beta_", "joint_coef_")
 """Attributes that estimators have with `warm_start` only."""
 
@@ -54,7 +54,7 @@ def fit_in_segments(
     Parameters
     ----------
     estimator : batch learner
-        With `max_iter` for the whole fit. To resume, the estimator of a checkpoint.
+        Its `max_iter` counts for the whole fit. To resume, pass the estimator of a checkpoint.
     fit : callable
         Fits the estimator with a progress callback.
     first : int
@@ -64,7 +64,7 @@ def fit_in_segments(
     progress : callable, optional
         Callback of `fit`, with iterations and seconds since the start of the whole fit. Its result is ignored.
     checkpoint : callable, optional
-        Called between segments. The bytes of the estimator at this time are enough to resume.
+        Called between segments. The bytes of the estimator at this time suffice to resume.
     """
     at, most = reached or Reached(), int(estimator.max_iter)
     estimator.set_params(warm_start=True)
@@ -107,11 +107,11 @@ def first_segment(
     ----------
     X : ndarray or CSR array of shape (n_samples, n_features), or a list of such views
     kernel : str
-        With another kernel than "linear", an iteration works on all pairs of examples.
+        With any kernel but "linear", an iteration processes all pairs of examples.
     passes : int
         Passes over the examples per iteration, roughly.
     least : int
-        Minimum number of iterations; 1 is enough for a learner that loses nothing when it resumes.
+        Minimum number of iterations; 1 suffices for a learner that loses nothing when it resumes.
     work : float
         Multiplications in the segment, roughly.
     """

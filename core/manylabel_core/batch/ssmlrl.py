@@ -1,4 +1,4 @@
-"""SSMLRL: MLRL that learns the relations between labels from unlabelled examples as well.
+"""SSMLRL: MLRL that also learns the relations between labels from unlabelled examples.
 
 See Eq. (31) of docs/mathematics.md.
 """
@@ -27,10 +27,10 @@ from manylabel_core.solvers import ProgressCallback
 class SSMLRL(SSMLRLParameters, RelationshipLearner):
     """SSMLRL is semi-supervised multi-label relationship learning.
 
-    It minimises the convex problem (14) of the paper: MLRL's, with lam1, plus a price on the scores F of the unlabelled
-    examples, lam2/2 tr(F inv(Omega) F'). It is solved as MLRL with another kernel, Eq. (31) of docs/mathematics.md,
-    which needs memory in proportion to the square of the number of unlabelled examples. The model is inductive: it
-    predicts any example. Without unlabelled examples it is MLRL.
+    It minimises the convex problem (14) of the paper: that of MLRL, with lam1, plus a penalty on the scores F of the
+    unlabelled examples, lam2/2 tr(F inv(Omega) F'). It is solved as MLRL with another kernel, Eq. (31) of
+    docs/mathematics.md, which needs memory proportional to the square of the number of unlabelled examples. The model
+    is inductive: it predicts any example. Without unlabelled examples it is MLRL.
 
     {parameters}
 

@@ -13,7 +13,7 @@ from manylabel_core.datasets.dataset import Dataset
 
 
 def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Dataset:
-    """Return the rows of a dataset with the labels and features of another, in its order.
+    """Return the rows of a dataset with the labels and features of the dataset `like`, in the order of `like`.
 
     Named columns are matched by name, numbered ones by number. Columns that only `dataset` has are omitted. Features
     that only `like` has are missing, labels are 0, and rows lack a view that only `like` has. With `for_labels`, some
@@ -25,7 +25,7 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
         due = ", ".join(like.views)
         raise ValueError(f"the views are {', '.join(dataset.views)}, expected {due}")
     if for_labels and not set(dataset.label_names) & set(like.label_names):
-        raise ValueError(f"none of the labels is one of those to be predicted ({_some(like.label_names)})")
+        raise ValueError(f"the dataset has none of the labels to predict ({_some(like.label_names)})")
     dataset = with_views(dataset, like)
     views = {name: _view(dataset, like, name) for name in like.views}
     Y = _columns(dataset.Y, dataset.label_names, like.label_names)
@@ -36,7 +36,7 @@ def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Data
 
 
 def with_views(dataset: Dataset, other: Dataset) -> Dataset:
-    """Return a dataset with the additional views of another, which its rows lack."""
+    """Return a dataset that also has the views of another dataset; its rows lack these views."""
     new = [name for name in other.views if name not in dataset.views]
     if not new:
         return dataset
@@ -51,11 +51,11 @@ def with_views(dataset: Dataset, other: Dataset) -> Dataset:
 
 
 def check_text(dataset: Dataset, like: Dataset) -> None:
-    """Raise ValueError if both have records with different text options."""
+    """Raise ValueError if both datasets have records, with different text options."""
     if dataset.text is not None and like.text is not None and dataset.text != like.text:
         mine, its = dataset.text.to_json(), like.text.to_json()
         names = ", ".join(name for name, value in mine.items() if value != its[name])
-        raise ValueError(f"the texts of the two datasets were not read alike: {names} differ")
+        raise ValueError(f"the texts of the two datasets were tokenised with different options: {names} differ")
 
 
 def _view(dataset: Dataset, like: Dataset, name: str) -> Any:
@@ -69,7 +69,7 @@ def _view(dataset: Dataset, like: Dataset, name: str) -> Any:
 
 
 def _columns(matrix: Any, have: Sequence[Any], due: Sequence[Any]) -> Any:
-    """Return the columns `due` from `have`. Missing ones are NaN in dense matrices, and not stored in CSR."""
+    """Return the columns `due`, taken from `have`. Missing ones are NaN in dense matrices, and not stored in CSR."""
     if have == due:
         return matrix
     place = {name: column for column, name in enumerate(have)}

@@ -16,7 +16,7 @@ from manylabel_core.records import TextSettings
 
 
 class Columns:
-    """Rows of numbers, dense or CSR, in memory that grows with the added values.
+    """Rows of numbers, dense or CSR, whose memory grows with the added values.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ class Columns:
 
     @property
     def n_rows(self) -> int:
-        """Return the rows so far, including those that lack the view."""
+        """Return the number of rows so far, including those that lack the view."""
         return len(self.indptr) - 1
 
     @property
     def n_values(self) -> int:
-        """Return the number of values of the matrix; rows of a dense view count even if they lack it."""
+        """Return the number of values of the matrix; in a dense view, rows that lack the view also count."""
         if not (self.dense and self._lacking and self.values):
             return len(self.values)
         return self.n_rows * (len(self.values) // (self.n_rows - len(self._lacking)))
@@ -77,7 +77,7 @@ class Columns:
         self.indptr.append(len(self.values))
 
     def view(self, width: int) -> View:
-        """Return the rows as a matrix with this number of columns."""
+        """Return the rows as a matrix with the requested number of columns."""
         values = np.frombuffer(self.values, dtype=np.float32) if self.values else np.zeros(0, np.float32)
         if self.dense and self._lacking:
             whole = np.zeros((self.n_rows, width), dtype=np.float32)
@@ -102,13 +102,13 @@ class DatasetBuilder:
 
     @property
     def n_rows(self) -> int:
-        """Return rows so far."""
+        """Return the number of rows so far."""
         return len(self._labelled)
 
     def end_row(self, relevant: Iterable[int] | None, line: int, weight: float | None = None) -> None:
         """Close a row with its relevant labels (None if unknown) and its weight (None for 1).
 
-        Its features have been added; views without any are views that it lacks.
+        Its features have been added; the row lacks each view without a feature.
         """
         if weight is not None and self._weights is None:
             self._weights = array("d", [1.0]) * self.n_rows
@@ -134,7 +134,7 @@ class DatasetBuilder:
         feature_names: Mapping[str, tuple[str, ...] | None] | None = None,
         text: TextSettings | None = None,
     ) -> Dataset:
-        """Return the dataset, with these numbers of columns in each view, and the settings of its texts."""
+        """Return the dataset, with the number of columns of each view, and its text options."""
         shape = (self.n_rows, len(label_names))
         indices, indptr = _indices(self._relevant), _indptr(self._indptr)
         return checked(
@@ -159,7 +159,7 @@ class DatasetBuilder:
 
 
 def checked(dataset: Dataset) -> Dataset:
-    """Return the dataset; raise BadDataset without rows, labels or features."""
+    """Return the dataset; raise BadDataset if it has no rows, labels or features."""
     if not dataset.n_rows:
         raise BadDataset("there are no rows")
     if not dataset.n_labels:

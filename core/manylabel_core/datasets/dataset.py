@@ -25,8 +25,7 @@ SINGLE = "x"
 class Dataset:
     """Examples and their labels.
 
-    The values are float32, as those of examples over HTTP: a model is trained on the numbers that it predicts from
-    later.
+    The values are float32, like those of examples over HTTP: training and prediction use the same numbers.
 
     Attributes
     ----------
@@ -37,17 +36,17 @@ class Dataset:
         1 for each relevant label; no zeros are stored.
     label_names : tuple of str
     feature_names : dict of str to (tuple of str or None)
-        By view; None where features have numbers only.
+        By view; None if features are only numbered.
     splits : dict of str to ndarray of int64
-        Ascending rows of the parts that the file itself defines, usually "train" and "test".
+        Ascending rows of the splits that the file itself defines, usually "train" and "test".
     labelled : ndarray of shape (n_samples,), bool
         False for rows with unknown labels; their rows of `Y` are empty.
     missing : dict of str to ndarray of shape (n_samples,), bool
-        By view, True for rows that lack it, which are 0 there. Views that every row has are omitted.
+        By view, True for rows that lack the view; their values are 0. Views that every row has are omitted.
     text : TextSettings or None
-        Text options of the records, also for predictions; None where there are only numbers.
+        Text options of the records, also for predictions; None if all features are numbers.
     weights : ndarray of shape (n_samples,), float64, or None
-        Sample weights, above 0 and at most `manylabel_core.rows.MAX_EXAMPLE_WEIGHT`; None where all are 1.
+        Sample weights, above 0 and at most `manylabel_core.rows.MAX_EXAMPLE_WEIGHT`; None if all are 1.
     label_details : dict of str to dict of str
         Known titles, descriptions and URIs of labels, by label and field.
 
@@ -116,8 +115,8 @@ class Dataset:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Return the names of the columns of `X`, with the view in front (``view.name``) where two views share a name;
-        None without names.
+        """Return the names of the columns of `X`, prefixed with the view (``view.name``) if views share a name; None
+        without names.
         """
         listed = [(view, name) for view, names in self.feature_names.items() for name in names or ()]
         if len(listed) < self.n_features:
@@ -127,7 +126,7 @@ class Dataset:
         return tuple(f"{view}.{name}" for view, name in listed)
 
     def take(self, rows: ArrayLike) -> Dataset:
-        """Return the examples at these row numbers (or where a mask is true), in the order given, without splits."""
+        """Return the examples at these row numbers (or where a mask is true), in this order, without splits."""
         chosen = np.asarray(rows)
         if not chosen.size:
             chosen = chosen.astype(np.int64)  # numpy cannot infer the type of an empty list
@@ -139,7 +138,7 @@ class Dataset:
         return Dataset(views, self.Y[chosen], self.label_names, names, {}, labelled, missing, *others)
 
     def split(self, name: str | None = None) -> Dataset:
-        """Return one part of the dataset; None or ``"all"`` is every row. Raises ValueError if the split does not
+        """Return a split of the dataset; None or ``"all"`` returns all rows. Raises ValueError if the split does not
         exist.
         """
         if name in self.splits:
@@ -155,9 +154,9 @@ class Dataset:
         -------
         dict
             "rows", "features", "labels", "unlabelled" (rows); "cardinality" and "density", the relevant labels of a
-            labelled row and their share of all; "views", the features of each; "splits", the rows of each. If rows lack
-            views, "missing" has the number of those that lack each; "weighted" is true if rows have weights, and
-            otherwise absent.
+            labelled row and their share of all; "views", the number of features of each; "splits", the number of rows
+            of each. If rows lack views, "missing" has their number for each view. "weighted" is true if rows have
+            weights, and otherwise absent.
         """
         n_labelled = int(np.count_nonzero(self.labelled))
         cardinality = self.Y.nnz / n_labelled if n_labelled else 0.0
@@ -184,18 +183,18 @@ class Dataset:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Dataset:
-        """Inverse of `to_bytes`; raise DamagedState for other bytes, which may come from an untrusted source."""
+        """Inverse of `to_bytes`; raise DamagedState for other bytes. The bytes may come from an untrusted source."""
         return cls(**serialisation.from_bytes(data))
 
     @classmethod
     def of(cls, X: View, Y: Any, label_names: tuple[str, ...], **others: Any) -> Dataset:
-        """Return a dataset with one view; `others` as the attributes, `feature_names` as a tuple or None."""
+        """Return a dataset with one view; `others` are further attributes, `feature_names` is a tuple or None."""
         names: Mapping[str, tuple[str, ...] | None] = {SINGLE: others.pop("feature_names", None)}
         return cls({SINGLE: X}, sp.csr_array(Y, dtype=np.int8), label_names, dict(names), **others)
 
 
 def stored(view: View) -> sp.csr_array:
-    """Return a view as a CSR array that stores all values that it has, zeros too."""
+    """Return a view as a CSR array that stores all present values, including zeros."""
     if not isinstance(view, np.ndarray):
         return view
     has = ~np.isnan(view)

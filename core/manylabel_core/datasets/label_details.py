@@ -15,11 +15,11 @@ MAX_DETAILS_BYTES = 16 * 2**20
 """Maximum size of a JSON file of label details."""
 
 LabelDetails = Mapping[str, Mapping[str, str]]
-"""Fields by label; labels without a field, and fields without a text, are omitted."""
+"""Fields by label; labels without fields, and fields without text, are omitted."""
 
 
 def read_label_details(source: IO[bytes], label_names: Collection[str]) -> LabelDetails:
-    """Return the label details of a JSON file, an object of labels with objects of fields; null is no text."""
+    """Return the label details of a JSON file: an object of fields for each label; null means no text."""
     data = source.read(MAX_DETAILS_BYTES + 1)
     if len(data) > MAX_DETAILS_BYTES:
         raise BadDataset(f"label_details must have at most {MAX_DETAILS_BYTES:,} bytes")
@@ -36,7 +36,7 @@ def read_label_details(source: IO[bytes], label_names: Collection[str]) -> Label
 
 
 def checked_details(details: Any, label_names: Collection[str]) -> LabelDetails:
-    """Return label details, or raise ValueError unless they have known labels and fields, and texts within limits."""
+    """Return label details; raise ValueError unless labels and fields are known, and texts within limits."""
     known = frozenset(label_names)
     for label, fields in details.items():
         if label not in known:

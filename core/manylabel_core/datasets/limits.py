@@ -8,7 +8,7 @@ from manylabel_core.records.bounds import RecordLimits
 from manylabel_core.rows import MAX_MAGNITUDE
 
 MAX_NAME_BYTES = 256
-"""Longest name of a feature, a label or a view, in UTF-8."""
+"""Maximum length of the name of a feature, a label or a view, in bytes of UTF-8."""
 
 
 class BadDataset(ValueError):
@@ -38,7 +38,7 @@ class ReaderLimits:
     rows: int = 10_000_000
     features: int = 500_000  # of all views together
     labels: int = 10_000
-    # stored values: all values of dense features, those given of sparse ones, and the relevant labels
+    # stored values: all values of dense features, the stored values of sparse ones, and the relevant labels
     nonzeros: int = 2**28
     bytes: int = 2**30  # of memory for the arrays of a dataset, and of a file after decompression
     record: RecordLimits = field(default_factory=RecordLimits)  # limits of a row that is a record
@@ -47,11 +47,11 @@ class ReaderLimits:
         """Raise BadDataset if there are more than allowed; `what` is the name of a limit."""
         most: int = getattr(self, what)
         if count > most:
-            raise BadDataset(f"{count:,} {what}, allowed are {most:,}", line=line, member=member)
+            raise BadDataset(f"{count:,} {what}; at most {most:,} are allowed", line=line, member=member)
 
 
 def check_number(value: float) -> float:
-    """Return a value that a learner can use; raise ValueError if it is not finite, or beyond `MAX_MAGNITUDE`."""
+    """Return a value; raise ValueError if it is not finite, or above `MAX_MAGNITUDE` in absolute value."""
     if not abs(value) <= MAX_MAGNITUDE:
         raise ValueError(f"{value} is not a finite number of at most {MAX_MAGNITUDE:g} in absolute value")
     return value

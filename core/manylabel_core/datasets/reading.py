@@ -1,4 +1,4 @@
-"""Readers of datasets by format, and formats by file extension."""
+"""Dataset readers by format, and formats by file extension."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ EXTENSIONS: Mapping[str, str] = {
     ".svmlight": "libsvm",
     ".tsv": "tsv",
 }
-"""Format of a file by its extension in lower case."""
+"""Format of a file by its lower-case extension."""
 
 PACKED = ".gz"
-"""Second extension of a gzip file, of any format except NPZ."""
+"""Additional extension of a gzip file, for any format except NPZ."""
 
 
 def extension_of(path: str | PathLike[str]) -> str:
@@ -55,7 +55,7 @@ def format_of(path: str | PathLike[str]) -> str | None:
 
 
 def read_dataset(source: Source, format: str, *, limits: ReaderLimits = ReaderLimits(), **options: Any) -> Dataset:  # noqa: B008
-    """Return a dataset from a file in one of `FORMATS`; `options` are those of its reader.
+    """Return a dataset from a file in one of `FORMATS`; `options` are options of the reader.
 
     Raises BadDataset if the file is invalid in its format or exceeds the limits, and ValueError for another format.
     """

@@ -1,4 +1,4 @@
-"""Datasets as bytes and back: arrays and names in the form of a state."""
+"""Datasets as bytes and back: arrays and names in the format of a state."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ View = NDArray[np.float32] | sp.csr_array
 
 VERSION = 2
 """Header: {"kind", "version", "views": [[name, columns, sparse, named]], "splits": [name]}; if rows lack views,
-"missing": [the number of each view that some lack]; where rows are records, "text": how their texts were read; and from
-version 2 on, "weighted": true. Without weights a dataset is written as version 1, which older programs read."""
+"missing": [numbers of the views that some rows lack]; if rows are records, "text": their text options; and from version
+2 on, "weighted": true. Without weights a dataset is written as version 1, which older programs read.
+"""
 
 KIND = "dataset"
 
@@ -30,7 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def to_bytes(attributes: Mapping[str, Any]) -> bytes:
-    """Write the attributes of a dataset; the same ones always give the same bytes."""
+    """Serialise the attributes of a dataset; the same attributes always give the same bytes."""
     arrays: Arrays = {"labelled": attributes["labelled"], **_names("labels", attributes["label_names"])}
     arrays |= _csr("Y", attributes["Y"], with_values=False)
     views = []
@@ -56,12 +57,12 @@ def to_bytes(attributes: Mapping[str, Any]) -> bytes:
 
 
 def from_bytes(data: bytes) -> dict[str, Any]:
-    """Read the attributes of a dataset; everything that a trainer relies on is validated."""
+    """Parse the attributes of a dataset; everything that a trainer relies on is validated."""
     arrays, header = State.from_bytes(data)
     if header.get("kind") != KIND or type(header.get("version")) is not int:
         raise DamagedState("not a dataset")
     if header["version"] > VERSION:
-        raise NewerState(f"a dataset of version {header['version']}; this program reads up to {VERSION}")
+        raise NewerState(f"the dataset has version {header['version']}; this program reads versions up to {VERSION}")
     try:
         return _restored(arrays, header)
     except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
@@ -80,7 +81,7 @@ def _restored(arrays: Arrays, header: dict[str, Any]) -> dict[str, Any]:
         views[name] = _read_csr(f"view{at}", arrays, width, True) if sparse else _dense(arrays[f"view{at}"], width)
         feature_names[name] = _read_names(f"features{at}", arrays) if named else None
         if views[name].shape[0] != n_rows or (named and len(feature_names[name] or ()) != width):
-            raise ValueError(f"view {name!r} does not fit the labels or its names")
+            raise ValueError(f"view {name!r} does not match the labels or its names")
     if not views:
         raise ValueError("views: expected at least one")
     labelled = arrays["labelled"]
@@ -107,7 +108,7 @@ def details_to_array(details: LabelDetails) -> NDArray[np.uint8]:
 
 
 def details_from_array(array: NDArray[Any] | None, label_names: tuple[str, ...]) -> LabelDetails:
-    """Read untrusted label details; empty without an array. Raises ValueError."""
+    """Parse untrusted label details; empty without an array. Raises ValueError if invalid."""
     if array is None:
         return {}
     if array.dtype != np.uint8 or array.ndim != 1:
@@ -119,7 +120,7 @@ def details_from_array(array: NDArray[Any] | None, label_names: tuple[str, ...])
 
 
 def _missing(arrays: Arrays, numbers: Any, views: Mapping[str, View], n_rows: int) -> Arrays:
-    """Return and check which rows lack each view: no row lacks all, and missing rows are empty."""
+    """Return the rows that lack each view; check that no row lacks all views, and that missing rows are empty."""
     names = list(views)
     if not isinstance(numbers, list) or not all(type(at) is int and 0 <= at < len(names) for at in numbers):
         raise ValueError("missing: expected numbers of views")
@@ -137,7 +138,7 @@ def _missing(arrays: Arrays, numbers: Any, views: Mapping[str, View], n_rows: in
 
 def _weights(weights: NDArray[Any], n_rows: int) -> NDArray[np.float64]:
     if weights.dtype != np.float64 or weights.shape != (n_rows,):
-        raise ValueError("weights: expected a number of float64 for each row")
+        raise ValueError("weights: expected a float64 number for each row")
     if not ((weights > 0.0) & (weights <= MAX_EXAMPLE_WEIGHT)).all():
         raise ValueError(f"weights: expected numbers above 0 and at most {MAX_EXAMPLE_WEIGHT:g}")
     return weights
@@ -152,7 +153,7 @@ def _distinct(names: Any) -> list[str]:
 def _rows(rows: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
     rising = rows.dtype == np.int64 and rows.ndim == 1 and bool((rows[1:] > rows[:-1]).all())
     if not rising or (len(rows) and not 0 <= rows[0] <= rows[-1] < n_rows):
-        raise ValueError("a split has ascending rows of the dataset")
+        raise ValueError("splits: expected ascending rows of the dataset")
     return rows
 
 

@@ -1,10 +1,10 @@
-"""Fields of records that are vectors, as views of a dataset."""
+"""Vector fields of records, as views of a dataset."""
 
 from collections.abc import Container
 
 
 def view_of(field: str, taken: Container[str]) -> str:
-    """Return the name of the view for the vectors of a field: the name of the field, unless it is taken."""
+    """Return the name of the view for the vectors of a field: the name of the field, unless it is in use."""
     name = field
     while name in taken:
         name = f"{name} (vector)"

@@ -24,7 +24,7 @@ class InvalidStructure(ValueError):
 class Contradiction(ValueError):
     """True labels contradict the structure.
 
-    `column` is the label at fault among the given ones, None if a complete truth lacks a label; `detail` ends a
+    `column` is the label at fault among those passed, None if a complete truth lacks a label; `detail` ends a
     sentence.
     """
 
@@ -45,17 +45,16 @@ class LabelStructure:
     """Structure of labels: disjoint groups, and a forest of parents.
 
     A set of labels is consistent if it has the parent of each of its labels, at most one label of each group, and
-    exactly one of a group that chooses one, wherever it has the parent of the group's labels, or they have no parent.
-    All labels of a group have the same parent, or none has one: "one leaf of a tree" is a group of the roots and one of
-    the children of each label.
+    exactly one label of a group with exactly one true label, if the set has the parent of the group or the group has no
+    parent. All labels of a group have the same parent, or none has a parent: "one leaf of a tree" is a group of the
+    roots and one of the children of each label.
 
     Parameters
     ----------
-    groups : disjoint, each with at least two labels, all children of one label or all without a parent.
-    parents : the parent of each child, without cycles.
-    column_of : the column of each label that they name.
-    hidden : labels omitted. The children of a hidden label become those of its parent, and a group of them that
-        chooses one chooses at most one, because the truth of their parent is unknown.
+    groups : disjoint, each with at least two labels, all children of one label or all without a parent. parents : the
+    parent of each child; cycles are not allowed. column_of : the column of each label in `groups` and `parents`. hidden
+    : labels omitted. The children of a hidden label become children of its parent. A group of them has at most one true
+    label, because the truth of their parent is unknown.
     """
 
     def __init__(
@@ -89,7 +88,7 @@ class LabelStructure:
         )
 
     def parent_columns(self) -> NDArray[np.int32]:
-        """Return the column of the parent of each label, by its column, -1 for none; empty if no label has one."""
+        """Return the column of each label's parent, by label column, -1 for none; empty if no label has a parent."""
         columns, ends, parents, _ = self._arrays
         if not (parents >= 0).any():
             return np.zeros(0, dtype=np.int32)
@@ -103,7 +102,8 @@ class LabelStructure:
         consistent set.
 
         It has the largest total of margins (score minus threshold). The margin of a label becomes the total of the best
-        consistent set with it, minus that of the best one without it. If labels of a group tie, the first wins.
+        consistent set that contains the label, minus the total of the best set without it. In a tie within a group, the
+        first label wins.
         """
         _passes.decide(scores, *self._arrays)
 
@@ -111,15 +111,16 @@ class LabelStructure:
         """Make probabilities, (n_samples, n_labels), agree with the structure, in place.
 
         From the leaves up, a parent gets at least the highest probability of its children. Then, from the roots down,
-        those of a group that chooses one are scaled to sum to that of their parent, or to 1 without a parent. Those of
-        other groups and of single labels are scaled in the same way if their sum is larger.
+        the probabilities of a group with exactly one true label are scaled to sum to the probability of their parent,
+        or to 1 without a parent. Those of other groups and of single labels are scaled in the same way if their sum is
+        larger.
         """
         _passes.agree(probabilities, *self._arrays)
 
     def imply(
         self, columns: Sequence[int], signs: NDArray[np.int8], complete: bool
     ) -> tuple[list[int], NDArray[np.int8]]:
-        """Return a truth with all that follows from it: the labels with the same value in every set that it allows.
+        """Complete a truth by its implications: the labels with the same value in every consistent set that it allows.
 
         Parameters
         ----------
@@ -128,7 +129,7 @@ class LabelStructure:
 
         Returns
         -------
-        columns, signs : of all labels, the given ones first.
+        columns, signs : of all labels, the labels passed first.
 
         Raises
         ------
@@ -161,7 +162,7 @@ class LabelStructure:
             one, other = other, one
         detail = f"contradicts {self._names[other]!r}: of {labels} at most one is true"
         if len(self._units[unit]) == 1 or self._names[one] not in self._units[unit]:
-            detail = f"contradicts {self._names[other]!r}: a label implies its parent, and a group has one label"
+            detail = f"contradicts {self._names[other]!r}: a label implies its parent, and a group has one true label"
         return Contradiction(given.get(one), detail)
 
 
@@ -174,14 +175,14 @@ def _above(label: str, parents: Mapping[str, str], hidden: Collection[str]) -> A
 
 
 def check(groups: Sequence[Group], parents: Mapping[str, str]) -> dict[str, int]:
-    """Return the depth of each label that groups and parents name, 0 for roots; raises InvalidStructure."""
+    """Return the depth of each label in groups and parents, 0 for roots; raises InvalidStructure."""
     depths: dict[str, int] = {}
     for child in parents:
         path = [child]
         while (label := path[-1]) not in depths and label in parents:
             path.append(parents[label])
             if len(path) > len(parents) + 1:
-                raise InvalidStructure(("parents", child), "is its own ancestor, or a child of a label that is")
+                raise InvalidStructure(("parents", child), "is its own ancestor, or the child of a label that is")
         depth = depths.get(path[-1], 0)
         for above, label in enumerate(reversed(path)):
             depths[label] = depth + above
@@ -189,7 +190,7 @@ def check(groups: Sequence[Group], parents: Mapping[str, str]) -> dict[str, int]
     names: set[str] = set()
     for at, (name, labels, choose) in enumerate(groups):
         if name in names:
-            raise InvalidStructure(("groups", at, "name"), "is the name of another group too")
+            raise InvalidStructure(("groups", at, "name"), "is also the name of another group")
         names.add(name)
         if choose not in CHOICES:
             raise InvalidStructure(("groups", at, "choose"), f"must be {' or '.join(CHOICES)}")
@@ -198,7 +199,7 @@ def check(groups: Sequence[Group], parents: Mapping[str, str]) -> dict[str, int]
         for place, label in enumerate(labels):
             path_of = ("groups", at, "labels", place)
             if label in seen:
-                raise InvalidStructure(path_of, f"is in the group {seen[label]!r} already")
+                raise InvalidStructure(path_of, f"is already in the group {seen[label]!r}")
             seen[label] = name
             if parents.get(label) != parents.get(labels[0]):
                 detail = f"must have the same parent as {labels[0]!r}: all labels of a group have one parent, or none"

@@ -1,10 +1,11 @@
-"""Metrics of multi-label predictions: of a batch, as functions, and of a stream, `Prequential`.
+"""Metrics of multi-label predictions: functions for a batch, and `Prequential` for a stream.
 
-All functions take `Y`, the true labels, with `P`, the predicted ones, 0 and 1, ndarrays or sparse, of shape (n_samples,
-n_labels); or with `scores`, an ndarray of that shape without NaN; and `sample_weight`, the weights of the examples.
-They return a Python float, raise ValueError for invalid input, and process large matrices in blocks.
+All functions take `Y`, the true labels, and `P`, the predicted labels, 0 and 1, ndarrays or sparse, of shape
+(n_samples, n_labels), or instead of `P` `scores`, an ndarray of that shape without NaN; and `sample_weight`, the
+weights of the examples. They return a Python float, raise ValueError for invalid input, and process large matrices in
+blocks.
 
-Two conventions hold in all of them, and in `Prequential`:
+All of them, and `Prequential`, follow two conventions:
 
 - **0/0 is 0.** The precision of an example without predicted labels, its recall without true ones, the F1
   of a label that is never true and never predicted, a ranking loss without pairs, an empty mean: all are 0, and
@@ -13,11 +14,11 @@ Two conventions hold in all of them, and in `Prequential`:
 - **Ties count against the model.** Where scores tie, the order with the worst result counts. (Only
   `macro_auc` counts a tie as one half, as the area under a curve does.)
 
-scikit-learn has some of them with other conventions: it treats one label as a binary problem, counts an example without
-labels as right in its average precision, and needs temporaries of the size of the whole matrix. Where definitions are
-the same, the function names scikit-learn's, and tests compare them.
+scikit-learn has some of these metrics with other conventions: it treats one label as a binary problem, counts an
+example without labels as correct in its average precision, and needs temporary arrays of the size of the whole matrix.
+If the definitions agree, the docstring names scikit-learn's function, and tests compare both.
 
-`measures.MEASURES` lists the functions by name. They are imported on request, because some load numba.
+`measures.MEASURES` lists the functions by name. Functions are imported on request, because some load numba.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Baseline of metrics: predicting the most frequent labels, whatever the features."""
+"""Baseline for metrics: predicting the most frequent labels regardless of the features."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from manylabel_core.rows import uneven_weights
 def frequent_labels(Y: Any, sample_weight: ArrayLike | None = None) -> NDArray[np.float64]:
     """Return the margin of each label's frequency above the threshold for predicting it in every example, (n_labels,).
 
-    The labels above 0 are the most frequent ones, as many as would have the highest micro F1 on these examples if they
-    were predicted for each: those more frequent than half of that F1, as in `Prequential`.
+    The labels above 0 are the most frequent ones, in the number with the highest micro F1 on these examples when
+    predicted for each example: the labels more frequent than half of that F1, as in `Prequential`.
     """
     n_samples, n_labels = Y.shape
     weights = uneven_weights(sample_weight, n_samples)

@@ -1,7 +1,7 @@
 """Metrics of the k best labels of an example, as means over the examples: P@k, F1@k and NDCG@k.
 
 Arguments and ties are as in `manylabel_core.metrics.ranking`. There are always k places: with fewer labels than k, the
-others count as wrong. `Prequential` has the same metrics of a stream.
+empty places count as wrong. `Prequential` has the same metrics for a stream.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from manylabel_core.metrics.measures import DEPTHS
 
 
 def precision_at(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None, *, k: int) -> float:
-    """Return the mean share of the k best labels that is true, P@k.
+    """Return the mean share of true labels among the k best, P@k.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def f1_at(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None, *, 
 def ndcg_at(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None, *, k: int) -> float:
     """Return the mean normalised discounted cumulative gain of the k best labels, NDCG@k (Jarvelin, Kekalainen, 2002).
 
-    A true label at rank r adds 1 / log2(1 + r); the sum is divided by the highest that is possible. An example without
-    true labels does not count. scikit-learn: `ndcg_score(k=k)`, where such an example counts 0, and ties are averaged.
+    A true label at rank r adds 1 / log2(1 + r); the sum is divided by its maximum. An example without true labels does
+    not count. scikit-learn: `ndcg_score(k=k)`, which counts such an example as 0, and averages ties.
 
     Parameters
     ----------
@@ -76,9 +76,7 @@ def ndcg_at(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None, *
 def _best(
     Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None, k: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64] | None]:
-    """Return per example the true labels among the k best, their gain and the number of true
-    labels; and the weights.
-    """
+    """Return the true labels among the k best, their gain and the number of true labels, by example; the weights."""
     if k not in DEPTHS:
         raise ValueError(f"k must be one of {', '.join(map(str, DEPTHS))}, not {k}")
     Y, scores = as_scored(Y, scores)

@@ -1,7 +1,7 @@
 """Comparison of two models on the same rows: differences of metrics with intervals from a paired bootstrap.
 
-Rows are resampled with replacement, the same for both models, so that a row that is hard for both does not widen the
-interval (Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13: the percentile interval).
+Both models use the same rows, resampled with replacement, so a row that is hard for both does not widen the interval
+(Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13: the percentile interval).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CELLS = 2**22
 
 
 class Difference(NamedTuple):
-    """A metric of two models, and their difference, second minus first, with its interval."""
+    """A metric of two models, and the difference, second minus first, with its interval."""
 
     first: float
     second: float
@@ -47,8 +47,8 @@ def compare(
     Parameters
     ----------
     Y, first, second : array or sparse array of shape (n_samples, n_labels)
-        True labels and the predictions of both models; what is not 0 is true. A label that is unknown for a row must be
-        0 in all three.
+        True labels and the predictions of both models; any value but 0 is true. A label that is unknown for a row must
+        be 0 in all three.
     n_known : int array of shape (n_samples,), optional
         Number of known labels of each row; n_labels by default.
     sample_weight : float array of shape (n_samples,), optional
@@ -104,7 +104,7 @@ _METRICS = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_lo
 
 
 class _Counts:
-    """Counts of right and wrong decisions, by row and by label, from which metrics of weighted rows follow."""
+    """Counts of correct and wrong decisions, by row and by label, from which metrics of weighted rows are computed."""
 
     def __init__(self, truth: Any, predicted: Any, known: NDArray[Any]) -> None:
         self._hits = truth.multiply(predicted).tocsr().astype(np.float64)

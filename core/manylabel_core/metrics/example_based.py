@@ -44,7 +44,7 @@ def recall(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
 def f1(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
     """Return the F1 of the mean precision and the mean recall, 2PR / (P + R), as defined in the FALT paper.
 
-    Not the mean of the examples' F1 (`example_f1`); scikit-learn does not have it.
+    This is not the mean of the examples' F1 (`example_f1`). scikit-learn does not have this metric.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def example_f1(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
 
 
 def hamming_loss(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
-    """Return the share of wrong decisions among all, one for each example and label.
+    """Return the share of wrong decisions, with one decision per example and label.
 
     scikit-learn: `hamming_loss`.
 
@@ -88,7 +88,7 @@ def hamming_loss(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> floa
 
 
 def subset_accuracy(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
-    """Return the share of the examples with every label right.
+    """Return the share of the examples with all labels correct.
 
     scikit-learn: `accuracy_score`.
 

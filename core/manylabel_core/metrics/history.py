@@ -1,4 +1,4 @@
-"""Past metrics of a stream: a bounded number of points, which thin out as the stream grows."""
+"""Past metrics of a stream: a bounded number of points, thinned out as the stream grows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from manylabel_core.metrics._prequential import EXAMPLES, GIVEN, LABELS, MODEL, N_BASIC, UNIT, WEIGHED
 
 MAX_POINTS = 256
-"""Upper bound of the number of points; at least half as many are stored after that many examples."""
+"""Upper bound of the number of points; at least half as many are stored once the stream has this number of examples."""
 
 MAX_LABEL_POINTS = 32
 """Upper bound of the number of points of each label; a point takes 48 bytes per label."""
@@ -26,9 +26,9 @@ T = TypeVar("T")
 class MeasureHistory(NamedTuple):
     """Past metrics, oldest first."""
 
-    stride: int  # examples from one point to the next; fewer to the last one
+    stride: int  # examples between points; there may be fewer before the last one
     given: list[int]  # examples so far at each point
-    covered: list[int]  # those of them that were measured
+    covered: list[int]  # measured ones among these examples
     # (n_points, 2, 2, n_measures): of predictions and baseline, from the start and in the window, in the order of
     # `measures.STREAMED`; 0 without measured examples
     measures: NDArray[np.float64]
@@ -37,7 +37,7 @@ class MeasureHistory(NamedTuple):
 class LabelHistory(NamedTuple):
     """Past counts of a label, oldest first: true positives, false positives, false negatives, as sums of weights."""
 
-    stride: int  # as of `MeasureHistory`
+    stride: int  # as in `MeasureHistory`
     given: list[int]
     cumulative: NDArray[np.float64]  # (n_points, 3); 0 while the label did not exist
     window: NDArray[np.float64]  # (n_points, 3)
@@ -46,9 +46,9 @@ class LabelHistory(NamedTuple):
 class History:
     """Metrics at equal steps, and the counts of each label at larger steps.
 
-    A point stands at each multiple of a stride, in examples. When the maximum number of points is reached, every second
-    one is dropped and the stride doubles, so the places of points depend on the number of examples alone. `alarms` has
-    the example and the column of the detector of each alarm.
+    A point is stored at each multiple of a stride, in examples. When the maximum number of points is reached, every
+    second point is dropped and the stride doubles, so the positions of points depend on the number of examples alone.
+    `alarms` has the example and the column of the detector of each alarm.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class History:
 
     def add(self, given: int, covered: int, measures: NDArray[np.float64], counts: NDArray[np.int64]) -> None:
         """Store the point at this number of examples; the label counts, (2, n_labels, 3) from the start and in the
-        window, are copied, the metrics are not.
+        window, are copied; the metrics are not.
         """
         self._measures.add(given, (covered, measures))
         if given % self._counts.stride(given) == 0:
@@ -86,7 +86,7 @@ class History:
         return MeasureHistory(stride, numbers, [covered for covered, _ in points], past)
 
     def of_label(self, given: int, label: int, counts: NDArray[np.int64]) -> LabelHistory:
-        """Return the past counts of a label, and the current ones; `counts` has those of all labels."""
+        """Return the past and current counts of a label; `counts` has the current counts of all labels."""
         stride, numbers, points = self._counts.until(given, counts)
         past = np.zeros((2, len(points), 3))
         for at, each in enumerate(points):
@@ -121,7 +121,7 @@ class History:
 
 
 class _Points(list[T]):
-    """List of fewer than `most` points, one at each multiple of the stride."""
+    """List of fewer than `most` points, with a point at each multiple of the stride."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -135,7 +135,7 @@ class _Points(list[T]):
         self.append(point)
 
     def until(self, given: int, now: T) -> tuple[int, list[int], list[T]]:
-        """Return the stride, the numbers of examples of the points, and the points; the last is the current one."""
+        """Return the stride, the number of examples at each point, and the points; the last one is current."""
         stride = self.stride(given)
         numbers, points = [stride * number for number in range(1, 1 + len(self))], list(self)
         if given % stride:
@@ -157,30 +157,30 @@ def check_history(arrays: Mapping[str, NDArray[Any]]) -> None:
     _check_counts(arrays["point_labels"], arrays["point_counts"], given, totals)
     alarms = arrays["alarms"]
     if len(alarms) > MAX_ALARMS or not _ascend(alarms[:, 0], given):
-        raise ValueError("alarms: expected the numbers of examples, the oldest first")
+        raise ValueError("alarms: expected numbers of examples, oldest first")
     if ((alarms[:, 1] < 0) | (alarms[:, 1] > totals[LABELS])).any():
-        raise ValueError("alarms: names a label that does not exist")
+        raise ValueError("alarms: refers to a label that does not exist")
 
 
 def _check_points(covered: NDArray[np.int64], points: NDArray[np.float64], given: int, examples: int) -> None:
     stride = stride_of(given, MAX_POINTS)
     if not len(covered) == len(points) == given // stride:
-        raise ValueError(f"points: expected one for every {stride} examples")
+        raise ValueError(f"points: expected one point for every {stride} examples")
     if not _ascend(covered, examples) or (covered > stride * np.arange(1, 1 + len(covered))).any():
-        raise ValueError("covered: expected how many examples had been measured")
+        raise ValueError("covered: expected the number of measured examples at each point")
     if not ((points >= 0) & (points <= 1)).all() or points[covered == 0].any():
-        raise ValueError("points: expected measures from 0 to 1, and 0 of no examples")
+        raise ValueError("points: expected metrics from 0 to 1, and 0 without examples")
 
 
 def _check_counts(labels: NDArray[np.int64], counts: NDArray[np.int64], given: int, totals: NDArray[np.int64]) -> None:
     if len(labels) != given // stride_of(given, MAX_LABEL_POINTS):
-        raise ValueError("point_labels: expected one for each point of the labels")
+        raise ValueError("point_labels: expected a number for each point of the labels")
     if not _ascend(labels, int(totals[LABELS])) or int(labels.sum()) != counts.shape[1]:
-        raise ValueError("point_labels: expected how many labels existed")
+        raise ValueError("point_labels: expected the number of labels at each point")
     if not ((counts >= 0) & (counts <= totals[WEIGHED])).all() or (counts[1] > counts[0]).any():
         raise ValueError("point_counts: outside 0 to the number of examples")
 
 
 def _ascend(numbers: NDArray[np.int64], most: int) -> bool:
-    """Return whether numbers ascend from 0 to at most `most`."""
+    """Return whether numbers ascend and lie between 0 and `most`."""
     return bool((numbers >= 0).all() and (np.diff(numbers, append=most) >= 0).all())

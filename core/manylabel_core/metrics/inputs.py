@@ -1,4 +1,4 @@
-"""Checked input, blocks that bound memory, and 0/0 = 0, for all batch metrics.
+"""Input checks, blocks that bound memory, and division with 0/0 = 0, for all batch metrics.
 
 A matrix is an ndarray or a CSR array, two types without a common one to annotate: hence `Any`.
 """
@@ -19,8 +19,8 @@ _BLOCK_ELEMENTS = 1 << 18  # cells per chunk of a matrix; a metric needs about 6
 
 
 def as_labels(matrix: Any, name: str) -> Any:
-    """Return zeros and ones as an ndarray, or as a CSR array that stores the ones only; raise ValueError for another
-    matrix.
+    """Return zeros and ones as an ndarray, or as a CSR array that stores only the ones; raise ValueError for other
+    values.
     """
     sparse = is_sparse(matrix)
     labels: Any = sp.csr_array(matrix, copy=True) if sparse else np.asarray(matrix)
@@ -54,7 +54,7 @@ def as_scored(Y: Any, scores: ArrayLike) -> tuple[Any, NDArray[Any]]:
 
 
 def blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Yield consecutive rows that cover a matrix, a bounded number of elements at a time but at least a row."""
+    """Yield consecutive slices of rows that cover a matrix, each with a bounded number of elements or one row."""
     return row_blocks(n_rows, n_columns, _BLOCK_ELEMENTS)
 
 
@@ -66,14 +66,12 @@ def scored_blocks(Y: Any, scores: NDArray[Any]) -> Iterator[tuple[NDArray[np.boo
 
 
 def weights_of(sample_weight: ArrayLike | None, rows: Any) -> NDArray[np.float64] | None:
-    """Check and return the weights of this number of rows; None without weights."""
+    """Check and return the weights of the rows; None without weights."""
     return uneven_weights(sample_weight, rows.shape[0])
 
 
 def outcomes(Y: Any, P: Any, axis: int, weights: NDArray[np.float64] | None = None) -> NDArray[Any]:
-    """Count true positives, false positives, false negatives: of each example (axis 1) or, weighted, of each label
-    (axis 0).
-    """
+    """Count true positives, false positives, false negatives per example (axis 1) or, weighted, per label (axis 0)."""
     if is_sparse(Y):
         matrices = (Y.multiply(P).tocsr(), P, Y)
         counts = (_ones(matrix, axis) if weights is None else weights @ matrix for matrix in matrices)
@@ -96,7 +94,7 @@ def ratio(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def mean(values: NDArray[Any], weights: NDArray[np.float64] | None = None) -> float:
-    """Return the mean as a Python float, 0.0 of nothing."""
+    """Return the mean as a Python float; 0.0 for an empty array."""
     if weights is not None:
         return float(weights @ values / weights.sum())
     return float(values.mean()) if len(values) else 0.0

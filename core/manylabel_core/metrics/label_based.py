@@ -33,7 +33,7 @@ def micro_f1(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
 
 
 def macro_f1(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
-    """Return the mean of the F1 of each label; one that is never true and never predicted counts 0.
+    """Return the mean of the F1 of each label; a label that is never true and never predicted counts 0.
 
     scikit-learn: `f1_score(average="macro", zero_division=0)`.
 
@@ -49,8 +49,9 @@ def macro_f1(Y: Any, P: Any, sample_weight: ArrayLike | None = None) -> float:
 def macro_auc(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Return the mean over the labels of the area under the ROC curve; a tie counts one half.
 
-    Only labels with both classes have a curve, so the mean is over those; 0.0 without any.
-    scikit-learn: `roc_auc_score(average="macro")`, equal if every label has both classes; else it gives NaN.
+    Only labels with both classes have a curve, so the mean is over these labels; 0.0 if no label has both.
+    scikit-learn: `roc_auc_score(average="macro")`, equal if every label has both classes; otherwise scikit-learn
+    returns NaN.
 
     Examples
     --------
@@ -74,7 +75,7 @@ def by_label(Y: Any, P: Any, sample_weight: ArrayLike | None) -> NDArray[Any]:
 
 
 def _won(relevant: NDArray[np.bool_], scores: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return how many pairs of a relevant and an irrelevant example are in order, and how many there are, by label."""
+    """Return the number of correctly ordered pairs of relevant and irrelevant examples, and of all pairs, by label."""
     ranking = sort_by_score(relevant, scores)
     below = ranking.start - ranking.take(ranking.start)
     tied = ranking.stop - ranking.take(ranking.stop) - below

@@ -1,4 +1,4 @@
-"""Table of the metrics: name, title, meaning, input and direction of each, and which of them a stream has.
+"""Table of the metrics: name, title, meaning, input and direction of each, and whether a stream has it.
 
 A metric is imported when it is computed, so servers and commands can list them quickly.
 """
@@ -15,10 +15,10 @@ from typing import Any
 class Measure:
     """Metric that compares true labels with predicted ones, or with their scores."""
 
-    name: str  # function of `manylabel_core.metrics`, with the depth at its end if it has one
+    name: str  # function of `manylabel_core.metrics`, followed by the depth if it has one
     title: str  # name for display
     text: str  # description, a sentence or a noun phrase
-    of_scores: bool = False  # whether it uses scores; others use predicted labels
+    of_scores: bool = False  # whether it uses scores instead of predicted labels
     lower_is_better: bool = False
     by_label: bool = False  # whether it is a mean over labels; otherwise over examples or decisions
     depth: int | None = None  # number of best labels that it uses
@@ -104,7 +104,7 @@ MEASURES: Mapping[str, Measure] = {
 """All measures, by name."""
 
 REPORTED: tuple[str, ...] = tuple(name for name in MEASURES if name != "f1")
-"""Metrics reported for a trained model; `f1` follows from precision and recall."""
+"""Metrics reported for a trained model, without `f1`, which follows from precision and recall."""
 
 WITH_HISTORY = (
     *("precision", "recall", "f1", "micro_f1", "macro_f1"),

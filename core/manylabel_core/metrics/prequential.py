@@ -20,10 +20,10 @@ _MODEL, _BASELINE = _SYSTEMS = (_prequential.MODEL, _prequential.BASELINE)
 _NONE = np.empty((0, 0))
 
 GROUP_BOUNDS = _prequential.GROUP_BOUNDS
-"""Bounds of the groups below; see `_prequential.GROUP_BOUNDS`."""
+"""Lower bounds of the groups below; see `_prequential.GROUP_BOUNDS`."""
 
 GROUPS = ("never", "below_5", "below_20", "more")
-"""Groups of labels by the number of earlier examples, as in responses."""
+"""Names of the groups of labels by number of earlier examples, as in responses."""
 
 
 class PartialTruth(NamedTuple):
@@ -37,7 +37,7 @@ class PartialTruth(NamedTuple):
     weight: int = _prequential.UNIT  # weight of the example in units of 2^-16, from its first part
 
     def joined(self, more: PartialTruth) -> PartialTruth:
-        """Return this part and another of the same example together."""
+        """Return this part combined with another part of the same example."""
         return PartialTruth(
             self.number,
             np.concatenate([self.labels, more.labels]),
@@ -53,7 +53,7 @@ class LabelCounts(NamedTuple):
     relevant: NDArray[np.float64]  # (n_labels,): examples in which it was relevant
     told: NDArray[np.float64]  # (n_labels,): examples with known truth
     first: NDArray[np.int64]  # (n_labels,): number of the first example in which it was relevant, from 1; 0 for none
-    last: NDArray[np.int64]  # (n_labels,): that of the last one
+    last: NDArray[np.int64]  # (n_labels,): number of the last example in which it was relevant
     cumulative: NDArray[np.float64]  # (n_labels, 3): true positives, false positives, false negatives
     window: NDArray[np.float64]  # (n_labels, 3)
 
@@ -64,19 +64,19 @@ class Prequential:
     A label is predicted when its score is above the threshold. P@k, F1@k and NDCG@k rank labels by score; an example
     without a true label does not count in NDCG@k, and counts 0 in the others.
 
-    Only labels with known truth count; an example without any is not counted at all. A label that did not exist before
+    Only labels with known truth count; an example without such labels is not counted. A label that did not exist before
     the example counts as not predicted, and `one_error` and `ranking_loss` rank the labels that did exist. Macro F1 is
-    the mean over all labels that exist by now. For 0/0 and ties see `manylabel_core.metrics`.
+    the mean over all labels that exist now. For 0/0 and ties see `manylabel_core.metrics`.
 
-    Each metric has a `baseline`: that of predicting, for each example, the labels that were frequent before, whatever
-    its features. They are the labels more frequent than half of the best micro F1 so far, the highest of any constant
-    set of labels. The frequency of a label is its share of the examples with known truth about it.
+    Each metric has a `baseline`: the metric of predicting, for each example, the labels that were frequent before,
+    regardless of its features. These are the labels more frequent than half of the best micro F1 that a constant set of
+    labels has reached so far. The frequency of a label is its share of the examples in which its truth is known.
 
     All metrics are weighted by the weights of the examples, rounded to a multiple of 2^-16, at least one. The window
-    covers a number of examples, whatever their weights.
+    has a fixed number of examples, regardless of their weights.
 
-    Nothing depends on how the examples are grouped into calls, bit for bit. The window is exact: its counts are
-    integers, and its sums are computed again whenever they are read.
+    The results do not depend on how the examples are grouped into calls, bit for bit. The window is exact: its counts
+    are integers, and its sums are recomputed at every read.
 
     Past metrics (`history`) are stored at fewer than 256 equally spaced numbers of examples. If probabilities are
     passed too, their reliability is counted (`reliability`).
@@ -84,8 +84,8 @@ class Prequential:
     Parameters
     ----------
     window : int, default=1000
-        Number of examples in the window, at least 1. Memory is bounded by the labels that were predicted or true in
-        them.
+        Number of examples in the window, at least 1. Memory is proportional to the number of labels predicted or true
+        in these examples.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Prequential:
 
     @property
     def given(self) -> int:
-        """Return the number of examples so far, including those with unknown truth, and each part."""
+        """Return the number of examples so far, including those with unknown truth, where each part counts as one."""
         return int(self._totals[_MODEL, _prequential.GIVEN])
 
     @property
@@ -141,12 +141,12 @@ class Prequential:
         n_known: NDArray[np.int64],
         probabilities: NDArray[np.float64] | None = None,
     ) -> None:
-        """Measure examples, in their order.
+        """Measure examples in order.
 
         Parameters
         ----------
         scores : ndarray of shape (n_samples, 1 + n_labels), float32 or float64
-            Finite scores from before learning, as `learn` returns them: column 0 the threshold.
+            Finite scores from before learning, as returned by `learn`, with the threshold in column 0.
         targets : Targets
             The truth of the same examples.
         n_known : ndarray of shape (n_samples,), int64
@@ -157,9 +157,9 @@ class Prequential:
         Raises
         ------
         ValueError
-            If the arrays do not fit together. Nothing has been measured then.
+            If the arrays are inconsistent. In that case, nothing has been measured.
         """
-        scores = np.ascontiguousarray(scores)  # another memory layout would make numba compile again
+        scores = np.ascontiguousarray(scores)  # another memory layout would make numba recompile
         likely = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
         _check(scores, targets, n_known, likely)
         self._widen(scores.shape[1] - 1)
@@ -182,13 +182,12 @@ class Prequential:
     ) -> PartialTruth | None:
         """Count one example with partial labels once, with all labels known so far.
 
-        Returns all parts together for the next call, None if nothing is known of the example yet.
+        Returns all parts together for the next call, or None if no label of the example is known yet.
 
         Parameters
         ----------
-        scores, targets, n_known, probabilities : of the one example, as of `update`
-            Its targets are not complete, and list none of the labels of earlier parts.
-        before : PartialTruth, optional
+        scores, targets, n_known, probabilities : as in `update`, for one example Its targets are not complete, and list
+        none of the labels of earlier parts. before : PartialTruth, optional
             Return value of the last call for this example.
 
         Raises
@@ -222,9 +221,9 @@ class Prequential:
         return joined
 
     def note_alarm(self, number: int, column: int) -> None:
-        """Record a drift alarm at an example, no earlier than that of the last call, in the history.
+        """Record a drift alarm in the history, at an example no earlier than that of the last call.
 
-        The column is 0 for the detector of all labels together, else 1 + the column of the label.
+        The column is 0 for the detector of all labels together, otherwise 1 + the column of the label.
         """
         self._history.alarms.append((number, column))
 
@@ -241,19 +240,19 @@ class Prequential:
         return PartialTruth(number, labels.copy(), targets.signs[told] > 0, margins, weight)
 
     def check_parts(self, parts: Iterable[PartialTruth]) -> None:
-        """Raise ValueError unless these can be parts of examples measured here."""
+        """Raise ValueError unless these parts can belong to examples measured here."""
         windows = [_Window(self._held_ring(of), self._held_codes(of)) for of in _SYSTEMS]
         for part in parts:
             if not 1 <= part.number <= self._totals[_MODEL, _prequential.EXAMPLES]:
                 raise ValueError("parts: an example was never measured")
             if not ((part.labels >= 0) & (part.labels < self._totals[_MODEL, _prequential.LABELS])).all():
-                raise ValueError("parts: names a label that does not exist")
+                raise ValueError("parts: refers to a label that does not exist")
             place = self._place(part.number)
             if place is not None and not all(windows[of].has(place, *_judged(part, of)) for of in _SYSTEMS):
                 raise ValueError("parts: do not match the stored outcomes of an example")
 
     def _amend(self, of: int, part: PartialTruth, old: NDArray[np.int64], new: NDArray[np.int64]) -> None:
-        """Replace the counts `old` of an example by `new`, which includes the outcomes of one more part."""
+        """Replace the counts `old` of an example by `new`, which also includes the outcomes of another part."""
         codes = _judged(part, of)[1]
         if of == _MODEL:
             _prequential.group(codes, self._counts[of, _prequential.ALL], part.weight, self._groups)
@@ -297,7 +296,7 @@ class Prequential:
         return int(self._totals[_MODEL, _prequential.EXAMPLES])
 
     def _measured(self, basic: bool = False) -> NDArray[np.float64]:
-        """Return the current metrics, as `_prequential.measure` does."""
+        """Return the current metrics in the format of `_prequential.measure`."""
         measured: NDArray[np.float64]
         measured = _prequential.measure(self._counts, self._totals, self._sums, self._ring, basic)
         return measured
@@ -328,10 +327,11 @@ class Prequential:
         return {"cumulative": cumulative, "window": {"size": self._window, **window}}
 
     def by_seen(self) -> dict[str, dict[str, float]]:
-        """Return how well labels are predicted by how often each was relevant before the example, from the start.
+        """Return the quality of predictions since the start, in groups by how often a label was relevant before the
+        example.
 
-        The groups are `GROUPS`. Each has `true`, the number of relevant labels, and `precision`, `recall` and `f1` of
-        all decisions on its labels.
+        The groups are `GROUPS`. Each has `true`, the number of relevant labels, and the `precision`, `recall` and `f1`
+        of all decisions on its labels.
         """
         return dict(zip(GROUPS, map(pooled, self._groups / _prequential.UNIT), strict=True))
 
@@ -348,11 +348,11 @@ class Prequential:
         return reliability_of(self._label_bins[label])
 
     def history(self) -> MeasureHistory:
-        """Return the metrics at some numbers of examples; the last are the current ones."""
+        """Return past metrics at some numbers of examples; the last ones are current."""
         return self._history.of_measures(self.given, self._covered, self._measured_basics())
 
     def label_history(self, label: int) -> LabelHistory:
-        """Return past counts of a label by column at some numbers of examples; the last are current."""
+        """Return past counts of a label, by its column, at some numbers of examples; the last counts are current."""
         return self._history.of_label(self.given, label, self._label_counts())
 
     @property
@@ -370,7 +370,7 @@ class Prequential:
         return LabelCounts(relevant, told, first, last, counts[_prequential.ALL], counts[_prequential.RECENT])
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the state as named arrays that share no memory with this object; it depends only on the examples in
+        """Return the state as named arrays that share no memory with this object; it depends only on the examples and
         their order.
         """
         n_labels = int(self._totals[_MODEL, _prequential.LABELS])
@@ -420,12 +420,12 @@ class Prequential:
             self._counts, self._seen = counts, _moved(self._seen, counts.shape[2])
 
     def _widen_bins(self) -> None:
-        """Create the bins of each label with a row in `seen`, once there are probabilities."""
+        """Create the bins of each label with a row in `seen`, if there are probabilities."""
         if len(self._label_bins) < len(self._seen):
             self._label_bins = _moved(self._label_bins, len(self._seen))
 
     def _make_room(self) -> None:
-        """Double the full ring."""
+        """Double the capacity of the full ring."""
         capacity = self._ring.shape[1]
         if self._totals[_MODEL, _prequential.LENGTH] == capacity < self._window:
             # Until the window is full, no example has been dropped and the oldest is in front.
@@ -504,11 +504,11 @@ def _check(
 ) -> None:
     n = len(targets.n_labels)
     if scores.ndim != 2 or scores.shape[1] < 1 or len(scores) != n or len(n_known) != n:
-        raise ValueError(f"scores and n_known: expected one row each for the {n} examples of targets")
+        raise ValueError(f"scores and n_known: expected {n} rows, as in targets")
     if probabilities is not _NONE and probabilities.shape != (n, scores.shape[1] - 1):
         raise ValueError(f"probabilities: expected {n} rows with one column for each label")
     if len(targets.indptr) != n + 1 or len(targets.complete) != n or len(targets.signs) != len(targets.indices):
-        raise ValueError("targets: the lengths of the arrays do not fit together")
+        raise ValueError("targets: the lengths of the arrays are inconsistent")
     if len(targets.weights):
         as_weights(targets.weights, n, "weights")
     unfit = _prequential.first_unfit(scores.shape[1] - 1, targets.indptr, targets.indices, targets.n_labels, n_known)

@@ -52,7 +52,7 @@ def code_weights(ring: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
-    """Raise ValueError unless these are the arrays of a measurement with that window."""
+    """Raise ValueError unless these are the arrays of a measurement with this window."""
     for name, (dtype, shape) in _FIELDS.items():
         array = arrays.get(name)
         if (
@@ -79,11 +79,11 @@ def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
     shared = [at for at in range(_prequential.LABELS + 1) if at not in (_prequential.ONE_ERRORS, _prequential.EXACT)]
     examples, given = (int(totals[_MODEL, at]) for at in (_prequential.EXAMPLES, _prequential.GIVEN))
     if not 0 <= examples <= given < MAX_EXAMPLES or arrays["ring"].shape[1] != min(examples, window):
-        raise ValueError("totals: the examples do not fit ring")
+        raise ValueError("totals: the examples do not match ring")
     if (totals[_MODEL, shared] != totals[_BASELINE, shared]).any():
-        raise ValueError("totals: those of the baseline are of other examples")
+        raise ValueError("totals: the baseline has other examples")
     if totals[_MODEL, _prequential.LABELS] != counts.shape[1]:
-        raise ValueError("totals: the labels do not fit counts")
+        raise ValueError("totals: the labels do not match counts")
     weighed, most = int(totals[_MODEL, _prequential.WEIGHED]), MAX_UNITS * given
     if not examples <= weighed <= MAX_UNITS * examples or not 0 <= totals[_MODEL, _prequential.COMPLETE] <= most:
         raise ValueError("totals: outside the weights that this number of examples can have")
@@ -93,18 +93,18 @@ def _check_totals(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
             raise ValueError(f"{name}: outside 0 to the number of examples")
     groups = arrays["groups"]
     if (groups < 0).any() or (groups.sum(axis=0) != counts[_MODEL].sum(axis=0)).any():
-        raise ValueError("groups: not the outcomes that counts has")
+        raise ValueError("groups: the outcomes do not match counts")
     if not ((totals[:, _prequential.RANKED] >= 0) & (totals[:, _prequential.RANKED] <= weighed)).all():
         raise ValueError("totals: outside 0 to the number of examples")
     truths = counts[:, :, [_prequential.TP, _prequential.FN]].sum(axis=2)
     if (truths[_MODEL] != truths[_BASELINE]).any():
-        raise ValueError("counts: those of the baseline are of other labels")
+        raise ValueError("counts: the baseline has other labels")
 
 
 def _check_seen(seen: NDArray[np.int64], totals: NDArray[np.int64]) -> None:
     first, last = seen[:, _prequential.FIRST], seen[:, _prequential.LAST]
     if len(seen) != totals[_prequential.LABELS]:
-        raise ValueError("seen: the labels do not fit counts")
+        raise ValueError("seen: the labels do not match counts")
     told, given = seen[:, _prequential.PARTIAL], int(totals[_prequential.GIVEN])
     if not ((seen >= 0).all() and (told <= MAX_UNITS * given).all() and (seen[:, _prequential.FIRST :] <= given).all()):
         raise ValueError("seen: outside 0 to the number of examples")
@@ -117,9 +117,9 @@ def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
     if not ((ring >= 0) & (ring[:, :4] <= n_labels).all(axis=1, keepdims=True)).all():
         raise ValueError("ring: not counts of labels")
     if (ring[:, : _prequential.KNOWN].sum(axis=1) > known).any() or (pairs > known * known).any():
-        raise ValueError("ring: more than the labels known")
+        raise ValueError("ring: more labels than are known")
     if (ring[:, _prequential.MISRANKED] > pairs).any() or (ring[:, _prequential.ONE_ERROR] > 1).any():
-        raise ValueError("ring: more errors than can be made")
+        raise ValueError("ring: more ranking errors than possible")
     best, gain = ring[:, _prequential.BEST], ring[:, _prequential.GAIN]
     bits, n_best = best & ((1 << _prequential.PLACES) - 1), best >> _prequential.PLACES
     n_relevant = ring[:, [_prequential.TP, _prequential.FN]].sum(axis=1)
@@ -134,7 +134,7 @@ def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
 
 def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
     if (codes < 0).any() or (codes >> 2 >= len(counts)).any() or (codes & 3 > _prequential.FN).any():
-        raise ValueError("codes: names a label or an outcome that does not exist")
+        raise ValueError("codes: refers to a label or an outcome that does not exist")
     found = ring[:, : _prequential.KNOWN]
     lengths = found.sum(axis=1)
     if lengths.sum() != len(codes):
@@ -144,4 +144,4 @@ def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDAr
     recent = np.zeros_like(counts)
     np.add.at(recent, (codes >> 2, codes & 3), code_weights(ring))
     if (outcomes != found).any() or (recent > counts).any():
-        raise ValueError("codes: not the outcomes that ring and counts say")
+        raise ValueError("codes: the outcomes do not match ring and counts")

@@ -16,10 +16,10 @@ from manylabel_core.metrics.inputs import as_scored, mean, ratio, scored_blocks,
 
 
 class Ranking(NamedTuple):
-    """Rows of a matrix in order of ascending score; arrays are (n_rows, n_columns) unless stated otherwise."""
+    """Rows of a matrix, sorted by ascending score; arrays are (n_rows, n_columns) unless stated otherwise."""
 
     relevant: NDArray[np.bool_]
-    """Whether the entry at a place is relevant."""
+    """Whether the entry at each place is relevant."""
     start: NDArray[np.int64]
     """First place of the entries that tie with the entry at a place."""
     stop: NDArray[np.int64]
@@ -75,8 +75,8 @@ def ranking_loss(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = No
 def average_precision(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
     """Return the mean precision at the ranks of the relevant labels.
 
-    A label's rank counts all that score as high or higher. An example without relevant labels counts 0; in
-    scikit-learn's `label_ranking_average_precision_score`, otherwise the same, it counts 1.
+    The rank of a label is the number of labels that score as high or higher. An example without relevant labels counts
+    0; in scikit-learn's `label_ranking_average_precision_score`, which is otherwise equal, it counts 1.
 
     Examples
     --------
@@ -94,10 +94,10 @@ def average_precision(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None
 
 
 def one_error(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Return the share of the examples whose highest label is not relevant.
+    """Return the share of the examples whose highest-scoring label is not relevant.
 
-    A relevant label must score higher than every irrelevant one, so a tie at the top is an error, and so is
-    an example without relevant labels. scikit-learn does not have it.
+    A relevant label must score higher than every irrelevant one, so a tie at the top is an error, and so is an example
+    without relevant labels. scikit-learn does not have this metric.
 
     Examples
     --------
@@ -116,8 +116,8 @@ def one_error(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None)
 def coverage(Y: Any, scores: ArrayLike, sample_weight: ArrayLike | None = None, *, normalize: bool = False) -> float:
     """Return the mean number of steps down the ranking until every relevant label is passed: the largest rank minus 1.
 
-    A label's rank counts all that score as high or higher; an example without relevant labels takes 0 steps.
-    scikit-learn: `coverage_error`, which does not subtract 1 (and gives 0 as well for such an example).
+    The rank of a label is the number of labels that score as high or higher; an example without relevant labels takes 0
+    steps. scikit-learn: `coverage_error`, which does not subtract 1 (and gives 0 as well for such an example).
 
     Parameters
     ----------

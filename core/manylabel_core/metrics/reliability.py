@@ -29,8 +29,8 @@ class Reliability(NamedTuple):
     """Comparison of probabilities with frequencies of true labels in bins of equal width.
 
     The points (mean_probability, share_true) are the reliability diagram (Murphy and Winkler, Applied Statistics 26,
-    1977). They are on the diagonal where probabilities are right. Errors without labels, and means of empty bins, are
-    NaN.
+    1977). They lie on the diagonal if the probabilities are calibrated. Without labels, the errors are NaN; the means
+    of empty bins are NaN too.
     """
 
     number: NDArray[np.float64]  # (n_bins,): labels with known truth by their probability, weighted
@@ -50,22 +50,24 @@ def reliability_of(bins: NDArray[np.float64]) -> Reliability:
 
 
 def check_bins(name: str, bins: NDArray[np.float64], totals: NDArray[np.int64]) -> None:
-    """Raise ValueError unless these, of shape (..., N_BINS, N_BIN_SUMS), can be bins of these totals."""
+    """Raise ValueError unless these bins, of shape (..., N_BINS, N_BIN_SUMS), are consistent with the totals."""
     number = bins[..., NUMBER]
     shares = (bins >= 0) & (bins <= number[..., np.newaxis] * (1 + _ROUNDING))
     if not shares.all() or (bins[..., TRUE] > number).any():
-        raise ValueError(f"{name}: expected shares of what was counted")
+        raise ValueError(f"{name}: expected sums of at most the counted labels")
     if number.sum() > (1 + _ROUNDING) * float(totals[WEIGHED]) / UNIT * float(totals[LABELS]):
-        raise ValueError(f"{name}: more labels than the examples had")
+        raise ValueError(f"{name}: more labels than in the examples")
     least, most = EDGES[:-1] * (1 - _ROUNDING), EDGES[1:] * (1 + _ROUNDING)
     if not ((bins[..., PROBABILITY] >= least * number) & (bins[..., PROBABILITY] <= most * number)).all():
         raise ValueError(f"{name}: a mean probability lies outside its bin")
 
 
 def check_label_bins(label_bins: NDArray[np.float64], bins: NDArray[np.float64], totals: NDArray[np.int64]) -> None:
-    """Raise ValueError unless these are valid bins of each label, and `bins` those of all labels together."""
+    """Raise ValueError unless the bins of each label are valid and consistent with `bins`, those of all labels
+    together.
+    """
     check_bins("label_bins", label_bins, totals)
     if len(label_bins) not in (0, int(totals[LABELS])):
-        raise ValueError("label_bins: the labels do not fit counts")
+        raise ValueError("label_bins: the labels do not match counts")
     if not np.allclose(label_bins.sum(axis=0), bins, rtol=_ROUNDING, atol=_ROUNDING):
-        raise ValueError("label_bins: not the parts of bins")
+        raise ValueError("label_bins: do not add up to bins")

@@ -1,4 +1,4 @@
-"""Online learners: learn and predict on index arrays."""
+"""Online learners, which learn and predict index arrays."""
 
 from manylabel_core.online.falt import FALT
 from manylabel_core.online.kernel_falt import KernelFALT

@@ -1,4 +1,4 @@
-"""The interface of a scikit-learn estimator, without importing scikit-learn, which takes a second."""
+"""scikit-learn's estimator interface, without importing scikit-learn, which takes a second."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Estimator:
         return self
 
     def __sklearn_tags__(self) -> Tags:
-        """Return scikit-learn's description of an estimator; those of `BaseEstimator`."""
+        """Return scikit-learn's tags of an estimator, those of `BaseEstimator`."""
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
@@ -41,7 +41,7 @@ class Estimator:
 
 
 def not_fitted(message: str) -> NotFittedError:
-    """Return scikit-learn's error for an estimator that has learnt nothing."""
+    """Return scikit-learn's error for an estimator that is not fitted."""
     from sklearn.exceptions import NotFittedError
 
     return NotFittedError(message)

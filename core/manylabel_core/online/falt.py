@@ -25,16 +25,16 @@ class FittedLinear(Protocol):
 
 
 FIRST_ALONE = (0.0, 1.0, 0.0, 0.0)
-"""Shared coefficients of a stack of two experts with which the log-odds are the margin of the first."""
+"""Shared coefficients of a stack of two experts for which the log-odds equal the margin of the first expert."""
 
 
 @declared
 class FALT(LinearThresholdingLearner):
-    """FALT is first-order adaptive label thresholding.
+    """FALT: first-order adaptive label thresholding.
 
     Every label and the threshold have a linear score; labels that score above the threshold are predicted. The loss of
     an example is the mean hinge loss over its relevant labels plus that over its irrelevant labels, Eq. (4) of the
-    paper. By default the steps are not those of the paper: see `step`.
+    paper. By default the steps differ from those of the paper: see `step`.
 
     {parameters}
 
@@ -46,8 +46,8 @@ class FALT(LinearThresholdingLearner):
     Notes
     -----
     A new label starts with a score of 0, like the threshold, and is not predicted until it scores higher. The first
-    examples without the label lower its score. If its truth is unknown, its score stays 0, and the label is predicted
-    where the threshold is negative, which happens where few labels are irrelevant.
+    examples without the label lower its score. If the truth of the label is unknown, its score stays 0, and the label
+    is predicted where the threshold is negative, which happens where few labels are irrelevant.
 
     References
     ----------
@@ -90,10 +90,10 @@ class FALT(LinearThresholdingLearner):
     def from_linear(cls, model: FittedLinear, **parameters: Any) -> Self:
         """Start from a model learnt in batch, with a threshold of 0, and continue learning from the stream.
 
-        Scores are those of the model minus its thresholds, to the precision of `dtype`. A model with scaling="auto"
+        Scores are those of the model minus its thresholds, in the precision of `dtype`. A model with scaling="auto"
         passes on its statistics. A model with scaling="none" must have been fitted to features scaled like the
         stream's: for scaling="unit", to rows of unit norm. Both losses require margins of 1, so the first examples do
-        not undo the batch result; a small `eta` keeps it longest.
+        not undo the batch result; a small `eta` preserves it longest.
 
         Parameters
         ----------
@@ -146,7 +146,7 @@ class FALT(LinearThresholdingLearner):
 
 
 def _check_scaling(scaling: FittedScaling | None, chosen: str) -> None:
-    """Raise ValueError if a stream with the chosen scaling cannot continue from a model with this one."""
+    """Raise ValueError if a stream with the chosen scaling cannot continue from a model with this scaling."""
     if scaling is None and chosen not in ("none", "unit"):
         raise ValueError("scaling must be 'none' or 'unit': the model's features are not scaled")
     if scaling is not None and (scaling.name != "auto" or chosen != "auto"):
@@ -156,12 +156,12 @@ def _check_scaling(scaling: FittedScaling | None, chosen: str) -> None:
 def _linear_parts(model: FittedLinear) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the weights (n_labels, n_features) and intercepts (n_labels,) of a fitted linear model."""
     if not hasattr(model, "coef_") or not hasattr(model, "intercept_"):
-        raise ValueError(f"model must be fitted and linear, with coef_ and intercept_; {model!r} has none")
+        raise ValueError(f"model must be fitted and linear, with coef_ and intercept_; {model!r} does not have them")
     coef, intercept = (np.asarray(part, dtype=np.float64) for part in (model.coef_, model.intercept_))
     intercept = intercept - getattr(model, "threshold_", 0.0)
     if coef.ndim != 2 or not coef.size or intercept.shape != coef.shape[:1]:
         raise ValueError(
-            f"model must have coef_ of shape (n_labels, n_features) and as many intercepts, got "
+            f"model must have coef_ of shape (n_labels, n_features) and n_labels intercepts, not "
             f"{coef.shape} and {intercept.shape}"
         )
     if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):

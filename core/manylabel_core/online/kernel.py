@@ -23,7 +23,7 @@ from manylabel_core.online.models.stack.model import Stack
 from manylabel_core.parameters import NULL, Choice, Number, Other, again, declared, parameter
 
 MAX_BUDGETS = {"merge": 2**31 - 1, "project": 4096, "rff": 16384, "nystroem": 4096}
-"""Largest budget of each strategy: "project" and "nystroem" keep its square in memory."""
+"""Maximum budget of each strategy: the memory of "project" and "nystroem" is proportional to its square."""
 
 RBF_ALONE = ("merge", "rff")
 """Strategies for the RBF kernel only."""
@@ -32,7 +32,7 @@ WHOLE = Other("an integer", lambda value: isinstance(value, Integral) and not is
 """Budgets, whose upper bound depends on the strategy."""
 
 GAMMA, STACKED_GAMMA = 1.0, 3.0
-"""Default coefficients of a single kernel, and of one next to linear experts, which learns what they cannot."""
+"""Default coefficients of a single kernel, and of a kernel that complements linear experts."""
 
 EXPANSIONS: Mapping[str, Callable[[KernelSettings, int], Strategy]] = {"merge": Merge, "project": Project}
 FEATURES: Mapping[str, Callable[[KernelSettings, int], FeatureMap]] = {"rff": RandomFeatures, "nystroem": Landmarks}
@@ -42,15 +42,15 @@ FEATURES: Mapping[str, Callable[[KernelSettings, int], FeatureMap]] = {"rff": Ra
 class KernelLearner(MarginLearner):
     """Base of learners in the feature space of a kernel.
 
-    Its update moves the weights along an example alone, by coefficients of the example's scores and K(x, x) (see
-    `run_update`). If each weight has a metric, the model must be linear in features of the kernel.
+    Its update moves the weights only along the example, by coefficients computed from the example's scores and K(x, x)
+    (see `run_update`). If each weight has a metric, the model must be linear in features of the kernel.
     """
 
     strategies: ClassVar[tuple[str, ...]] = ("project", "merge", "rff", "nystroem")
     """Names of the budget strategies, best first by benchmark."""
 
     _expands = True
-    """Whether there is a model without a budget."""
+    """Whether a model without a budget exists."""
 
     kernel: str = parameter(
         "rbf",
@@ -103,7 +103,7 @@ class KernelLearner(MarginLearner):
         strategy = self._resolved_strategy()
         if self.budget is None:
             if self.strategy is not None or not self._expands:
-                raise ValueError(f"budget must be given with strategy={strategy!r}")
+                raise ValueError(f"budget must be set with strategy={strategy!r}")
         elif check_count("budget", self.budget, MAX_BUDGETS[strategy]) % 2 and strategy == "rff":
             raise ValueError(f"budget must be even with strategy='rff', not {self.budget}")
 
@@ -117,7 +117,9 @@ class KernelLearner(MarginLearner):
         return self.strategy
 
     def _resolved_gamma(self) -> float:
-        """Return the requested coefficient, or the default: a narrow kernel needs more vectors than a budget has."""
+        """Return the requested coefficient, or the default, which avoids narrow kernels because they need more vectors
+        than a budget allows.
+        """
         if self.gamma is not None:
             return self.gamma
         return STACKED_GAMMA if self._stacked and self.kernel == "rbf" and self.budget is None else GAMMA

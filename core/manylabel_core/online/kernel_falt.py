@@ -11,15 +11,15 @@ from manylabel_core.parameters import declared
 
 @declared
 class KernelFALT(KernelLearner, ThresholdingLearner):
-    """Kernel FALT is first-order adaptive label thresholding in the feature space of a kernel.
+    """Kernel FALT: first-order adaptive label thresholding in the feature space of a kernel.
 
     The loss and the steps are those of `FALT`. The weights are a sum over support vectors, the examples that had a
     loss, each with one coefficient per label and one for the threshold (section 5 of the paper). Without a budget the
     model, and the time of a prediction, grow with every such example.
 
-    By default the kernel is one of three experts; the others are the linear ones of `FALT`. They are better for labels
-    that are nearly linear, the kernel for local labels: a stack learns weights of the experts for each label. Its
-    scores are log-odds, and its threshold is 0.
+    By default the kernel is one of three experts; the others are the linear experts of `FALT`. The linear experts are
+    better for nearly linear labels, the kernel for local labels: a stack learns weights of the experts for each label.
+    Its scores are log-odds, and its threshold is 0.
 
     {parameters}
 
@@ -34,15 +34,15 @@ class KernelFALT(KernelLearner, ThresholdingLearner):
     -----
     Strategies under a budget:
 
-    - "project": the vector that is best replaced by the others is projected on their span. It is the best strategy over
-      long streams. Learning an example takes time, and the model memory, in proportion to the square of the budget; a
-      prediction does not.
+    - "project": the vector that the others represent best is projected on their span. It is the best strategy over long
+      streams. The time to learn an example and the memory are proportional to the square of the budget; the time of a
+      prediction is not.
     - "merge": the support vector with the smallest norm of coefficients and its best partner become a mixture of the
       two. It is as good, or slightly better, on short streams and small budgets, needs a fraction of the memory, and is
       faster with large budgets. For the RBF kernel only.
     - "nystroem": the first examples that are not nearly in the span of earlier ones are landmarks; a linear model
-      learns on the coordinates in their span. A prediction takes the square of the budget too. Landmarks never change:
-      prefer another strategy if the distribution of the examples drifts.
+      learns on the coordinates in their span. The time of a prediction is also proportional to the square of the
+      budget. Landmarks never change: prefer another strategy if the distribution of the examples drifts.
     - "rff": a linear model on random Fourier features, for the RBF kernel only. It is the fastest, but needs a much
       larger budget for the same quality.
 

@@ -23,7 +23,7 @@ class KernelPassiveAggressive(KernelLearner, AggressiveLearner):
     n_features_, n_labels_ : int
         Columns seen so far.
     n_support_ : int
-        Support vectors held.
+        Number of support vectors.
 
     References
     ----------

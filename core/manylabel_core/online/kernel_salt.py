@@ -10,11 +10,11 @@ from manylabel_core.parameters import NULL, Choice, Number, again, declared
 
 @declared
 class KernelSALT(KernelLearner, ThresholdingLearner):
-    """Kernel SALT is second-order adaptive label thresholding on features of a kernel.
+    """Kernel SALT: second-order adaptive label thresholding on features of a kernel.
 
-    `SALT` has a step size for every weight, and the feature space of a kernel has no weights, so the paper has a linear
-    model only. A fixed number of features whose inner products approximate the kernel provides weights again, and
-    memory and time do not grow with the stream.
+    `SALT` has a step size for every weight, but a model in the feature space of a kernel has no explicit weights, so
+    the paper has only a linear model. A fixed number of features whose inner products approximate the kernel provides
+    weights again, and memory and time do not grow with the stream.
 
     By default the kernel is one of three experts, next to two linear ones, as in `KernelFALT`.
 

@@ -21,11 +21,11 @@ from manylabel_core.rows import Matrix, as_rows, as_targets, as_weights
 from manylabel_core.scaling.choices import MISSING, SCALINGS, make_scaling
 
 DTYPES = ("float32", "float64")
-"""Types that weights may have."""
+"""Allowed types of weights."""
 
 
 class _InUse(Estimator):
-    """State of a learner in use, which is no parameter."""
+    """State of a learner in use; not a parameter."""
 
     _pipeline: Pipeline | None = None
     _fixed_values: tuple[object, ...] = ()
@@ -44,8 +44,8 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
     when features and labels were announced by `Pipeline.grow`, or on a `state` and `restore` in between. This holds bit
     for bit.
 
-    Parameters are read at the first use and at every `partial_fit`. A learner declares them as fields (see
-    `manylabel_core.parameters`), checks in `_check_parameters` that they go together, and makes its model in
+    Parameters are read at the first use and at every `partial_fit`. A learner declares its parameters as fields (see
+    `manylabel_core.parameters`), checks in `_check_parameters` that they do not conflict, and creates its model in
     `_make_model`.
     """
 
@@ -103,9 +103,9 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
 
     @property
     def pipeline(self) -> Pipeline:
-        """Return the scaling, model, calibration and detectors, made at the first use; `restore` replaces them.
+        """Return the scaling, model, calibration and detectors, created at the first use; `restore` replaces them.
 
-        They learn and score index arrays, where a learner takes matrices. Raises ValueError if a parameter is not
+        They learn and score index arrays, whereas a learner accepts matrices. Raises ValueError if a parameter is not
         allowed.
         """
         if self._pipeline is None:
@@ -130,21 +130,22 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Additional columns are new features, which all earlier examples lack. NaN, or what a sparse matrix does not
-            store, is a missing value; a 0 is a value.
+            Additional columns are new features, which all earlier examples lack. NaN, or an entry that a sparse matrix
+            does not store, is a missing value; a 0 is a value.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
             1 for a relevant label, 0 for an irrelevant one. Additional columns are new labels.
         known : array-like or sparse matrix of shape (n_samples, n_labels), bool, optional
             Labels with known truth; the loss omits the others. None: all.
         sample_weight : array-like of shape (n_samples,), optional
-            Factor of the loss of each example, above 0 and at most 1,000; no weight makes a step overshoot. Counts for
-            probabilities, decision thresholds and the choice of an expert have the same weights. Statistics of
-            features, means of weights (`average`) and drift detectors count each example once. None: 1.
+            Factor of the loss of each example, above 0 and at most 1,000; no weight makes a step overshoot.
+            Probabilities, decision thresholds and the choice of an expert use the same weights. Statistics of features,
+            means of weights (`average`) and drift detectors count each example once. None: 1.
 
         Raises
         ------
         ValueError
-            If a parameter or argument is not allowed, or has fewer columns than before. Nothing has been learnt then.
+            If a parameter or argument is not allowed, or has fewer columns than before. In that case, nothing has been
+            learnt.
         """
         self._read_parameters()
         rows, n_features = as_rows(X, self.dtype)
@@ -168,14 +169,15 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         NotFittedError
             If nothing has been learnt yet.
         ValueError
-            As `partial_fit` for X.
+            As in `partial_fit` for X.
         """
         return (self.decision_function(X) > 0).astype(np.uint8)
 
     def predict_proba(self, X: Matrix) -> NDArray[np.float64]:
         """Return the probability of every label, shape (n_samples, n_labels), float64.
 
-        The probabilities of an example do not sum to 1. Raises the errors of `predict`, or if calibrate=False.
+        The probabilities of an example do not sum to 1. Raises the errors of `predict`, and ValueError if
+        calibrate=False.
         """
         return self.pipeline.probabilities(self._scores(X))
 
@@ -225,14 +227,15 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         Raises
         ------
         ValueError
-            If an array is missing, does not fit the parameters, or holds invalid values; the learner is unchanged then.
+            If an array is missing, does not match the parameters, or holds invalid values; in that case, the learner is
+            unchanged.
         """
         pipeline = self._make_pipeline()
         pipeline.restore(arrays)
         self._begin(pipeline)
 
     def resolved_params(self) -> dict[str, Any]:
-        """Return the parameters with resolved defaults; a learner with these is identical.
+        """Return the parameters with resolved defaults, with which a learner is identical.
 
         Raises ValueError, with a message that begins with its name, if a parameter is not allowed or conflicts with
         another.
@@ -253,13 +256,13 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return "auto" if self.scaling is None else self.scaling
 
     def _resolved_missing(self) -> str:
-        """Return the replacement of missing quantities, or the default of the scaling."""
+        """Return the requested replacement of missing quantities, or the default of the scaling."""
         if self.missing is not None:
             return self.missing
         return "mean" if self._resolved_scaling() == "auto" else "zero"
 
     def _resolved_optimise(self) -> str:
-        """Return the requested metric, or the default: micro-F1 if there are probabilities."""
+        """Return the requested metric, or the default, which is micro-F1 with probabilities."""
         if self.optimise is not None:
             return self.optimise
         return "micro_f1" if self.calibrate else "none"
@@ -269,7 +272,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         self._fixed_values, self._checked = self._read_fixed(), ()
 
     def _read_parameters(self) -> None:
-        """Read the parameters again, as they may have changed since the first use."""
+        """Read the parameters again, because they may have changed since the first use."""
         pipeline, given = self.pipeline, _values_of(type(self))(self)
         if len(given) == len(self._checked) and all(map(operator.is_, given, self._checked)):
             return
@@ -284,7 +287,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return tuple(getattr(self, each.name) for each in parameters(type(self)) if not each.adjustable)
 
     def _make_pipeline(self) -> Pipeline:
-        """Return an empty pipeline of the present parameters."""
+        """Return an empty pipeline with the current parameters."""
         self._check()
         return Pipeline(
             make_scaling(self._resolved_scaling(), self._resolved_missing()),
@@ -296,7 +299,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         )
 
     def _check(self) -> None:
-        """Check the parameters, at no cost in memory."""
+        """Check the parameters without allocating memory."""
         check_parameters(self)
         self._check_parameters()
         make_scaling(self._resolved_scaling(), self._resolved_missing())
@@ -316,19 +319,19 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return False
 
     def _check_parameters(self) -> None:
-        """Check that the parameters, each of which is valid, go together."""
+        """Check that the parameters, each of which is valid, do not conflict."""
 
     @abstractmethod
     def _make_model(self) -> Model:
-        """Return an empty model of checked parameters."""
+        """Return an empty model for checked parameters."""
 
     def _adjust(self, model: Any) -> None:
-        """Apply changes of parameters that are not fixed to the model."""
+        """Apply changes of non-fixed parameters to the model."""
 
 
 @cache
 def _values_of(learner: type) -> Callable[[object], tuple[object, ...]]:
-    """Return a function that reads all parameters, for each call of `partial_fit`."""
+    """Return a function that reads all parameters, called by each `partial_fit`."""
     return operator.attrgetter(*(each.name for each in parameters(learner)))
 
 

@@ -1,4 +1,4 @@
-"""Learners of margins: base of adaptive label thresholding and the passive-aggressive baselines."""
+"""Learners of margins: base of adaptive label thresholding and of the passive-aggressive baselines."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ POSITIVE = Number(above=0, most=2.0**20)
 """Step sizes, deltas and coefficients of kernels; the paper searches up to 2^10."""
 
 GRADIENT = "gradient"
-"""Step of the paper, by passes; the other kinds are implicit updates."""
+"""Step of the paper, a series of passes; the other kinds are implicit updates."""
 
 STACKED = "stacked"
-"""Several experts, one of which takes steps, whose margins are combined to log-odds."""
+"""Several experts, one of which takes steps; their margins are combined into log-odds."""
 
 VARIANTS = ("PA-I", "PA-II")
 """Variants: slack costs C times its amount, or C times its square."""
@@ -49,12 +49,12 @@ def damping(deltas: Mapping[str, float]) -> Any:
 
 def step_kind(steps: Mapping[str, float], text: str) -> Any:
     """Return the parameter `step` of a learner with these kinds of steps."""
-    ends = "None means 'stacked', or 'gradient' if passes are given."
+    ends = "None means 'stacked', or 'gradient' if passes are set."
     return parameter(None, Choice(tuple(steps)), NULL, text=f"{text} {ends}")
 
 
 def grouped(values: Mapping[str, float]) -> str:
-    """Return the kinds of steps by their value, as in "1 (stacked, implicit) or 0.5 (gradient)"."""
+    """Return the kinds of steps grouped by value, for example "1 (stacked, implicit) or 0.5 (gradient)"."""
     kinds = {value: ", ".join(kind for kind in values if values[kind] == value) for value in values.values()}
     return " or ".join(f"{value:g} ({names})" for value, names in kinds.items())
 
@@ -92,7 +92,7 @@ class MarginLearner(OnlineLearner):
 
     @abstractmethod
     def _read_update(self) -> Update:
-        """Return the update; raise ValueError if its parameters do not go together."""
+        """Return the update; raise ValueError if its parameters conflict."""
 
     def _adjust(self, model: Any) -> None:
         model.set_update(self._read_update())
@@ -103,7 +103,7 @@ class ThresholdingLearner(MarginLearner):
     """Base of adaptive label thresholding: a loss with a learnt threshold, lowered by one of several kinds of steps."""
 
     steps: ClassVar[Mapping[str, float]]
-    """Default eta of each kind of step that the learner has, the best kind first."""
+    """Default eta of each kind of step of the learner, the best kind first."""
 
     eta: float | None = parameter(None, POSITIVE, NULL, text="Step size.", adjustable=True)
     step: str | None = parameter(None, Choice(()), NULL, text="Update rule.")
@@ -134,7 +134,7 @@ class ThresholdingLearner(MarginLearner):
 
     @property
     def _kind(self) -> str:
-        """Return the requested kind of step, the paper's if passes are set, else the best."""
+        """Return the requested kind of step; by default the paper's if passes are set, otherwise the best."""
         if self.step is not None:
             return self.step
         return GRADIENT if self._as_published else next(iter(self.steps))
@@ -142,10 +142,10 @@ class ThresholdingLearner(MarginLearner):
     def _read_update(self) -> Update:
         kind = self._kind
         if self.passes is not None and self.passes_per_label is not None:
-            raise ValueError("passes must be None where passes_per_label is given")
+            raise ValueError("passes must be None if passes_per_label is set")
         if self._as_published and kind != GRADIENT:
             name = "passes" if self.passes is not None else "passes_per_label"
-            raise ValueError(f"{name} must be None with step={kind!r}, which makes no passes")
+            raise ValueError(f"{name} must be None with step={kind!r}, which has no passes")
         eta = float(self.steps[kind] if self.eta is None else self.eta)
         if kind != GRADIENT:
             return Update(IMPLICIT, eta, delta=self._read_delta(kind))
@@ -175,7 +175,7 @@ class ThresholdingLearner(MarginLearner):
 
     @property
     def _as_published(self) -> bool:
-        """True if passes are given, which changes the defaults of scaling and thresholds to those of the paper."""
+        """True if passes are set, which changes the defaults of scaling and thresholds to those of the paper."""
         return self.passes is not None or self.passes_per_label is not None
 
     def _resolved_scaling(self) -> str:

@@ -11,9 +11,9 @@ from manylabel_core.parameters import declared
 class PassiveAggressive(AggressiveLearner):
     """Passive-aggressive binary relevance: a separate linear model for each label.
 
-    Every label is a separate binary problem: it has a linear score s, is predicted when that is above 0, and costs
-    the hinge loss l = max(0, 1 - y s) with y = +1 where it is relevant and -1 where it is not. Its weights move by
-    tau y x, as little as the loss demands, with k = |x|^2:
+    Every label is a separate binary problem: it has a linear score s, is predicted if s is above 0, and has the hinge
+    loss l = max(0, 1 - y s) with y = +1 if the label is relevant and y = -1 otherwise. The weights move by tau y x, as
+    little as the loss requires, with k = |x|^2:
 
         PA-I       tau = min(C, l / k)
         PA-II      tau = l / (k + 1 / (2 C))

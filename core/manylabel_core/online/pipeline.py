@@ -1,4 +1,4 @@
-"""The pipeline of an online learner: scaling, model, calibration and detectors of drift, in this order."""
+"""The pipeline of an online learner: scaling, model, calibration and drift detectors, in this order."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Pipeline:
     """Sequence of scaling, model, calibration and detectors that learns and scores validated index arrays.
 
     `on_drift` is the reaction to an alarm before the next example is learnt, `dtype` the type of the values that the
-    model takes. `n_features` and `n_labels` are the existing columns.
+    model accepts. `n_features` and `n_labels` are the existing columns.
     """
 
     def __init__(
@@ -95,15 +95,15 @@ class Pipeline:
         return () if self._vectors is None else self._vectors.lengths
 
     def grow_vectors(self, lengths: Sequence[int]) -> None:
-        """Grow to vector fields of these lengths, the first of which may exist.
+        """Grow to vector fields of these lengths; the first of them may already exist.
 
-        Rows list all values of the vectors of an example behind its other features. Those of the first field have the
+        Rows list all values of the vectors of an example after its other features. Those of the first field have the
         columns from `rows.VECTOR_COLUMNS` on, and those of each further field the columns after it.
 
         Raises
         ------
         ValueError
-            If the known fields have other lengths, or if there are too many or too long ones.
+            If the known fields have other lengths, or if there are too many fields or too long vectors.
 
         Examples
         --------
@@ -138,7 +138,7 @@ class Pipeline:
             self._gains.set_lengths(lengths, self.n_features, self.n_labels)
 
     def _n_rows(self, n_features: int) -> int:
-        """Return the number of features of the model, from that of features outside vectors."""
+        """Return the number of features of the model, from the number of features outside vectors."""
         if self._vectors is None or self.model.takes_vectors:
             return n_features
         return n_features + self._vectors.n_values
@@ -146,8 +146,8 @@ class Pipeline:
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
         """Allocate the memory for this number of features and labels, changing nothing else.
 
-        `grow` does the same if needed. Without `grow`, it may run in a thread beside `score`, but not beside `learn`.
-        With `touch`, the system provides large memory now, and not when the memory is first written to.
+        `grow` does the same if needed. Without `grow`, it may run concurrently with `score`, but not with `learn`. With
+        `touch`, the system provides large memory now instead of at the first write.
         """
         n_features, n_labels = max(n_features, self.n_features), max(n_labels, self.n_labels)
         if n_features > self.n_features or n_labels > self.n_labels:
@@ -205,7 +205,7 @@ class Pipeline:
         Raises
         ------
         ValueError
-            If the arrays do not fit together or exceed the columns, or if `probabilities` are requested with
+            If the arrays are inconsistent or exceed the columns, or if `probabilities` are requested with
             calibrate=False. Nothing has been learnt then.
         """
         rows, vectors = self._split(self._plain(rows))
@@ -252,7 +252,7 @@ class Pipeline:
         return alarms
 
     def _react(self, column: int) -> None:
-        """Execute `on_drift` for an alarm of this column's detector; column 0 is that of all labels."""
+        """Execute `on_drift` for an alarm of a column's detector; column 0 is the detector of all labels."""
         if self._on_drift == "raise":
             self.model.reset_step_sizes(column - 1 if column > 0 else None)
             if self._gains is not None and column == 0:
@@ -266,7 +266,7 @@ class Pipeline:
                 self._note_title(column - 1)
 
     def _split(self, rows: Rows) -> tuple[Rows, VectorRows | None]:
-        """Return rows without their vectors, and these; raises ValueError if one is not whole."""
+        """Return rows without their vectors, and the vectors; raises ValueError if a vector is incomplete."""
         return (rows, None) if self._vectors is None else self._vectors.split(rows)
 
     def _with_vectors(
@@ -291,7 +291,7 @@ class Pipeline:
 
     @property
     def _rows_at_once(self) -> int:
-        """Return the maximum rows per part of a call, since a reaction to an alarm precedes the next example."""
+        """Return the maximum rows per part of a call, because a reaction to an alarm precedes the next example."""
         n_rows = self._rows_scaled_at_once
         if self._on_drift is None or self._detectors is None:
             return n_rows
@@ -303,8 +303,8 @@ class Pipeline:
         Parameters
         ----------
         rows : Rows of n_samples examples
-            Columns of `n_features` and above are features never learnt: they have no weight, and count in the norm of
-            an example.
+            Columns of `n_features` and above are features without an example: they have no weight, but count in the
+            norm of an example.
         new_words : ndarray of shape (n_new,), int64, optional
             Words of titles for the columns from `n_features` on, as `link` maps them; -1 for none.
 
@@ -338,12 +338,12 @@ class Pipeline:
 
     @property
     def takes_titles(self) -> bool:
-        """Return whether titles of labels count, as they do with step="stacked"."""
+        """Return whether the model uses titles of labels, as with step="stacked"."""
         return isinstance(self.model, Stack)
 
     @property
     def _stack(self) -> Stack:
-        """Model with titles; raises ValueError for another one."""
+        """Model with titles; raises ValueError for a model without titles."""
         if not isinstance(self.model, Stack):
             raise ValueError("step must be 'stacked' for titles of labels")
         return self.model
@@ -354,8 +354,8 @@ class Pipeline:
     def set_titles(self, titles: Mapping[int, ArrayLike]) -> None:
         """Replace the words of titles of labels.
 
-        An example that has words of a label's title raises the score of the label, by as much as titles have helped to
-        predict so far. So a label can be predicted before its first example.
+        An example that has words of a label's title raises the score of the label, in proportion to the past benefit of
+        titles for predictions. So a label can be predicted before its first example.
 
         Parameters
         ----------
@@ -366,7 +366,8 @@ class Pipeline:
         Raises
         ------
         ValueError
-            If there is no such label, if a word is invalid, or if the model takes no titles. Nothing has changed then.
+            If there is no such label, if a word is invalid, or if the model does not support titles. In that case,
+            nothing has changed.
 
         Examples
         --------
@@ -410,11 +411,11 @@ class Pipeline:
         Raises
         ------
         ValueError
-            If there is no such feature, if a word is invalid, or if the model takes no titles.
+            If there is no such feature, if a word is invalid, or if the model does not support titles.
         """
         columns, own = np.asarray(features), _words("words", words, -1)
         if columns.shape != own.shape or (columns.size and columns.dtype.kind not in "iu"):
-            raise ValueError("features must have a column for each word")
+            raise ValueError("features must have one column for each word")
         if len(columns) and not 0 <= columns.min() <= columns.max() < self.n_features:
             raise ValueError(f"features must be columns below {self.n_features}")
         self._stack.link(columns.astype(np.int32), own)
@@ -425,9 +426,9 @@ class Pipeline:
         """Explain the scores of some labels by the features of an example.
 
         The explained score is that of `OnlineLearner.decision_function`. The contribution of a feature is its scaled
-        value times the weight of the label minus that of the threshold. So a standardised feature contributes by its
-        distance from its mean. With `optimise`, contributions are multiplied by the slope of the label's probability,
-        as the score is.
+        value times the weight of the label minus that of the threshold. So the contribution of a standardised feature
+        depends on its distance from its mean. With `optimise`, contributions are multiplied by the slope of the label's
+        probability, as the score is.
 
         Parameters
         ----------
@@ -436,7 +437,7 @@ class Pipeline:
         labels : sequence of int
             Columns of labels.
         k : int
-            Maximum number of features listed for a label, and against it.
+            Maximum number of positive, and of negative, contributions listed per label.
         new_words : ndarray of shape (n_new,), int64, optional
             As in `score`.
 
@@ -522,11 +523,11 @@ class Pipeline:
             raise NotLinear()
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probabilities, (n_samples, n_labels), of scores, (n_samples, 1 + n_labels), of the current state;
+        """Return the probabilities, (n_samples, n_labels), for scores, (n_samples, 1 + n_labels), of the current state;
         raise ValueError for another shape, or with calibrate=False.
         """
         if scores.ndim != 2 or scores.shape[1] != 1 + self.n_labels:
-            raise ValueError(f"scores must have {1 + self.n_labels} columns, as score gives them")
+            raise ValueError(f"scores must have {1 + self.n_labels} columns, as returned by score")
         if self._calibration is None:
             raise ValueError(UNCALIBRATED)
         return self._calibration.probabilities(scores)
@@ -549,7 +550,7 @@ class Pipeline:
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Restore the `arrays` of another pipeline into this empty one, which is unusable if that raises."""
+        """Restore the `arrays` of another pipeline into this empty pipeline, which is unusable after an error."""
         lengths = arrays.get("vectors.lengths")
         if lengths is None and "vectors.moments" in arrays:
             raise ValueError("state must hold vectors.lengths")
@@ -569,7 +570,7 @@ class Pipeline:
             part.restore(owned, self.n_features, self.n_labels)
 
     def _plain(self, rows: Rows) -> Rows:
-        """Return rows as compiled functions need them: values of the model's type, writeable arrays."""
+        """Return rows in the form required by compiled functions: values of the model's type, in writeable arrays."""
         indptr, indices, values = rows
         writeable = indptr.flags.writeable and indices.flags.writeable and values.flags.writeable
         if writeable and values.dtype == self._dtype:
@@ -580,7 +581,7 @@ class Pipeline:
 def _with_blocks(
     columns: NDArray[np.int32], values: NDArray[Any], scorer: Callable[[int], Scorer], blocks: NDArray[np.int32]
 ) -> tuple[tuple[NDArray[np.int32], NDArray[np.float64]], Callable[[int], Scorer]]:
-    """Return an example and its scorer with one additional feature of value 1 per block."""
+    """Return an example and its scorer with an additional feature of value 1 per block."""
     others = columns < VECTOR_COLUMNS
     ones = np.concatenate([values[others].astype(np.float64), np.ones(len(blocks))])
 
@@ -602,7 +603,7 @@ def _words(name: str, words: ArrayLike, least: int) -> NDArray[np.int64]:
 
 
 def _parts(n_samples: int, size: Callable[[], int]) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of the parts of a call; each has the size allowed at its start."""
+    """Yield the bounds of the parts of a call; each part has the size allowed at its start."""
     first = 0
     while first < n_samples:
         last = min(first + size(), n_samples)

@@ -16,7 +16,7 @@ SALT_DELTAS = MappingProxyType({STACKED: 2.0, "implicit": 2.0, GRADIENT: 1.0})
 
 @declared
 class SALT(LinearThresholdingLearner):
-    """SALT is second-order adaptive label thresholding.
+    """SALT: second-order adaptive label thresholding.
 
     The loss is that of `FALT`. Every weight has a separate step size, Algorithm 3 of the paper: it moves by eta /
     (delta + sqrt(S)) times its gradient, with S the sum of its squared gradients including the current one. So rare
@@ -34,7 +34,7 @@ class SALT(LinearThresholdingLearner):
     In float32 a sum of squares stops growing after about 1.7e7 equal gradients, so the steps of a weight never become
     smaller than about eta / 4096. With implicit updates no weight exceeds 1e28, and no sum of squares 1e38.
 
-    New labels are handled like in `FALT`.
+    New labels are handled as in `FALT`.
 
     References
     ----------

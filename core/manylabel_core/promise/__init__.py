@@ -1,4 +1,4 @@
-"""Promise of precision: the predicted labels that may be applied unseen, and the examples that need no review.
+"""Promise of precision: the choice of predicted labels to apply without review, and of examples that need no review.
 
 A small pooled model re-scores candidate labels, a plan chooses a threshold, and an account of errors, which is a token
 bucket, opens and closes the gate. The account bounds the number of wrong labels for any data.

@@ -16,17 +16,17 @@ MAX_CANDIDATES = _pass.MAX_CANDIDATES
 NO_PARENTS = np.zeros(0, dtype=np.int32)
 NO_COLUMNS = np.zeros(0, dtype=np.int64)
 _MAX_SUM = 1e15
-"""Upper bound of the numbers of a plan, whose weights stay below 1e9 times the decisions remembered."""
+"""Upper bound of the numbers of a plan, whose weights stay below 1e9 times the number of remembered decisions."""
 
 
 class Target(NamedTuple):
     """Level of the promise."""
 
-    precision: float  # share of right labels among those applied, above 0 and below 1
-    # share of entirely right examples among those settled, above 0 and below 1; None settles no example
+    precision: float  # share of correct labels among the applied labels, above 0 and below 1
+    # share of entirely correct examples among the settled ones, above 0 and below 1; None settles no example
     settled: float | None = 0.9
-    missed: float = 0.02  # maximum share of all true labels that are missed in settled examples, above 0 and below 1
-    audit_rate: float = 0.05  # share of settled examples that are sent to review for audits, from 0 to 1
+    missed: float = 0.02  # maximum share of all true labels missed in settled examples, above 0 and below 1
+    audit_rate: float = 0.05  # share of settled examples sent to review as an audit, from 0 to 1
 
     @property
     def accounts(self) -> tuple[float | None, ...]:
@@ -35,7 +35,7 @@ class Target(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Arrays that compiled functions change."""
+    """Arrays that compiled functions modify."""
 
     # (5, at least n_labels): sums for the shift, the blame, and how often the label was applied, and wrongly
     labels: NDArray[np.float64]
@@ -54,11 +54,11 @@ class Memory(NamedTuple):
 class Decision(NamedTuple):
     """Decision about an example: the labels to apply, and whether the example is settled."""
 
-    values: NDArray[np.float64]  # (12 + 5 n_candidates,): all that is needed to count it later, see `_pass`
+    values: NDArray[np.float64]  # (12 + 5 n_candidates,): all data needed to count the decision later, see `_pass`
 
     @property
     def applied(self) -> list[int]:
-        """Return the columns of the labels that may be applied unseen, ascending."""
+        """Return the columns of the labels that may be applied without review, ascending."""
         candidates = self._candidates
         flags = candidates[:, _pass.CANDIDATE_FLAGS].astype(np.int64)
         listed: list[int] = candidates[(flags & _pass.APPLIED) > 0, _pass.COLUMN].astype(np.int64).tolist()
@@ -66,7 +66,7 @@ class Decision(NamedTuple):
 
     @property
     def settled(self) -> bool:
-        """True if the whole example may go without review."""
+        """True if the whole example needs no review."""
         return bool(int(self.values[_pass.FLAGS]) & _pass.SETTLED)
 
     @property
@@ -79,7 +79,7 @@ class Decision(NamedTuple):
         return self.values[_pass.HEADER :].reshape(-1, _pass.FIELDS)
 
     def check(self) -> Decision:
-        """Return the decision; raise ValueError if `Promise` cannot have made it."""
+        """Return the decision; raise ValueError if it cannot come from a `Promise`."""
         values = self.values
         if values.ndim != 1 or len(values) < _pass.HEADER or not np.isfinite(values).all():
             raise ValueError("a decision has at least 12 finite numbers")
@@ -100,7 +100,7 @@ class Decision(NamedTuple):
 class Promise:
     """Selection of the labels to apply, with an account of the wrong ones.
 
-    Decisions depend on the state only, and the state on the decisions learnt, in order: identical bit for bit
+    Decisions depend only on the state, and the state only on the learnt decisions in order: identical bit for bit
     everywhere. `version` distinguishes decisions of this promise from earlier ones, which are not counted.
 
     Notes ----- Wrong labels never exceed (1 - precision) times the labels applied, plus 2 + 1.5 for each reopening of
@@ -127,7 +127,7 @@ class Promise:
         self._settings = _settings(target, version)
 
     def change(self, target: Target, version: int) -> None:
-        """Change the promise. A new version, or different targets, begin new accounts; the scores stay."""
+        """Change the promise. A new version, or different targets, start new accounts; the score models stay."""
         if version != self.version or target.accounts != self.target.accounts:
             memory = self.memory
             for numbers in (memory.bins, memory.gates, memory.counts, memory.recent_applied, memory.recent_examples):
@@ -144,7 +144,7 @@ class Promise:
 
     @property
     def nbytes(self) -> int:
-        """Return the bytes of memory."""
+        """Return the number of bytes of memory."""
         return sum(array.nbytes for array in self.memory)
 
     def decide(
@@ -153,7 +153,7 @@ class Promise:
         scores: NDArray[np.float64],
         parents: NDArray[np.int32] = NO_PARENTS,
     ) -> list[Decision]:
-        """Decide about examples by the present state.
+        """Decide about examples in the current state.
 
         Parameters
         ----------
@@ -180,8 +180,8 @@ class Promise:
     ) -> list[Decision]:
         """Decide about examples, each before its truth is learnt, in order; return the decisions.
 
-        Arguments are those of `decide` for each example before it was learnt, and the truths. `complete` is True for
-        truths of all labels except `hidden` ones, columns whose truth is not counted.
+        Arguments are those of `decide` for each example before it was learnt, and the true labels. `complete` is True
+        if these include all labels except the `hidden` columns, whose truth is not counted.
         """
         self.grow(probabilities.shape[1])
         rows = self._rows(probabilities)
@@ -191,7 +191,7 @@ class Promise:
         return _decisions(rows)
 
     def learn_served(self, decision: Decision, targets: Targets, complete: bool, hidden: Sequence[int] = ()) -> None:
-        """Learn the truth, or a part of it, of an example that was decided earlier; see `learn`."""
+        """Learn the true labels, or some of them, of an example decided earlier; see `learn`."""
         n_labels = max(self.n_labels, int(targets.n_labels[0]))
         self.grow(n_labels)
         candidates = decision._candidates
@@ -213,8 +213,8 @@ class Promise:
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> None:
-        """Restore the arrays of a state of at most this number of labels; raise ValueError, without changes, if they
-        are invalid.
+        """Restore the arrays of a state with at most this number of labels; raise ValueError, without changes, if
+        invalid.
         """
         for name, own in self.state().items():
             given = arrays[name]

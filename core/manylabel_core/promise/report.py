@@ -19,7 +19,7 @@ MAX_LISTED = 100
 
 
 def report(promise: Promise, names: Sequence[str]) -> dict[str, Any]:
-    """Return the account of a promise as values of JSON; `names` are those of the labels, by column."""
+    """Return the account of a promise as JSON values; `names` has the names of labels, by column."""
     target, counts = promise.target, promise.memory.counts.tolist()
     labels, examples = promise.memory.gates.tolist()
     settled = None
@@ -96,7 +96,7 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _recent(promise: Promise) -> dict[str, Any]:
-    """Return the numbers of the last 1,000 labels applied, and of the last 1,000 examples."""
+    """Return the figures for the last 1,000 applied labels, and for the last 1,000 examples."""
     memory = promise.memory
     n_applied = min(_pass.RECENT, int(memory.gates[0, _gate.COUNTED]))
     n_examples = min(_pass.RECENT, int(memory.counts[_pass.LEARNT]))
@@ -108,7 +108,7 @@ def _recent(promise: Promise) -> dict[str, Any]:
 
 
 def _by_label(promise: Promise, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the labels that were applied, those with the lowest precision first."""
+    """Return the applied labels, lowest precision first."""
     table = promise.memory.labels[:, : min(promise.n_labels, len(names))]
     applied, wrong = table[_pass.LABEL_APPLIED], table[_pass.LABEL_WRONG]
     columns = np.flatnonzero(applied)
@@ -128,7 +128,7 @@ def _by_label(promise: Promise, names: Sequence[str]) -> list[dict[str, Any]]:
 def curve(promise: Promise, precisions: Sequence[float] = CURVE) -> list[dict[str, float]]:
     """Return the recall at other targets, estimated from recent decisions (5,000 candidates)."""
     bins, gate = promise.memory.bins[0], promise.memory.gates[0].copy()
-    gate[[_gate.OPEN, _gate.LEDGER]] = 0.0  # the same as without an account
+    gate[[_gate.OPEN, _gate.LEDGER]] = 0.0  # equal to the recall without an account
     true, found = float(gate[_gate.TRUE]), []
     for precision in precisions:
         edge = float(_gate.threshold(bins, gate, precision))

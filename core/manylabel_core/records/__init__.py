@@ -1,4 +1,4 @@
-"""Records (text, categories, numbers, flags, lists, nested objects), read as named features."""
+"""Records (text, categories, numbers, flags, lists, nested objects), encoded as named features."""
 
 from manylabel_core.records.bounds import RecordError, RecordLimits
 from manylabel_core.records.encoder import RecordEncoder

@@ -3,19 +3,19 @@
 from dataclasses import dataclass
 
 MAX_NAME_BYTES = 256
-"""Longest name of a feature, in bytes of UTF-8."""
+"""Maximum length of a feature name, in bytes of UTF-8."""
 
 MAX_VECTOR_LENGTH = 8_192
 """Maximum number of values of a vector."""
 
 PACKED = ("f32", "f16")
-"""The key of an object that is a vector in base64: little-endian float32 or float16."""
+"""Key of an object that holds a vector in base64, and its type: little-endian float32 or float16."""
 
 MAX_VECTOR_FIELDS = 8
 """Maximum number of vector fields in the records of a model."""
 
 Path = tuple[str | int, ...]
-"""A place in a record: keys of objects, positions in lists."""
+"""Path to a value in a record: keys of objects, positions in lists."""
 
 
 class RecordError(ValueError):
@@ -39,8 +39,9 @@ class RecordLimits:
     characters: int = 100_000
     """Maximum number of characters of all strings together."""
     tokens: int = 50_000
-    """Maximum number of tokens (words, runs of words, parts of words) of all texts together, repeated ones included."""
+    """Maximum number of tokens (words, runs of words, parts of words) of all texts together, including repeated ones.
+    """
     depth: int = 8
-    """Maximum depth of nested objects, the record included."""
+    """Maximum depth of nested objects, including the record."""
     fields: int = 50_000
-    """Maximum number of fields, those of objects in the record included, and of strings in lists."""
+    """Maximum number of fields, including those of nested objects, and of strings in lists."""

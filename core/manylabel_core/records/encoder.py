@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from manylabel_core.records.vectors import Encoded
 
 BARE = "text"
-"""The field that a record of one bare string has."""
+"""Field name of a record that is a bare string."""
 
 _SURELY_SHORT = MAX_NAME_BYTES // 4
-"""Number of characters, of any kind, that fit into a name."""
+"""Number of characters that always fit into a name."""
 
 _DIGEST_BYTES = 8
 
@@ -31,9 +31,7 @@ _PRECISE = Context(prec=30)
 
 
 class _Weights(dict[int, float]):
-    """Weights of tokens, 1 + log of how often each occurs; Decimal gives the same logarithm on every host, without
-    numba.
-    """
+    """Weights of tokens by count, 1 + log(count); Decimal gives the same logarithm on every host, without numba."""
 
     def __missing__(self, count: int) -> float:
         weight = 1.0 + float(Decimal(count).ln(_PRECISE))
@@ -50,21 +48,20 @@ _WANTED = "must be a number, true, false, null, a string, a list of strings, a l
 class RecordEncoder:
     """Encoder of records as named features.
 
-    - A number is a feature with the name of its field; true is 1, false is 0. A 0 is a value and stays.
+    - A number is a feature with the name of its field; true is 1, false is 0. A 0 is a value and is kept.
     - Null, an empty string and an empty list are absent: no feature.
-    - A string is a category, `country=FR` with the value 1; a list of strings is several. Case and spaces are kept.
-    - A string in a field that is text (see `TextSettings`) becomes its tokens, `title=word`, with 1 + log of how often
-    each
-      occurs. The tokens of a list of strings are counted together.
-    - A list of 1 to 8,192 numbers is a vector, a separate block of features. It may also be base64 of little-endian
-    float32
-      or float16 numbers, ``{"f32": "AACAPwAAAEA="}`` or ``{"f16": "ADwAQA=="}``.
-    - An object in the record has its fields named with a dot, `author.country=FR`.
+    - A string is a category, `country=FR` with the value 1; a list of strings is several categories. Case and spaces
+      are kept.
+    - A string in a field that is text (see `TextSettings`) becomes its tokens, `title=word`, with the value 1 +
+      log(number of occurrences). The tokens of a list of strings are counted together.
+    - A list of 1 to 8,192 numbers is a vector, a separate block of features. It may also be the base64 encoding of
+      little-endian float32 or float16 numbers, ``{"f32": "AACAPwAAAEA="}`` or ``{"f16": "ADwAQA=="}``.
+    - Fields of an object in the record are named with a dot, `author.country=FR`.
     - A bare string is a text, like the record ``{"text": string}``.
 
-    The type of a value decides: a number in a text field is a number. A name of more than 256 bytes, from a long word
-    or category, ends in a digest, so that it stays unique. Names are in the order of the record, those of a text in the
-    order in which its tokens first occur, words before longer runs before parts of words.
+    The type of a value takes precedence: a number in a text field is a number. A name of more than 256 bytes, from a
+    long word or category, ends in a digest, so that it stays unique. Names are in the order of the record. Those of a
+    text are in the order in which its tokens first occur: words, then longer runs, then parts of words.
 
     Parameters
     ----------
@@ -98,7 +95,7 @@ class RecordEncoder:
         reading = self._reading_of(record)
         for _, value, path in reading.vectors:
             if len(value):
-                raise RecordError(path, "must not be a vector: only numbers and words are taken here")
+                raise RecordError(path, "must not be a vector: only numbers and strings are allowed here")
         return reading.features
 
     def read(self, record: str | Mapping[str, Any]) -> Encoded:
@@ -107,9 +104,9 @@ class RecordEncoder:
         Raises
         ------
         RecordError
-            Any other type; a number that is not finite or beyond `MAX_MAGNITUDE`; a string that is not valid Unicode (a
-            lone surrogate); a name that is empty, longer than 256 bytes, or that another field has too (``{"a.b": 1,
-            "a": {"b": 2}}``); more than the limits allow.
+            Any other type; a number that is not finite or is above `MAX_MAGNITUDE`; a string that is not valid Unicode
+            (a lone surrogate); a name that is empty, longer than 256 bytes, or also used by another field (``{"a.b": 1,
+            "a": {"b": 2}}``); a record that exceeds the limits.
         """
         from manylabel_core.records.vectors import Encoded, read_vectors  # exported models run without NumPy
 
@@ -128,7 +125,7 @@ class RecordEncoder:
 
 
 class _Reading:
-    """One record while it is being read."""
+    """State of the encoding of one record."""
 
     __slots__ = (
         "_characters",
@@ -157,7 +154,7 @@ class _Reading:
 
     def add_object(self, fields: Mapping[str, Any], path: Path, depth: int) -> None:
         if depth > self._limits.depth:
-            raise RecordError(path, f"must be at most {self._limits.depth} objects deep, the record included")
+            raise RecordError(path, f"must be at most {self._limits.depth} objects deep, including the record")
         self._spend_fields(len(fields))
         for key, value in fields.items():
             self._add_field((*path, key), value, depth)
@@ -186,7 +183,7 @@ class _Reading:
     def _take_name(self, path: Path) -> str:
         key = path[-1]
         if not isinstance(key, str):
-            raise RecordError(path, "must have a string for a name")
+            raise RecordError(path, "must have a string as its name")
         name = key if len(path) == 1 else ".".join(path)  # type: ignore[arg-type]  # above it are only names
         if not key.isascii():
             _check_unicode(key, path)
@@ -278,7 +275,7 @@ def _check_unicode(string: str, path: Path) -> None:
 
 
 def _strings(values: list[Any] | tuple[Any, ...], path: Path) -> list[str]:
-    """Return the strings of a list; null is none."""
+    """Return the strings of a list, without nulls."""
     for place, value in enumerate(values):
         if not (value is None or isinstance(value, str)):
             are_strings = any(isinstance(one, str) for one in values)
@@ -287,7 +284,7 @@ def _strings(values: list[Any] | tuple[Any, ...], path: Path) -> list[str]:
 
 
 def _bounded(name: str) -> str:
-    """Return a name of at most `MAX_NAME_BYTES`; a longer one has a digest of the whole for its end."""
+    """Return a name of at most `MAX_NAME_BYTES`; the end of a longer one is replaced by a digest of the whole."""
     if len(name) <= _SURELY_SHORT:
         return name
     written = name.encode()

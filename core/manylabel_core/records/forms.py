@@ -1,4 +1,4 @@
-"""Input kinds of the features of one example in JSON."""
+"""Input kinds of an example in JSON."""
 
 from typing import Any
 
@@ -6,14 +6,16 @@ _NOT_NUMBERS = (str, bool, dict, list)
 
 
 def input_kind(x: Any) -> str | None:
-    """Return the form: "dense", "sparse", "named", "record" (anything but numbers) or "text"; None for no example."""
+    """Return the input kind: "dense", "sparse", "named", "record" (not only numbers) or "text"; None if it is not an
+    example.
+    """
     if isinstance(x, str):
         return "text"
     return "record" if isinstance(x, dict) and _is_record(x) else input_kind_of_numbers(x)
 
 
 def input_kind_of_numbers(x: Any) -> str | None:
-    """Return the form of numbers: "dense", "sparse" or "named"; None for anything but a list or an object."""
+    """Return the input kind of numbers: "dense", "sparse" or "named"; None for anything but a list or an object."""
     if isinstance(x, list):
         return "dense"
     if not isinstance(x, dict):
@@ -29,7 +31,7 @@ def _is_record(x: dict[str, Any]) -> bool:
         return False
     if input_kind_of_numbers(x) == "named":
         return True
-    # Fields of a record may be named like the two lists.
+    # Fields of a record may have the names of the two lists.
     has_more = not kinds.isdisjoint((str, bool, dict)) or any(map(_has_strings, x.values()))
     return has_more and not x.keys() <= {"indices", "values"}
 

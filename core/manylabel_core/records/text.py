@@ -1,4 +1,4 @@
-"""Text options of a model, and the resulting tokens."""
+"""Text options of a model, and the tokens of texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONGER_THAN = 200
 class TextSettings:
     """Text options: which strings of a record are texts, and how texts are tokenised.
 
-    Omitted settings are filled in, so that stored settings tokenise a text the same after defaults change.
+    Omitted settings are filled in, so stored settings tokenise a text identically after a change of defaults.
 
     Parameters
     ----------
@@ -29,14 +29,14 @@ class TextSettings:
         Names of the fields that are text; a field of an object inside the record is named with dots (``author.bio``).
         None: those with a string of more than `longer_than` characters.
     longer_than : int, optional
-        A string of more characters is a text in any field. None: 200 without `fields`, else no limit.
+        A string of more characters is a text in any field. None: 200 without `fields`, otherwise no limit.
     ngrams : int or pair of int, default=(1, 1)
         Range of the number of consecutive words that make a token, 1 to 5. An int n means (1, n).
     chars : int or pair of int, optional
         Range of the number of consecutive characters of a word that make a token in addition to the word, 2 to 10: of
         length 3, "words" has ``wor*``, ``*ord*`` and ``*rds``. An int n means (n, n).
     stop_words : list of str, default=()
-        Words that are omitted before runs of words are formed; they are tokenised like texts.
+        Words omitted before runs of words are formed; they are tokenised like texts.
     min_length : int, default=2
         Shorter words are omitted.
     tokeniser : int, default=1
@@ -80,7 +80,7 @@ class TextSettings:
         resolved["stop_words"] = tuple(sorted({word for text in stop_words for word in tokeniser.words(text)}))
         _check_int("min_length", self.min_length, 1, MAX_MIN_LENGTH)
         if type(self.tokeniser) is not int or self.tokeniser != tokeniser.VERSION:
-            raise ValueError(f"tokeniser must be {tokeniser.VERSION}, the only version there is")
+            raise ValueError(f"tokeniser must be {tokeniser.VERSION}, the only version")
         for name, value in resolved.items():
             object.__setattr__(self, name, value)
 
@@ -92,7 +92,7 @@ class TextSettings:
         names = [field.name for field in fields(cls)]
         for name in document:
             if name not in names:
-                raise ValueError(f"{name} is no setting of text; there are {', '.join(names)}")
+                raise ValueError(f"{name} is not a setting of text; allowed are {', '.join(names)}")
         return cls(**document)
 
     @classmethod
@@ -159,7 +159,7 @@ def _parts(word: str, lengths: Iterable[int]) -> Iterable[str]:
 
 def _span(name: str, given: Any, least: int, most: int, *, from_one: bool) -> tuple[int, int]:
     pair = (1 if from_one else given, given) if type(given) is int else given
-    wanted = f"{name} must be a number from {least} to {most}, or two of them, the smaller first"
+    wanted = f"{name} must be a number from {least} to {most}, or two such numbers, the smaller first"
     if not isinstance(pair, list | tuple) or len(pair) != 2 or any(type(n) is not int for n in pair):
         raise ValueError(wanted)
     first, last = pair

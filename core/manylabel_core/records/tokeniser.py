@@ -3,11 +3,11 @@
 A text is normalised to Unicode's form NFKC, in which every word has one spelling (composed accents, full-width letters,
 ligatures), and to lower case. `str.lower` keeps the spelling of a language ("straße"), unlike `str.casefold`
 ("strasse"), so that explanations are readable. A word begins with a letter, a digit or "_" and continues with these and
-with combining marks, without which words of Hindi or Thai would be split at every vowel sign. Everything else separates
+with combining marks; otherwise words of Hindi or Thai would be split at every vowel sign. Everything else separates
 words: spaces, punctuation, apostrophes, symbols, emoji, NUL, zero-width joiners.
 
-The behaviour of a version never changes; another behaviour is another version. The Unicode tables are those of Python,
-which adds characters, but does not change existing ones.
+The behaviour of a version never changes; different behaviour requires a new version. The Unicode tables are those of
+Python, which adds characters, but does not change existing ones.
 """
 
 import re
@@ -31,7 +31,7 @@ _MARK_BLOCKS = (
     (0x1B000, 0x1F000),
     (0xE0100, 0xE01F0),
 )
-"""Blocks that contain combining marks; the large scripts outside have none."""
+"""Blocks that contain combining marks; the large scripts outside these blocks have none."""
 
 _HALF_WIDTH_SOUND_MARKS = "\uff9e\uff9f"
 """Marks that NFKC turns into combining marks."""
@@ -46,7 +46,7 @@ class _Patterns(NamedTuple):
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text (valid Unicode), in order, each as often as it occurs; also those of one character.
+    """Return the words of a text (valid Unicode) in order, with repetitions, including words of one character.
 
     Examples
     --------

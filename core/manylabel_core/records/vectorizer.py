@@ -22,8 +22,8 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
     """Transformer of records into rows of a sparse matrix, with a column per feature seen in `fit`.
 
     Features are those of `RecordEncoder`. Columns are in the order in which features first appear; `transform` omits
-    new features. A trainer fitted to the matrix is identical bit for bit to that of a job on a dataset of these
-    records.
+    new features. A trainer fitted to the matrix is identical bit for bit to a trainer that a job fits to a dataset of
+    these records.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ class Encoded(NamedTuple):
 
 
 def read_vectors(found: Sequence[tuple[str, Any, Path]]) -> dict[str, Vector]:
-    """Return vectors by field name, from vectors with their field paths; raises RecordError."""
+    """Return vectors by field name, from vectors with field paths; raises RecordError."""
     vectors: dict[str, Vector] = {}
     for name, value, path in found:
         if isinstance(value, Mapping):
@@ -41,7 +41,7 @@ def read_vectors(found: Sequence[tuple[str, Any, Path]]) -> dict[str, Vector]:
 
 
 def _read_numbers(value: Sequence[Any] | NDArray[Any], path: Path) -> Vector:
-    """Return a vector that comes as a list or an array of numbers; raise RecordError."""
+    """Return a vector from a list or an array of numbers; raise RecordError if invalid."""
     if isinstance(value, np.ndarray):
         if value.ndim != 1 or value.dtype.kind not in "fiu":
             raise RecordError(path, "must be an array of numbers, of one dimension")
@@ -59,7 +59,7 @@ def _read_numbers(value: Sequence[Any] | NDArray[Any], path: Path) -> Vector:
 
 
 def _read_packed(value: Mapping[str, str], path: Path) -> Vector:
-    """Return a vector that comes as base64 of little-endian float32 ("f32") or float16 ("f16"); raise RecordError."""
+    """Return a vector from base64 of little-endian float32 ("f32") or float16 ("f16"); raise RecordError if invalid."""
     ((key, text),) = value.items()
     path, dtype = (*path, key), _TYPES[key]
     if len(text) > 2 * MAX_VECTOR_LENGTH * dtype.itemsize:
@@ -77,7 +77,7 @@ def _read_packed(value: Mapping[str, str], path: Path) -> Vector:
 
 def _check_length(length: int, path: Path) -> None:
     if not 1 <= length <= MAX_VECTOR_LENGTH:
-        raise RecordError(path, f"must have 1 to {MAX_VECTOR_LENGTH:,} numbers, has {length:,}")
+        raise RecordError(path, f"must have 1 to {MAX_VECTOR_LENGTH:,} numbers, not {length:,}")
 
 
 def _finite(numbers: NDArray[Any], path: Path) -> Vector:

@@ -19,20 +19,20 @@ class AutomaticScaling(Scaling):
     """Scaling of each feature by the statistics of the stream so far, then of each example to a length of about 1.
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense. It is
-    standardised by the values that examples had, zeros included. Any other feature stays sparse: it is divided by the
-    root mean square of its values that are not 0, and multiplied by its rarity, the eighth root of (n + 1) / (n_f + 1),
-    where n_f of n examples so far have had it. The statistics include the example itself. See Eq. (13) of
+    standardised by the values of the examples so far, including zeros. Any other feature stays sparse: it is divided by
+    the root mean square of its values that are not 0, and multiplied by its rarity, the eighth root of (n + 1) / (n_f +
+    1), where n_f of n examples so far have had it. The statistics include the example itself. See Eq. (13) of
     docs/mathematics.md.
 
     A missing dense feature is at its mean and does not count in its statistics; with `missing="zero"` it is a 0. Any
     other missing feature is a 0.
 
-    An example is divided by its Euclidean norm. This alone would discard the size of a few quantities: an example with
-    one to ten dense features, and no more others, is divided by the root of the number of dense ones, their typical
-    norm.
+    An example is divided by its Euclidean norm. This alone would discard the size of a few quantities. So an example
+    with one to ten dense features, and at most as many others, is divided by the root of the number of dense ones,
+    their typical norm.
 
-    At most twice as many features are dense as an example has values on average, so an example takes time and memory in
-    proportion to its values, however many features there are.
+    At most twice as many features are dense as an example has values on average, so time and memory per example are
+    proportional to its number of values, regardless of the number of features.
     """
 
     prefix = "scaling."
@@ -69,7 +69,7 @@ class AutomaticScaling(Scaling):
         return Rows(*scale_automatically(*statistics, self._missing_is_zero, store, *rows))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
-        """Return the number of the values, plus the maximum number of dense features of each row."""
+        """Return the number of values, plus the maximum number of dense features of each row."""
         if n_samples == 0:  # called many times a second, and the code below visits all features
             return n_values
         seen = int(self._moments[: self.n_features, 0].sum()) + n_values
@@ -77,7 +77,7 @@ class AutomaticScaling(Scaling):
         return n_values + n_samples * most_dense
 
     def features_after(self, n_distinct: int) -> int:
-        """Return this number plus that of the dense features: only a feature of a row can become dense."""
+        """Return this number plus the number of dense features: only a feature of a row can become dense."""
         return n_distinct + int(self._n_dense[0])
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int, n_labels: int) -> None:

@@ -1,4 +1,4 @@
-"""The scalings by their names."""
+"""The scalings by name."""
 
 from manylabel_core.scaling.automatic import AutomaticScaling
 from manylabel_core.scaling.scaling import Scaling, UnitNorm
@@ -14,7 +14,7 @@ MISSING = ("mean", "zero")
 
 
 def make_scaling(name: str, missing: str) -> Scaling:
-    """Return a new scaling of one of `SCALINGS` and `MISSING`; raises ValueError if they do not go together."""
+    """Return a new scaling by one of `SCALINGS` and one of `MISSING`; raises ValueError if they conflict."""
     make = SCALINGS[name]
     if issubclass(make, AutomaticScaling):
         return make(missing)

@@ -28,7 +28,7 @@ class FittedScaling:
 
     @classmethod
     def restored(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the scaling that has these `arrays`; raises KeyError or ValueError if none has."""
+        """Return the scaling that has these `arrays`; raises KeyError or ValueError if they are invalid."""
         raise NotImplementedError
 
     def arrays(self) -> Arrays:
@@ -36,12 +36,14 @@ class FittedScaling:
         raise NotImplementedError
 
     def __call__(self, X: Any) -> Any:
-        """Return scaled examples of the same shape and dtype; the scaling of one does not depend on the others."""
+        """Return scaled examples of the same shape and dtype; the scaling of an example does not depend on other
+        examples.
+        """
         raise NotImplementedError
 
 
 class FittedAutomaticScaling(FittedScaling):
-    """Scaling of online learners, after the examples of the fit; see `AutomaticScaling`.
+    """Scaling of online learners in its state after the examples of the fit; see `AutomaticScaling`.
 
     A value is missing if it is NaN in an ndarray or not stored in a CSR array. No other scaling accepts NaN.
     """
@@ -136,7 +138,7 @@ FITTED_SCALINGS: Mapping[str, type[FittedScaling] | None] = {
     "standard": FittedStandardisation,
     "max_abs": FittedMaxAbsScaling,
 }
-"""Scalings of batch trainers by the value of their parameter."""
+"""Scalings of batch trainers by the value of the parameter `scaling`."""
 
 
 def as_taken(X: Any, scaling: str) -> Any:
@@ -149,7 +151,7 @@ def as_taken(X: Any, scaling: str) -> Any:
 
 
 def _blocks(X: Any) -> list[slice]:
-    """Return slices of rows of bounded size, at least one."""
+    """Return at least one slice of rows, each of bounded size."""
     stored = X.nnz if is_sparse(X) else X.size
     return list(row_blocks(X.shape[0], 16 * (stored // max(1, X.shape[0]) + 1))) or [slice(0, 0)]
 
@@ -159,7 +161,7 @@ def _rows(X: Any) -> Rows:
 
 
 def _like(X: Any, rows: Rows) -> Any:
-    """Return rows as a matrix of the form of X."""
+    """Return rows as a matrix of the type of X."""
     values = rows.values.astype(X.dtype)
     if is_sparse(X):
         return sp.csr_array((values, rows.indices, rows.indptr), shape=X.shape)

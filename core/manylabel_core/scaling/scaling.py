@@ -1,4 +1,4 @@
-"""Scaling of features as a part of a learner."""
+"""Scaling of features in a learner."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from manylabel_core.rows import Rows
 from manylabel_core.scaling import _scaling
 
 MAX_SCALED_VALUES = 2**20
-"""Maximum number of values that imputation fills in at once."""
+"""Maximum number of values that imputation adds per call."""
 
 
 class Scaling(Part):

@@ -19,8 +19,8 @@ from manylabel_core.storage import MAX_COUNT
 class VectorScaling(Part):
     """Scaling of vectors: values are standardised over the examples with the field, then divided by the norm.
 
-    A value more than ten deviations from its mean counts as ten, so that a wild value does not spoil the scale. A
-    vector has no effect if all its values are at their mean, such as the first one.
+    A value is clipped at ten deviations from its mean, so that an outlier does not distort the scale. A
+    vector has no effect if all its values are at their mean, as in the first vector.
     """
 
     prefix = "vectors."
@@ -106,7 +106,7 @@ class VectorScaling(Part):
         return Rows(indptr, indices[:n], values[:n])
 
     def origin(self, columns: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the columns before `join`; for values of a vector, that of its first value."""
+        """Map columns back to those before `join`; each value of a vector gets the column of its first value."""
         origin = columns.astype(np.int64)
         n_before = np.zeros(len(columns), np.int64)
         for field, length in enumerate(self.lengths):

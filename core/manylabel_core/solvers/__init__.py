@@ -1,4 +1,4 @@
-"""Solvers of the label-coupled dual of M3L, MLRL and SSMLRL, and of PrML's SVM+ dual; independent of estimators."""
+"""Solvers for the label-coupled dual of M3L, MLRL and SSMLRL, and for PrML's SVM+ dual; independent of estimators."""
 
 from manylabel_core.solvers.coupled.gram_rows import CachedRows, RowSource, StoredGram
 from manylabel_core.solvers.coupled.kernel_dual import solve_kernel_dual

@@ -38,7 +38,7 @@ def check_signs(Y: ArrayLike, n: int) -> NDArray[np.int8]:
     if signs.ndim != 2 or signs.shape[0] != n:
         raise ValueError(f"Y must have the shape (n_samples, n_labels) with n_samples = {n}, not {signs.shape}")
     if signs.size == 0:
-        raise ValueError(f"Y must not be empty, as one of shape {signs.shape} is")
+        raise ValueError(f"Y must not be empty, but has the shape {signs.shape}")
     if signs.dtype.kind not in "iuf" or not (np.abs(signs) == 1).all():
         raise ValueError("Y must hold only -1 and +1")
     return np.ascontiguousarray(signs, dtype=np.int8)

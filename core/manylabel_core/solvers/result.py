@@ -19,7 +19,7 @@ class Progress:
     iteration: int  # passes over the active points so far; 0 is the start
     objective: float  # dual objective, which never falls from one report to the next
     gap: float  # relative duality gap, (primal - dual) / |primal|
-    active: float  # share of the variables that are not at the bound where they belong
+    active: float  # share of the variables that are not at their optimal bound
     seconds: float  # since the start
     fold: int = 0  # number of the fold, from 1, in fits for thresholds and probabilities; 0 in the fit of the model
 
@@ -34,7 +34,8 @@ class DualResult:
 
     With the equality, the primal objective is that of the best bias for it, and `bias` is the mean of y - F over the
     free points of a label (0 < alpha < c). Without a free point it is the middle of the interval that the optimality
-    conditions leave, or its only end. With a constant feature it is what the feature adds to every score; else 0.
+    conditions leave, or its only end. With a constant feature, it is the contribution of the feature to every score;
+    otherwise 0.
     """
 
     alpha: NDArray[np.float64]  # (n_samples, n_labels), from 0 to c; a later call can start from it

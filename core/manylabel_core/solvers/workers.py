@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 _turn = threading.Lock()
 _numbers: dict[object, int] = {}
-"""Numbers requested by fits in progress, in the order in which the fits began."""
+"""Thread counts requested by fits in progress, in the order in which the fits began."""
 _settings: list[Any] = []
 """The setting before the first fit, which can be restored; empty without fits."""
 
@@ -30,8 +30,8 @@ def _blas() -> ThreadpoolController:
 def blas_threads(number: int) -> Iterator[None]:
     """Run BLAS with `number` threads within a `with` block.
 
-    The number is one setting of the process. If fits overlap, the number of the fit that began last holds for all;
-    after the last fit, the setting is what it was before the first.
+    The number is one setting of the process. If fits overlap, the number of the fit that began last applies to all;
+    after the last fit, the setting from before the first fit is restored.
     """
     own = object()
     with _turn:

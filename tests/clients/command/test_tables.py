@@ -108,7 +108,7 @@ def test_wrong_columns_are_told(manylabel: Command, client: Client, name: str, t
         (("--tags", "nothing"), "column of tags 'nothing' is not among the columns"),
         (("--tags", "tags", "--ignore", "x"), "ignored column 'x' is not among the columns"),
         (("--tags", "tags", "--ignore", "tags"), "a column with labels cannot be ignored"),
-        (("--tags", "tags", "--labels", "1"), "goes without label columns"),
+        (("--tags", "tags", "--labels", "1"), "cannot be combined with label columns"),
     ):
         for command in (("train", str(tagged)), ("feed", name, str(tagged))):
             client.create_model(name, exist_ok=True)

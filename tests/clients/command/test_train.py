@@ -189,7 +189,7 @@ def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> 
         (["--param", "C=-1"], "C must be a finite number above 0, not -1"),
         (["--param", 'kernel="cubic"'], "kernel must be .*cubic"),
         (["--trainer", "lsa_mml"], "lsa_mml needs a file with several views"),
-        (["--labels", "2"], "labels of JSON lines are in one field: its name is needed"),
+        (["--labels", "2"], "JSON lines have their labels in one field: specify its name"),
         (["--zero-based"], "an option does not apply to this file format"),
         (["--test", "TEST"], "does not match: none of the labels"),
     ],
@@ -227,7 +227,7 @@ def test_a_model_is_private_and_no_other_file_is_touched(files: dict[str, Path],
         (["--param", "random_state=1"], "has no parameter 'random_state'"),
         (
             ["--holdout", "20"],
-            "Invalid value for --holdout: holdout must be a share above 0 and below 1, as 0.2, not 20",
+            "Invalid value for --holdout: holdout must be a share above 0 and below 1, such as 0.2, not 20",
         ),
     ],
 )

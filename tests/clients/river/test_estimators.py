@@ -164,7 +164,7 @@ def test_numbers_of_every_kind(same: dict[str, Any]) -> None:
     ("x", "y", "error", "message"),
     [
         ({"a": b"rock"}, {}, TypeError, "feature 'a' is b'rock': must be a number, a bool, a string, or a list"),
-        ({1: 1, "genre": "rock"}, {}, ValueError, "1 must have a string for a name"),
+        ({1: 1, "genre": "rock"}, {}, ValueError, "1 must have a string as its name"),
         ({"a": 1j}, {}, TypeError, "feature 'a' is 1j"),
         ({"a": [1.0, None], "b": 1}, {}, ValueError, r"a.1 must be a finite number"),
         ({"a": ["x"], "b": [2.0, "x"]}, {}, ValueError, r"b.1 must be a finite number"),

@@ -172,5 +172,5 @@ def test_weights_come_in_any_form_and_are_not_changed(make):
 
 
 def test_lsa_mml_refuses_weights():
-    with pytest.raises(ValueError, match="sample_weight must be None: LSAMML takes no weights"):
+    with pytest.raises(ValueError, match="sample_weight must be None: LSAMML does not support sample weights"):
         LSAMML().fit({"one": X}, Y, sample_weight=np.ones(N))

@@ -108,7 +108,7 @@ def test_what_is_no_share_is_refused(share: float) -> None:
 def test_rows_held_out_are_a_share_that_follows_from_the_seed(n_rows: int, share: float, seed: int) -> None:
     n_held = round(share * n_rows)
     if not 0 < n_held < n_rows:
-        with pytest.raises(ValueError, match="rows on both sides"):
+        with pytest.raises(ValueError, match="both parts must have rows"):
             held_out(n_rows, share, seed)
         return
     learnt, held = held_out(n_rows, share, seed)

@@ -55,7 +55,7 @@ def test_numbers_alone_before_the_first_vector_and_a_row_of_vectors_alone() -> N
 @for_each(
     ("second", "message"),
     [
-        ([1, 2, 3], "x: v must have 2 numbers, as in the rows before; has 3"),
+        ([1, 2, 3], "x: v must have 2 numbers, as in earlier rows; has 3"),
         ([1, None], "x: v.1 must be a finite number"),
         ([1, "x"], "x: v.1 must be a finite number"),
         ({"f32": "AAA"}, "x: v.f32 must be base64"),

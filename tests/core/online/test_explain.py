@@ -125,5 +125,5 @@ def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = stream(10)
     model = FALT().partial_fit(X, Y)
     monkeypatch.setattr("manylabel_core.explanation.MAX_EXPLAINED_PARTS", 5)
-    with pytest.raises(ValueError, match="too much"):
+    with pytest.raises(ValueError, match="too many"):
         model.pipeline.explain(as_rows(sp.csr_array(X[:1]))[0], [0, 1], 3)

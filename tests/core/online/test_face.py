@@ -140,7 +140,7 @@ BAD_PARAMETERS: list[tuple[type, dict[str, Any], str]] = [
     *((make, {"step": "implicit", "passes": 3}, "passes must be None with step='implicit'") for make in THRESHOLDING),
     (SALT, {"step": "adaptive"}, "step must be one of .*'implicit', 'gradient'.*, not 'adaptive'"),
     *((FALT, {"passes": value}, "passes must be an integer from 1 to 100000") for value in (0, -3, 100_001, True, 2.0)),
-    *((make, {"passes": 3, "passes_per_label": 1.0}, "passes must be None where") for make in THRESHOLDING),
+    *((make, {"passes": 3, "passes_per_label": 1.0}, "passes must be None if") for make in THRESHOLDING),
     (FALT, {"step": "stacked", "passes_per_label": 1.0}, "passes_per_label must be None with step='stacked'"),
     *(
         (SALT, {"passes_per_label": value}, "passes_per_label must be a number above 0 and at most 100, not ")

@@ -171,7 +171,7 @@ def test_a_long_name_keeps_its_identity() -> None:
         ({"a": ["x", 1]}, "a.1 must be a string"),
         ({"a": [["x"]]}, "a.0 must be a string or a number"),
         ({"a": ["x", {"b": 1}]}, "a.1 must be a string"),
-        ({1: 2}, "1 must have a string for a name"),
+        ({1: 2}, "1 must have a string as its name"),
         ({"": 2}, "the record must have a name of 1 to 256 bytes"),
         ({"a": {"": 2}}, "a. must have a name of 1 to 256 bytes"),
         ({"é" * 128: {"b": 1}}, "é" * 128 + ".b must have a name of 1 to 256 bytes"),
@@ -209,7 +209,7 @@ def test_limits_bound_each_record() -> None:
             {"title": ["aa aa aa", "aa aa"]},
             {"title": "aa bb cc", "meta": {"note": "dd ee"}},
         ],
-        "c.d must be at most 2 objects deep, the record included": [{"c": {"d": {}}}],
+        "c.d must be at most 2 objects deep, including the record": [{"c": {"d": {}}}],
     }
     for message, records in refused.items():
         for record in records:

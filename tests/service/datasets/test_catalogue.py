@@ -131,9 +131,9 @@ async def test_of_a_bad_file_nothing_is_kept(
 async def test_limits_of_the_server_hold(sqlite_store: Store, catalogue: Catalogue) -> None:
     many = b"".join(b"%d %d:1\n" % (i, i) for i in range(1, 200))
     for limits, message in (
-        ({"max_labels": 100}, "101 labels, allowed are 100"),
-        ({"max_dataset_features": 100}, "feature '101' is not a number of 0 to 100"),
-        ({"max_dataset_bytes": 1_000}, "bytes, allowed are 1,000|nonzeros, allowed are 250"),
+        ({"max_labels": 100}, "101 labels; at most 100 are allowed"),
+        ({"max_dataset_features": 100}, "feature '101' must be a number from 0 to 100"),
+        ({"max_dataset_bytes": 1_000}, "bytes; at most 1,000 are allowed|nonzeros; at most 250 are allowed"),
     ):
         with pytest.raises(InvalidDataset, match=message):
             await add(catalogue(sqlite_store, **limits), data=many)

@@ -256,7 +256,7 @@ def test_what_does_not_converge_says_so_once_and_of_the_whole(place):
     ("order", "detail"),
     [
         ({"params": {"R": [[1.0]]}}, "R must have the shape"),
-        ({"held": 0.001}, "there must be rows on both sides"),
+        ({"held": 0.001}, "both parts must have rows"),
         ({"rows": Part(file="data", split="nope")}, "there is no split 'nope'"),
         ({"kind": "trial", "folds": 91}, "folds must be at most the number of rows, 90"),
         ({"trainer": "lsa_mml", "params": {"n_components": 50}}, "n_components must be at most"),

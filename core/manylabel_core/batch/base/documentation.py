@@ -41,7 +41,7 @@ Learner = TypeVar("Learner", bound=type)
 
 def documented(learner: Learner) -> Learner:
     """Put the parameters and the shared descriptions into the docstring of a class."""
-    if learner.__doc__ is not None:  # Python -OO leaves none
+    if learner.__doc__ is not None:  # Python -OO removes docstrings
         text = re.sub(r"^( *)%\((\w+)\)s$", _block, learner.__doc__, flags=re.MULTILINE)
         learner.__doc__ = text.replace("{parameters}", describe_parameters(learner))
     return learner

@@ -119,7 +119,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         return scores
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
-        """Return `label_scores` minus the thresholds, (n_samples, n_labels), float64: above 0 where predicted."""
+        """Return `label_scores` minus the thresholds, (n_samples, n_labels), float64: a label is predicted above 0."""
         return self.label_scores(X) - self.threshold_
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
@@ -137,9 +137,9 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
     def explain(self, X: ArrayLike, labels: Sequence[int], k: int) -> list[Explanation]:
         """Explain the scores of some labels by the features of an example, X of shape (1, n_features).
 
-        The scores are those of `decision_function`. A feature contributes its scaled value times its weight: a
-        standardised feature counts by its distance from its mean. At most k features are listed for a label, and
-        against it.
+        The scores are those of `decision_function`. The contribution of a feature is its scaled value times its weight:
+        a standardised feature is centred at its mean. At most k positive and k negative contributions are listed per
+        label.
 
         Raises
         ------
@@ -211,13 +211,13 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
                 ensure_all_finite="allow-nan" if self.scaling == "auto" else True,
             )
         except ValueError as error:
-            if re.search(rf"\b{name}\b", str(error)):  # some of scikit-learn's messages name X, others name nothing
+            if re.search(rf"\b{name}\b", str(error)):  # some of scikit-learn's messages name X, others name no argument
                 raise
             raise ValueError(f"{name}: {error}") from error
         return sp.csr_array(X) if is_sparse(X) else X
 
     def _make_kernel(self, X: Any) -> Kernel:
-        """Return the kernel, with its width from X if necessary, stored as `gamma_`."""
+        """Return the kernel, and store its width as `gamma_`, computed from X if necessary."""
         gamma = 1.0
         if not isinstance(self.gamma, str):
             gamma = float(self.gamma)

@@ -61,8 +61,8 @@ class Problem(ABC):
         V0: NDArray[np.float64] | None = None,
         progress: ProgressCallback | None = None,
     ) -> DualResult:
-        """Solve for S, (n_labels, n_labels), and one c or that of each example, optionally from the `alpha` and `V` of
-        a result.
+        """Solve for S, (n_labels, n_labels), and one c or that of each example, optionally starting from the `alpha`
+        and `V` of a result.
         """
 
     @abstractmethod
@@ -134,7 +134,7 @@ class KernelProblem(Problem):
 
 
 class LinearProblem(Problem):
-    """Problem over features X, (n_samples, n_features), solved for their weights.
+    """Problem over features X, (n_samples, n_features), solved for the primal weights.
 
     `constant` is the value of a constant feature, regularised like all others; 0 for none.
     """
@@ -180,7 +180,9 @@ class SemiSupervisedProblem(KernelProblem):
         K_ul, K_uu = G[n_labelled:, :n_labelled], G[n_labelled:, n_labelled:]
         factor = cho_factor(K_uu + ratio * np.eye(len(K_uu)), lower=True, overwrite_a=True)
         self.reflected = cho_solve(factor, K_ul)
-        """inv(ratio I + K_uu) K_ul: minus the coefficients of unlabelled examples for one of each labelled."""
+        """inv(ratio I + K_uu) K_ul: the negative coefficients of unlabelled examples per unit coefficient of a labelled
+        one.
+        """
         self.K = StoredGram.of(symmetrised(G[:n_labelled, :n_labelled] - K_ul.T @ self.reflected))
 
     def model(self, result: DualResult, S: NDArray[np.float64]) -> Expansion:
@@ -200,7 +202,7 @@ def times(K: Any, B: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def as_given(K: Any) -> Any:
-    """Return a Gram matrix, or rows of one, in the latest precision of the solver."""
+    """Return a Gram matrix, or rows of one, in the current precision of the solver."""
     return K.kept() if isinstance(K, StoredGram) else K
 
 

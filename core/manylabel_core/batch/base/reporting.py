@@ -1,4 +1,4 @@
-"""Progress callbacks of a fit, and early stopping by them."""
+"""Progress callbacks of a fit, which can also stop it early."""
 
 from __future__ import annotations
 

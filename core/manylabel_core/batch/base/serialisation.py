@@ -27,13 +27,13 @@ Plain = bool | int | float | str | None
 """Values that JSON represents directly."""
 
 FITTED_LAST = "duality_gap_"
-"""Attribute that exists once a fit has ended."""
+"""Attribute that exists only after a fit."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 class Serialisable(BaseEstimator):
-    """Base of estimators whose model is their fitted attributes, with names that end in "_"."""
+    """Base of estimators whose model consists of the fitted attributes, with names that end in "_"."""
 
     _fitted_last = FITTED_LAST
 
@@ -42,12 +42,12 @@ class Serialisable(BaseEstimator):
         return pack(self._attributes(), "")[0]
 
     def to_bytes(self) -> bytes:
-        """Return parameters and fitted model in the form of `manylabel_core.state`, a safetensors file.
+        """Return the parameters and the fitted model in the format of `manylabel_core.state`, a safetensors file.
 
         Raises
         ------
         ValueError
-            If a parameter cannot be written. (A callable kernel is omitted: give it to `from_bytes` again.)
+            If a parameter cannot be written. (A callable kernel is omitted: pass it to `from_bytes`.)
         """
         parameters = {name: value for name, value in self.get_params(deep=False).items() if not callable(value)}
         arrays, model = pack(self._attributes(), "")
@@ -63,9 +63,9 @@ class Serialisable(BaseEstimator):
         Raises
         ------
         DamagedState
-            If the bytes are not what `to_bytes` wrote.
+            If the bytes were not written by `to_bytes`.
         ValueError
-            If they hold another kind of estimator.
+            If they contain another kind of estimator.
         """
         arrays, header = State.from_bytes(data)
         if header.get("estimator") != cls.__name__:

@@ -1,7 +1,7 @@
 """Probabilities of scores: Platt scaling per label, fitted to out-of-fold scores, Eq. (45) of docs/mathematics.md.
 
 One pair of slope and intercept for all labels is fitted first (Platt, 1999). A small penalty keeps the pair of each
-label near it, so that rare labels have a curve too.
+label near it, so that rare labels can be calibrated too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from manylabel_core.batch.decisions.thresholds import Matrix, Truth
 from manylabel_core.rows import row_blocks
 
 PRICE = 1.0
-"""Weight of the distance of a label's curve from that of all labels."""
+"""Weight of the distance between the curve of a label and the curve of all labels."""
 LONGEST_STEP = 2.0
 MOST_STEPS = 50
 SMALLEST_STEP = 1e-9
@@ -23,9 +23,7 @@ SAMPLE = 1 << 22
 
 
 def fit_curves(scores: Matrix, Y: Truth, weights: Matrix | None = None) -> Matrix:
-    """Return slopes, at least 0, and intercepts, shape (2, n_labels), of scores and true labels, (n_samples,
-    n_labels).
-    """
+    """Return slopes, at least 0, and intercepts, shape (2, n_labels), fitted to scores and true labels."""
     some = slice(None, None, -(-scores.size // SAMPLE))
     width = _spread(scores[some], None if weights is None else weights[some]) or 1.0
     of_some = None if weights is None else np.repeat(weights[some], scores.shape[1])

@@ -1,7 +1,7 @@
-"""Choice of thresholds and calibration from out-of-fold scores: scores of rows by models that have not learnt them.
+"""Choice of thresholds and calibration from out-of-fold scores: scores by models that have not learnt the rows.
 
-One threshold for all labels, or one for each: the better is chosen by validation on the same scores, with thresholds
-for the rows of a fold that are tuned on the other folds.
+Cross-validation on these scores chooses between one threshold for all labels and one per label: the thresholds for the
+rows of a fold are tuned on the other folds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def tune_thresholds(scores: Matrix, Y: Truth, parts: Parts, measure: str, weight
     Parameters
     ----------
     scores, Y : ndarrays of shape (n_samples, n_labels), float64 and bool
-        Scores out of fold, and true labels.
+        Out-of-fold scores, and true labels.
     parts : sequence of (rows learnt, rows held out)
         Folds of the scores.
     measure : str
@@ -46,7 +46,7 @@ def tune_thresholds(scores: Matrix, Y: Truth, parts: Parts, measure: str, weight
 
 
 def validated_scores(scores: Matrix, Y: Truth, parts: Parts, measure: str, weights: Matrix | None = None) -> Matrix:
-    """Return scores minus thresholds tuned on other folds, by the better kind of thresholds; parameters as for
+    """Return scores minus thresholds tuned on other folds, with the better kind of thresholds; parameters as for
     `tune_thresholds`.
 
     Metrics of these scores do not use rows on which their thresholds were chosen.

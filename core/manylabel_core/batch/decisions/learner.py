@@ -90,16 +90,16 @@ class DecidingLearner(BaseEstimator):
         return cast(Self, clone(self).set_params(optimise="none", calibrate=None, warm_start=False))
 
     def fit_decisions(self, scores: ArrayLike, Y: Any, parts: Parts, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit thresholds and curves by the parameters.
+        """Fit the thresholds and curves that the parameters request.
 
         Parameters
         ----------
         scores : array-like of shape (n_samples, n_labels)
-            `label_scores` of the labelled rows, each by an estimator `for_fold` that has not learnt the row.
+            `label_scores` of the labelled rows, each from an estimator `for_fold` that has not learnt the row.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
             Labels of these rows.
         parts : sequence of (rows learnt, rows held out)
-            `parts` of the number of these rows and labels.
+            Result of `parts` for these numbers of rows and labels.
         sample_weight : array-like of shape (n_samples,), optional
             Sample weights. None: 1.
         """
@@ -117,7 +117,7 @@ class DecidingLearner(BaseEstimator):
         Raises
         ------
         ValueError
-            If none were fitted.
+            If no probabilities were fitted.
         """
         if self.curves_ is None:
             raise ValueError(
@@ -160,7 +160,7 @@ class DecidingLearner(BaseEstimator):
         self.curves_ = None
 
     def _labelled(self, given: Given) -> tuple[Rows, NDArray[np.bool_]]:
-        """Return the rows that are divided into folds, and their labels, of shape (n_rows, n_labels)."""
+        """Return the rows to be divided into folds, and their labels, of shape (n_rows, n_labels)."""
         Y = as_bool(given["Y"])
         return np.arange(len(Y)), Y
 

@@ -1,9 +1,9 @@
 """Thresholds of scores: a label is predicted where its score is above its threshold.
 
-Every threshold that can be best for a metric is just below the score of a row with the label, or above all scores:
-lowering it further only adds rows without the label. So there are no more candidates than true labels, and all are
-tried. Thresholds per label with the highest micro-F1 are found by Dinkelbach's iteration (Management Science, 1967),
-Eqs. (43) and (44) of docs/mathematics.md.
+An optimal threshold is just below the score of a row with the label, or above all scores: lowering it further only adds
+rows without the label. So the candidates are at most as many as the true labels, and all are tried. Dinkelbach's
+iteration finds the thresholds per label with the highest micro-F1 (Management Science, 1967), Eqs. (43) and (44) of
+docs/mathematics.md.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ class Candidates(NamedTuple):
 
 
 def best_cuts(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = None, *, shared: bool) -> Matrix:
-    """Return the thresholds of the highest F1, or the lowest Hamming loss, on these rows; of equally good ones, the
-    highest.
+    """Return the thresholds with the highest F1, or the lowest Hamming loss, on these rows; in a tie the highest ones.
 
     Parameters
     ----------
@@ -56,7 +55,7 @@ def best_cuts(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = N
 
 
 def value(scores: Matrix, Y: Truth, measure: str, weights: Matrix | None = None) -> float:
-    """Return the objective of `best_cuts` for the labels above 0: F1, with 0/0 = 0, or the share of right decisions."""
+    """Return the objective of `best_cuts` for labels above 0: F1, with 0/0 = 0, or the share of correct decisions."""
     shown = scores > 0
     if measure == "hamming":
         right = shown == Y
@@ -87,12 +86,12 @@ def _highest(scores: Matrix, weights: Matrix) -> Matrix:
 
 
 def _total(of: Truth, weights: Matrix | None) -> Any:
-    """Return how often something is true of each label, (n_labels,); weighted."""
+    """Return the weighted number of true values per label, (n_labels,)."""
     return of.sum(axis=0) if weights is None else weights @ of
 
 
 def between(lower: Matrix, upper: Matrix) -> Matrix:
-    """Return the middle of different numbers, always below the upper one."""
+    """Return the midpoint of two different numbers, always below the larger one."""
     middle = lower + (upper - lower) / 2
     return np.where(middle < upper, middle, lower)
 
@@ -161,9 +160,7 @@ def _f1(hits: Any, predicted: Any, n_true: Any) -> NDArray[Any]:
 
 
 def rule_thresholds(scores: Matrix, Y: Matrix, rule: str) -> Matrix:
-    """Return the thresholds by one of `parameters.THRESHOLDS`, shape (n_labels,); 0.5 for a label that all rows or no
-    rows have.
-    """
+    """Return thresholds by a rule of `parameters.THRESHOLDS`, shape (n_labels,); 0.5 for a label of all or no rows."""
     found = np.full(scores.shape[1], HALF)
     both = (Y == 1).any(axis=0) & (Y == 0).any(axis=0)
     if rule == "f1":
@@ -175,7 +172,7 @@ def rule_thresholds(scores: Matrix, Y: Matrix, rule: str) -> Matrix:
 
 
 def _cut_after(ranked: Matrix, count: int) -> float:
-    """Return the threshold that about this number of scores, which descend, exceed; equal scores stay together."""
+    """Return a threshold that about this number of the descending scores exceed; equal scores stay together."""
     ends = np.flatnonzero(np.concatenate([[True], ranked[1:] < ranked[:-1], [True]]))
     k = int(ends[np.argmin(np.abs(ends - count))])
     if k == 0:

@@ -1,4 +1,4 @@
-"""Weights as a product Z = D'W of two factors of small rank, and its best split.
+"""Weights as a product Z = D'W of two low-rank factors, and the best split of Z.
 
 See Eq. (34) of docs/mathematics.md.
 """
@@ -14,7 +14,7 @@ from scipy.linalg import eigh
 Matrix = NDArray[np.float64]
 
 LOST = 1e-12
-"""Singular values of Z count as 0 if their squares are below this share of that of the largest."""
+"""Singular values of Z count as 0 if their squares are below this share of the largest square."""
 SINGLE = 1000
 """Matrices larger than this are decomposed in single precision, and only up to the rank."""
 

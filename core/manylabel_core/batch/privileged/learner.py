@@ -29,7 +29,7 @@ class LinearScores(NamedTuple):
 class PrivilegedLearner(BatchLearner):
     """Linear learner that uses the other labels of its training examples as privileged information."""
 
-    # Attributes that BatchLearner needs for kernels; not parameters here.
+    # Attributes that BatchLearner needs for kernels; they are not parameters of this class.
     kernel = "linear"
     gamma = "scale"
     degree = 3
@@ -48,7 +48,7 @@ class PrivilegedLearner(BatchLearner):
     def to_linear(self) -> LinearScores:
         """Return the weights Z and intercepts minus thresholds, without the training state.
 
-        `FALT.from_linear` takes them, as it takes the model itself.
+        `FALT.from_linear` accepts the result, as it accepts the model itself.
         """
         check_is_fitted(self, FITTED_LAST)
         return LinearScores(self.coef_, self.intercept_ - self.threshold_, self.scaling_)
@@ -98,8 +98,8 @@ class PrivilegedLearner(BatchLearner):
 
 
 def nearest(signs: NDArray[np.int8], number: int, weights: NDArray[np.float64] | None = None) -> NDArray[np.bool_]:
-    """Return for each label the nearest labels in weighted Hamming distance, (n_labels, n_labels) of bool; of equal
-    ones, the first.
+    """Return for each label the nearest labels in weighted Hamming distance, (n_labels, n_labels) of bool; in a tie,
+    the first.
     """
     S = signs.astype(np.float32)  # sums of +1 and -1 are exact
     agreement = S.T @ S if weights is None else signs.T @ (weights[:, None] * signs)

@@ -1,4 +1,4 @@
-"""PrML's rounds: an SVM for each label, then rounds of a new split of the weights and a dictionary for it.
+"""PrML's rounds: an SVM for each label, then rounds that split the weights again and fit the dictionary.
 
 With the coefficients W fixed, Eq. (32) of docs/mathematics.md has a dual that `solve_privileged_dual` solves with S =
 W'W. With the weights Z fixed, the best W is known in closed form (`leading`). All these duals have the same variables,
@@ -21,7 +21,7 @@ from manylabel_core.solvers.privileged.dual import Variables
 Matrix = NDArray[np.float64]
 
 START_TOL = 0.1
-"""Relative gap of the SVMs whose weights are split first."""
+"""Relative gap of the initial SVMs, whose weights give the first split."""
 
 
 class Settings(NamedTuple):
@@ -45,7 +45,7 @@ class Reached:
     intercept: NDArray[np.float64]
     factors: Factors | None = None  # D and W with Z = W'D; None before the first round
     round_: int = 0  # current round; 0 before the first
-    n_iter: int = 0  # passes of the solver, those before a resumption included
+    n_iter: int = 0  # passes of the solver, including those before a resumption
     trace: list[float] = field(default_factory=list)  # objective after every split and every solution of a round
     objective: float = np.inf  # (32)
     gap: float = np.inf  # relative duality gap of the current problem
@@ -74,7 +74,7 @@ class Rounds:
         return Reached(self._problem.start(at), weights, np.zeros(n_labels))
 
     def resumed(self, known: Reached) -> Reached:
-        """Return the final state of another fit; if its problem was different, only its variables are used."""
+        """Return the final state of another fit; if its problem was different, only the variables are used."""
         if known.factors is not None:
             # Factors of another problem may lack directions that no later round restores.
             objective = self._objective(known.factors, known.intercept, known.at.known)
@@ -84,7 +84,7 @@ class Rounds:
         return replace(known, converged=ended)
 
     def run(self, here: Reached) -> Reached:
-        """Run until all rounds have ended, the passes are used up, or the caller ends it."""
+        """Run until all rounds have ended, the passes are used up, or the caller stops the run."""
         while not here.converged:
             result, here = self._solved(here)
             last = here.round_ == self._settings.rounds

@@ -1,7 +1,7 @@
 """MLRL's alternation: weights for a label covariance, then a label covariance for the weights.
 
-Problem (6) of the paper, Eq. (28) of docs/mathematics.md, is convex in both together, so every start leads to the same
-optimum. The dual, Eq. (30), gives a lower bound for every feasible point: a duality gap for the whole problem.
+Problem (6) of the paper, Eq. (28) of docs/mathematics.md, is jointly convex, so every start leads to the same optimum.
+The dual, Eq. (30), gives a lower bound for every feasible point: a duality gap for the whole problem.
 
 The paper alternates between the best weights for Omega and the best Omega for the weights. This never raises the
 objective, but it is slow where many hinges are at their kinks, and it cannot restore a relation once lost. So the
@@ -28,8 +28,8 @@ Matrix = NDArray[np.float64]
 
 FIRST_TOL = 1e-2  # precision of the weights while the covariance is far from its optimum
 PRECISE = 0.2  # precision of the requested weights, as a share of the gap or of the expected gain
-SHARE = 0.25  # minimum covariance of every direction, as a share of the mean
-LEAST = 1e-6  # covariance of every direction, as a share of the mean
+SHARE = 0.25  # minimum variance of every direction, as a share of the mean
+LEAST = 1e-6  # variance added to every direction, as a share of the mean
 HOPELESS, PATIENCE = 0.2, 5  # stop after `PATIENCE` rounds whose predicted gain is below `HOPELESS * tol`
 BOUND_EVERY = 3  # rounds between two computations of the best bound, which costs as much as the weights of many labels
 MOST = 0.5  # share of the gap above which the weights are refined at once
@@ -56,7 +56,7 @@ class RelationsState:
     trace: list[float] = field(default_factory=list)  # (6) after every half-step, accepted or not
     n_iter: int = 0  # rounds
     stopped: bool = False  # whether the caller ended it
-    converged: bool = False  # whether the run has ended by itself
+    converged: bool = False  # whether the run has ended without the caller
 
     @property
     def gap(self) -> float:
@@ -104,7 +104,7 @@ class Alternation:
         return at
 
     def _next(self, at: RelationsState, step: float) -> tuple[Matrix, float]:
-        """Return the next proposal with its expected gain, and whether it is worthwhile."""
+        """Return the next proposal with its expected gain, and whether to try it."""
         assert at.M is not None
         if at.n_iter % BOUND_EVERY == 0 or at.hopeless >= PATIENCE - 1:
             at.bound = max(at.bound, self.model.bound(at.objective, at.bound))
@@ -117,7 +117,7 @@ class Alternation:
     def _weights(
         self, at: RelationsState, S: Matrix, alpha: Matrix | None, V: Matrix | None
     ) -> tuple[DualResult, Matrix]:
-        """Find weights for S and their M, more precisely while they cause most of the gap."""
+        """Find weights for S and their M, and increase the precision while they cause most of the gap."""
         while True:
             result = self.problem.solve(
                 S,
@@ -158,5 +158,5 @@ class Alternation:
         return float(np.sum(S * M)) <= WEIGHTLESS * abs(result.primal)
 
     def _sharpen(self, wanted: float) -> None:
-        """Request weights of this precision if they were less precise and it is worthwhile."""
+        """Request weights of this precision if the present ones are less precise and the cost is worthwhile."""
         self.inner_tol = max(min(self.inner_tol, wanted), FINEST * self.tol)

@@ -1,4 +1,4 @@
-"""The label covariance of MLRL that is best for given weights, Eq. (11) of the paper, Eq. (29) of docs/mathematics.md.
+"""The optimal label covariance of MLRL for fixed weights, Eq. (11) of the paper, Eq. (29) of docs/mathematics.md.
 
 Omega is positive semi-definite with trace 1. With S = Omega / lambda and M = B'KB the weights have the Gram
 matrix W'W = S M S, and cost lambda/2 tr(inv(Omega) W'W).
@@ -45,6 +45,6 @@ def correlation(covariance: Matrix) -> Matrix:
 
 
 def rebuilt(values: Matrix, V: Matrix) -> Matrix:
-    """Return `V diag(values) V'`, symmetric to the last bit."""
+    """Return `V diag(values) V'`, exactly symmetric."""
     product = (V * values) @ V.T
     return (product + product.T) / 2

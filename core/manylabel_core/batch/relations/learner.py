@@ -14,7 +14,7 @@ from manylabel_core.solvers import ProgressCallback
 
 
 class RelationshipLearner(BatchLearner):
-    """Learner of weights and of the relations between labels."""
+    """Learner that fits weights and the relations between labels."""
 
     label_covariance_: NDArray[np.float64]
 

@@ -76,9 +76,9 @@ class LowerModel:
     def trial(self, center: Matrix, M: Matrix, reached: float, step: float, lost: float) -> tuple[Matrix, float]:
         """Return the next covariance to try, and the model's lower bound of g there.
 
-        `center` is the best covariance so far, M about the slope and `reached` the objective there. `step` bounds the
-        change that M alone would make in the logarithm of an eigenvalue. Every direction gets the share `lost` of a
-        mean eigenvalue, so that a lost relation can return.
+        `center` is the best covariance so far, and M and `reached` are its slope (approximately) and objective. `step`
+        bounds the change that M alone would make in the logarithm of an eigenvalue. Every direction gets the share
+        `lost` of a mean eigenvalue, so that a lost relation can return.
         """
         values, V = np.linalg.eigh(center)
         values = np.maximum(values, lost / len(values))
@@ -88,7 +88,7 @@ class LowerModel:
         return rebuilt(at.weights, at.V), at.value
 
     def _highest(self, p: Vector, logarithm: Matrix, center: Matrix, last: float, reached: float) -> _Point:
-        """Maximise the problem of p, continuing from lower rates, because it has near-kinks at high ones."""
+        """Maximise the problem of p, continuing from lower rates, because the problem has near-kinks at high rates."""
         planes = self._heights - np.tensordot(self._slopes, center, 2) / self._double
         rate = min(last, 1.0 / max(float(np.ptp(planes)), 1e-300))
         at = self._climbed(self._evaluate(p, logarithm, rate), logarithm, rate, reached)

@@ -1,7 +1,7 @@
-"""Alternation of LSA-MML between bases and label weights, and the representation.
+"""Alternation of LSA-MML between bases, label weights and the representation.
 
-After every iteration the representation P is the best one for the rest, so the state is the bases and the weights of
-labels and views: a resumed run computes the same as an uninterrupted one. A basis that would raise the objective is
+After every iteration the representation P is optimal for the other variables, so the state is the bases and the weights
+of labels and views: a resumed run computes the same as an uninterrupted one. A basis that would raise the objective is
 rejected; the other half-steps are minimisers.
 """
 
@@ -22,13 +22,14 @@ from manylabel_core.batch.views.representation import Patterns, represent, view_
 HALF_STEPS = 3
 """Half-steps of an iteration: bases, weights of labels, representation."""
 SAME = 1e-12
-"""Maximum relative difference by rounding between objectives of one model for the same problem."""
+"""Maximum relative rounding difference between two objectives of the same model and problem."""
 LEAST_ERROR = 1e-15
-"""Least error of a view, as a share of its energy: smaller differences of sums of that size are rounding errors."""
+"""Minimum error of a view, as a share of its energy: smaller differences between sums of this size are rounding errors.
+"""
 
 
 class Model(NamedTuple):
-    """Model that predicts, and from which a fit can resume."""
+    """Model for predictions, from which a fit can resume."""
 
     bases: list[Matrix]  # (n_features of the view, n_components), by view
     W: Matrix  # (n_labels, n_components)
@@ -128,7 +129,7 @@ class Alternation:
         return Moments(crosses, grams, float(np.trace(shared)))
 
     def objective(self, model: Model, moments: Moments) -> float:
-        """Return the objective by row, Eq. (35) of docs/mathematics.md."""
+        """Return the objective per row, Eq. (35) of docs/mathematics.md."""
         errors = self.errors(model, moments)
         prices = self.prices
         views = float(self.factors(model.alpha) @ (errors[:-1] + self.counts))

@@ -32,7 +32,7 @@ class Block:
         return int(self.X.shape[0] if self.present is None else np.count_nonzero(self.present))
 
     def rows(self, which: NDArray[np.int64]) -> Block:
-        """Return the block of some of the rows."""
+        """Return the block with a subset of the rows."""
         present = None if self.present is None else self.present[which]
         return Block(self.X[which], present, self.mean, self.scale)
 

@@ -1,8 +1,8 @@
 """Factor analysis of rows that may lack views: the covariance of representations, and the noise of each view.
 
-Objective (8) has the same price for all directions of a representation, so one view says little about the others. With
-the covariance, the representation of a row is its expectation given the views of the row. See Eqs. (46) to (48) of
-docs/mathematics.md.
+Objective (8) has the same penalty for all directions of a representation, so one view carries little information about
+the others. With the covariance, the representation of a row is its expectation given the views of the row. See Eqs.
+(46) to (48) of docs/mathematics.md.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from manylabel_core.batch.views.representation import Patterns, represent
 ROUNDS = 10
 """Iterations of expectation and maximisation."""
 STRENGTH = 3.0
-"""Factor of the inverse covariance for rows that were not learnt; the covariance is fitted to those that were."""
+"""Factor of the inverse covariance for rows not in the training data, to which the covariance is fitted."""
 SHARE = 0.01
 """Weight of rows that lack views in the initial covariance."""
 LEAST_VARIANCE = 1e-8
@@ -69,7 +69,7 @@ def _first_covariance(patterns: Patterns, P: Matrix) -> Matrix:
 def _maximised(
     views: Sequence[Block], bases: Sequence[Matrix], energies: Sequence[float], patterns: Patterns, factors: Factors
 ) -> tuple[Matrix, Matrix]:
-    """Return the most likely covariance and noise, given views and expected representations."""
+    """Return the maximum-likelihood covariance and noise for views and expected representations."""
     P = factors.represent(views, bases, range(len(views)))
     grams = np.array([B.T @ B for B in bases])
     total = np.zeros_like(factors.precision)

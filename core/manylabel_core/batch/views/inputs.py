@@ -54,7 +54,7 @@ def check_views(
 
 
 def check_labelled(labelled: Any, n_samples: int) -> Mask:
-    """Check which rows are labelled: at least one."""
+    """Return the mask of labelled rows, which must have at least one."""
     mask = _mask("labelled", labelled, n_samples, default=True)
     if not mask.any():
         raise TooFewRows("labelled must be True for at least one row")
@@ -87,7 +87,7 @@ def _labelled_rows(Y: Any, labelled: Mask) -> Any:
 
 
 def fitted_scaling(name: str, X: Any, present: Mask) -> FittedScaling | None:
-    """Return the scaling of a view by the rows that have it; None for "none"."""
+    """Return the scaling of a view, fitted to the rows that have the view; None for "none"."""
     scaling = FITTED_SCALINGS[name]
     return None if scaling is None else scaling.fit(X if present.all() else X[present])
 
@@ -135,7 +135,7 @@ def _check_names(X: Views, known: Sequence[str] | None) -> None:
 
 
 def _matrix(name: str, X: Any) -> Any:
-    """Return a matrix of numbers; finiteness is checked after missing rows are removed."""
+    """Return a numeric matrix; finiteness is checked after missing rows are removed."""
     try:
         return check_array(X, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=False)
     except ValueError as error:

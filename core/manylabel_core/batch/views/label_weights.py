@@ -1,4 +1,4 @@
-"""Weights of views chosen by labels: views that predict held-out labels better weigh more."""
+"""Weights of views, chosen by labels: views that predict held-out labels better get larger weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from manylabel_core.checks import is_sparse
 LEAST_LABELLED = 50
 """Minimum number of labelled rows that have all views; with fewer, all views weigh the same."""
 MOST_LABELLED = 1_000
-"""Number of labelled rows used, spread over all: enough to distinguish a factor of 2."""
+"""Number of labelled rows used, evenly spread: enough to distinguish a factor of 2."""
 MOST_AXES = 400
 """Number of principal axes used, of all views together: enough to distinguish a factor of 2."""
 RATIO = 16.0
@@ -29,8 +29,8 @@ def label_weights(views: Sequence[Block], Y: Matrix, labelled: NDArray[np.int64]
     """Return the factors of the squared errors of the views, shape (n_views,), from labels Y, (n_labelled, n_labels).
 
     The views side by side, each multiplied by the root of its weight, predict the labels by ridge regression. Weights
-    start at 1; a weight is doubled or halved if that lowers the error of held-out labelled rows, view by view, until no
-    change does. Only rows with all views count.
+    start at 1. View by view, a weight is doubled or halved if that lowers the error of held-out labelled rows, until no
+    change lowers it. Only rows with all views count.
     """
     whole = np.ones(len(labelled), dtype=np.bool_)
     for view in views:
@@ -66,7 +66,7 @@ def principal_axes(block: Block, n_axes: int) -> Matrix:
 
 
 def doubled_or_halved(error: Callable[[Matrix], float], n: int) -> Matrix:
-    """Minimise over n weights that are powers of 2, in turn, from 1."""
+    """Minimise over n weights that are powers of 2 by coordinate descent from 1."""
     weights = np.ones(n)
     least, v, since = error(weights), 0, 0
     while since < n:

@@ -1,7 +1,7 @@
 """Map of each view with inner products close to an RBF kernel, by landmarks (Nystroem's method).
 
 C. Williams, M. Seeger: Using the Nystroem method to speed up kernel machines, NIPS (2000). scikit-learn's `Nystroem`
-takes gamma before it draws landmarks, which determine the width here. It also divides by eigenvalues down to 1e-12,
+needs gamma before it draws landmarks; here the landmarks determine gamma. It also divides by eigenvalues down to 1e-12,
 which amplifies rounding errors where landmarks nearly coincide.
 """
 
@@ -27,7 +27,7 @@ class LandmarkMap(NamedTuple):
     root: Matrix  # (n_landmarks, n_landmarks): inverse root of the landmarks' Gram matrix
 
     def __call__(self, X: Any, present: NDArray[np.bool_]) -> Matrix:
-        """Return the images of rows, shape (n_samples, n_landmarks); 0 of rows that lack the view."""
+        """Return the images of rows, shape (n_samples, n_landmarks); 0 for rows that lack the view."""
         with np.errstate(over="ignore", invalid="ignore"):
             near = np.nan_to_num(self.kernel(X, self.landmarks), nan=0.0)  # its square overflows
         images: Matrix = without_rows(near @ self.root, ~present)

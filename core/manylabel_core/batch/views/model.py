@@ -46,7 +46,7 @@ class ViewModel(DecidingLearner, Serialisable):
     threshold_: Matrix
 
     def transform(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
-        """Return the common representation of rows from the views that they have, (n_samples, n_components), float64.
+        """Return the common representation of rows from their available views, (n_samples, n_components), float64.
 
         Parameters
         ----------
@@ -60,7 +60,7 @@ class ViewModel(DecidingLearner, Serialisable):
         NotFittedError
             If `fit` has not been called.
         ValueError
-            If views, rows or features do not fit; the message names the view.
+            If views, rows or features do not match; the message names the view.
         """
         check_is_fitted(self, self._fitted_last)
         names = [str(name) for name in self.view_names_]
@@ -83,7 +83,7 @@ class ViewModel(DecidingLearner, Serialisable):
         return np.asarray(self.transform(X, missing) @ self.coef_.T + self.intercept_)
 
     def decision_function(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> Matrix:
-        """Return `label_scores` minus the thresholds, (n_samples, n_labels), float64: above 0 where predicted."""
+        """Return `label_scores` minus the thresholds, (n_samples, n_labels), float64: a label is predicted above 0."""
         return np.asarray(self.label_scores(X, missing) - self.threshold_)
 
     def predict(self, X: Mapping[str, ArrayLike], missing: Mapping[str, ArrayLike] | None = None) -> NDArray[np.int64]:
@@ -103,7 +103,7 @@ class ViewModel(DecidingLearner, Serialisable):
 
     @property
     def bases_(self) -> dict[str, Matrix]:
-        """Return the bases by view, of shape (n_features of the view, or n_landmarks of its map, n_components)."""
+        """Return the basis of each view, of shape (n_features of the view, or n_landmarks of its map, n_components)."""
         check_is_fitted(self, self._fitted_last)
         return dict(zip(map(str, self.view_names_), self._split(self.basis_), strict=True))
 

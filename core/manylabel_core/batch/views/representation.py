@@ -1,4 +1,4 @@
-"""Common representation of rows for given bases and any available views, Eqs. (12) and (14)."""
+"""Common representation of rows, from bases and any available views, Eqs. (12) and (14)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from manylabel_core.batch.views.steps import representation
 
 
 class Patterns:
-    """Groups of rows that have the same blocks, and so the same normal matrix."""
+    """Groups of rows with the same blocks and thus the same normal matrix."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         n = blocks[0].X.shape[0]

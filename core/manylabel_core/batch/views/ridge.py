@@ -23,7 +23,7 @@ class Ridge(NamedTuple):
 
     coef: Matrix  # (n_labels, n_features)
     intercept: Matrix  # (n_labels,)
-    penalty: float  # price of `|coef|^2` next to a sum of squares over rows
+    penalty: float  # penalty on `|coef|^2`, added to a sum of squares over rows
     error: float  # leave-one-out sum of squares with this penalty
 
 
@@ -37,11 +37,11 @@ class Rotated(NamedTuple):
     values: Matrix  # (n_directions,): eigenvalues w of the features' Gram matrix, at least 0
     U: Matrix  # (n_samples, n_directions)
     toward: Matrix  # (n_directions, n_labels): U'Y
-    Y: Matrix  # (n_samples, n_labels), less its means
+    Y: Matrix  # (n_samples, n_labels), centred
     full: bool
 
     def penalties(self) -> Matrix:
-        """Return the candidate penalties, arbitrary for constant features."""
+        """Return the candidate penalties; they are arbitrary for constant features."""
         return PENALTIES * (float(self.values.max(initial=0.0)) or 1.0)
 
     def residuals(self, penalty: float) -> Matrix:
@@ -54,7 +54,7 @@ class Rotated(NamedTuple):
         return np.asarray((self.Y - (self.U * inverse) @ self.toward) / left[:, np.newaxis])
 
     def best(self) -> tuple[float, float]:
-        """Return the penalty with the least leave-one-out error, the largest of several, and that error."""
+        """Return the penalty with the least leave-one-out error (in a tie, the largest), and the error."""
         tried = [(_square(self.residuals(penalty)), -penalty) for penalty in self.penalties()]
         error, penalty = min(tried)
         return -penalty, error

@@ -12,7 +12,7 @@ from manylabel_core.batch.views.block import Block, Matrix
 from manylabel_core.batch.views.representation import view_factors
 
 SHORT = 1e-6
-"""A direction with at most this share of every view, by norm, is a rounding error."""
+"""A direction with at most this share of the norm of every view is a rounding error."""
 ROUNDS, EXTRA = 4, 8
 """Steps of subspace iteration, and additional directions: the start need not be exact."""
 
@@ -27,9 +27,9 @@ def start(
 ) -> Model:
     """Return bases and weights from a truncated singular value decomposition, found by products alone.
 
-    Missing rows count as average. Views weigh as alpha says (the same without it), labels as the prices say. Columns
-    beyond the rank of the views are random: singular vectors there are rounding errors, and several columns of 0 would
-    stay equal.
+    Missing rows count as average. alpha gives the weights of views (equal without it), and the penalties give the
+    weights of labels. Columns beyond the rank of the views are random: singular vectors there are rounding errors, and
+    several columns of 0 would stay equal.
     """
     shares = np.array([view.n_present for view in views]) / views[0].X.shape[0]
     if alpha is None:

@@ -20,9 +20,9 @@ Matrix = NDArray[np.float64]
 MAX_STEPS = 30
 """Steps of the alternating direction method, for one basis in one iteration; the next iteration continues."""
 PRECISION = 1e-5
-"""Change of a basis, in lengths of its columns, below which the method ends."""
+"""Change of a basis, relative to the lengths of its columns, below which the method ends."""
 MIN_MU, ABOVE = 1e-3, 1.1
-"""mu is at least this share of the largest eigenvalue, and this many times that of G."""
+"""mu is at least this share of the largest eigenvalue, and this multiple of the largest eigenvalue of G."""
 
 
 class Quadratic(NamedTuple):

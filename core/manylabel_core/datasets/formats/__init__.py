@@ -1,1 +1,1 @@
-"""The file formats, one reader each; `manylabel_core.datasets.reading` lists them."""
+"""Readers of the file formats, one per format; `manylabel_core.datasets.reading` lists them."""

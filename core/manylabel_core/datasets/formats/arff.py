@@ -23,11 +23,11 @@ Labels = Source | int | Sequence[str] | None
 def read_arff(source: Source, labels: Labels = None, *, limits: ReaderLimits = ReaderLimits()) -> Dataset:  # noqa: B008
     """Return a dataset from a multi-label ARFF file, dense or sparse.
 
-    Numeric attributes give their value, nominal ones of 0 and 1 the number, other nominal ones a feature
-    ``attribute=value`` of 1. A missing value (``?``) is NaN in a dense row, and not stored in a sparse one. A row whose
-    labels are all missing is unlabelled. A sparse row omits what is 0 and, as in Weka, the first value of a nominal
-    attribute. Labels are attributes of 0 and 1 (or false and true). The weight of a row may follow it in braces, as
-    Weka writes it: ``120, wild, 1, {2.5}``.
+    A numeric attribute is a feature, and so is a nominal one with the values 0 and 1; any other nominal attribute gives
+    a feature ``attribute=value`` with the value 1. A missing value (``?``) is NaN in a dense row, and not stored in a
+    sparse one. A row whose labels are all missing is unlabelled. A sparse row omits values of 0 and, as in Weka, the
+    first value of a nominal attribute. Labels are attributes of 0 and 1 (or false and true). The weight of a row may
+    follow it in braces, as Weka writes it: ``120, wild, 1, {2.5}``.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def _chosen(header: Header, labels: Labels) -> set[str]:
 
 
 class ArffColumns:
-    """Columns of features and labels of a file, and the parsing of rows by them.
+    """Columns of features and labels of a file, which parse its rows.
 
     `label_names` are in the order of the attributes; `one_hot` is whether some attribute has a column for each value.
     """
@@ -100,11 +100,11 @@ class ArffColumns:
             self.n_features += column.n_features
         self.label_names = tuple(column.name for column in self._columns if column.is_label)
         self.one_hot = any(column.n_features > 1 for column in self._columns)
-        # A sparse row that omits an attribute has its first value if it is nominal, otherwise 0.
+        # An attribute that a sparse row omits has its first value if it is nominal, otherwise 0.
         self._unsaid = [(i, *column.unsaid) for i, column in enumerate(self._columns) if column.unsaid is not None]
 
     def feature_names(self) -> tuple[str, ...]:
-        """Return the names of the features, by column; raises BadDataset where two are the same."""
+        """Return the names of the features, by column; raises BadDataset if two are equal."""
         names = [name for column in self._columns for name in column.feature_names()]
         return check_names(names, "features")
 
@@ -161,7 +161,7 @@ class ArffColumns:
             value = value.strip()
             if not 0 <= index < len(self._columns) or index in fields or not value:
                 top = len(self._columns) - 1
-                raise ValueError(f"{shown(field)} is not index value, index 0 to {top}, once")
+                raise ValueError(f"{shown(field)} must be an index from 0 to {top}, used once, and a value")
             fields[index] = unquote(value)
         return fields
 
@@ -179,7 +179,7 @@ def _add(builder: DatasetBuilder, row: ArffRow, columns: ArffColumns) -> None:
 
 
 def _without_weight(text: str) -> tuple[str, float | None]:
-    """Return a row without its weight, and the weight, or None."""
+    """Split a row into its values and its weight, or None."""
     start = text.rfind("{") if text[-1] == "}" else 0
     if start == 0:
         return text, None

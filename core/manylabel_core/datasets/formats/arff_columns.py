@@ -27,7 +27,7 @@ class Column:
         return not self.n_features
 
     def read(self, token: str) -> tuple[int, float]:
-        """Return the column and the value of a word of the file; raise ValueError for a word that is no value of the
+        """Return the column and the value of a word of the file; raise ValueError if it is not a value of the
         attribute.
         """
         if self.is_label:

@@ -1,4 +1,4 @@
-"""Header of an ARFF file: its relation, its attributes, and which of them are labels."""
+"""Header of an ARFF file: its relation, its attributes, and the choice of labels among them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def unquote(token: str) -> str:
 
 
 class Attribute(NamedTuple):
-    """One ``@attribute``; `values` of a nominal attribute, None of a numeric one."""
+    """An ``@attribute``; `values` are those of a nominal attribute, None for a numeric one."""
 
     name: str
     values: tuple[str, ...] | None
@@ -79,7 +79,7 @@ def read_header(lines: Iterator[tuple[int, str]], limits: ReaderLimits) -> Heade
             attributes.append(_attribute(line, text, most))
             n_columns += len(attributes[-1].values or " ")
             if n_columns > 2 * most:  # an attribute with the values 0 and 1 becomes one column
-                raise BadDataset(f"more than {most:,} attributes and values of them, the limit", line=line)
+                raise BadDataset(f"more than {most:,} attributes and values, the limit", line=line)
             if len(attributes) > most:
                 raise BadDataset(f"more than {most:,} attributes, the limit", line=line)
         elif keyword[0] != "%":
@@ -109,7 +109,7 @@ def _attribute(line: int, text: str, most_values: int) -> Attribute:
 def meka_option(relation: str) -> int | None:
     """Return the number of labels in a relation such as ``Music: -C 6``; negative counts from the end.
 
-    Weka's filters keep the option in the name although they may have moved the attributes, so it is ignored there.
+    Weka's filters keep the option in the name but may move the attributes, so it is ignored after a filter.
     """
     match = re.search(r"(?:^|\s)-C\s+(-?[0-9]{1,9})\b", relation)
     return int(match[1]) if match and "weka.filters" not in relation else None
@@ -125,7 +125,7 @@ def choose_labels(header: Header, labels: int | Sequence[str] | None) -> set[str
         raise BadDataset(f"the label attributes are unknown: {cure}")
     if isinstance(labels, int):
         if not 0 < abs(labels) <= len(names):
-            raise BadDataset(f"{labels} labels asked for, there are {len(names)} attributes")
+            raise BadDataset(f"{labels} labels requested, but there are {len(names)} attributes")
         return set(names[:labels] if labels > 0 else names[labels:])
     chosen = set(check_names(tuple(labels), "labels"))
     if absent := chosen - set(names):

@@ -12,7 +12,7 @@ from manylabel_core.records import TextSettings
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 Text = TextSettings | Mapping[str, Any] | Sequence[str] | str
-"""Fields that are text, by name, or all settings."""
+"""Names of the text fields, or all text options."""
 
 
 class ExampleRow(NamedTuple):
@@ -20,8 +20,8 @@ class ExampleRow(NamedTuple):
 
     line: int  # last line in the file, from 1
     x: Any  # a record, a text, or another kind of features
-    y: list[str] | dict[str, bool] | None  # all relevant labels; or the truth by label; None if unknown
-    weight: float | None = None  # factor of its loss; None without one
+    y: list[str] | dict[str, bool] | None  # all relevant labels; or the true value by label; None if unknown
+    weight: float | None = None  # sample weight; None without one
     ref: str | None = None  # name of the example, which datasets do not store
 
 
@@ -32,7 +32,7 @@ class RowParts:
     Parameters
     ----------
     label_columns : int, str or sequence of str, default=()
-        Number of the last columns that are labels, of 0 and 1, or the names of the label columns. With a separator, the
+        Number of label columns, of 0 and 1, at the end, or the names of the label columns. With a separator, the
         one column whose cells list the relevant labels. For objects, the field with the labels.
     tags : str, optional
         The column or field that lists the relevant labels, instead of `label_columns`.
@@ -44,13 +44,13 @@ class RowParts:
     text : TextSettings, mapping or sequence of str, optional
         The text fields, or all text options. A cell of a text column is not parsed as a number.
     weight, ref : str, optional
-        The columns or fields of sample weights and of references, names for the rows. For objects of x and y always
-        `weight` and `ref`.
+        The columns or fields of sample weights and of references, names for the rows. For objects of x and y, they are
+        always `weight` and `ref`.
 
     Raises
     ------
     BadDataset
-        If they do not go together.
+        If the options conflict.
     ValueError
         If a setting of `text` is not allowed.
     """
@@ -67,7 +67,7 @@ class RowParts:
         if isinstance(self.label_columns, str):
             object.__setattr__(self, "label_columns", (self.label_columns,))
         if self.tags is not None and (self.label_columns or self.separator == ""):
-            raise BadDataset("a column of tags needs a separator, and goes without label columns")
+            raise BadDataset("a column of tags needs a separator, and cannot be combined with label columns")
         if self.separator == "":
             raise BadDataset("the separator must be at least one character")
 
@@ -89,17 +89,17 @@ class RowParts:
 
     @property
     def field(self) -> str | None:
-        """The field of objects that has the labels; None where examples are objects of x and y."""
+        """The field with the labels of an object; None if examples are objects of x and y."""
         if self.tags is not None or not self.label_columns:
             if self.separator is not None and self.tags is None:
-                raise BadDataset("a separator is for a field that lists labels, which has to be named")
+                raise BadDataset("a separator needs the name of the field that lists labels")
             return self.tags
         if isinstance(self.label_columns, int) or len(self.label_columns) != 1:
-            raise BadDataset("labels of JSON lines are in one field: its name is needed")
+            raise BadDataset("JSON lines have their labels in one field: specify its name")
         return check_names(tuple(self.label_columns), "fields")[0]
 
     def without_ignored(self, x: Any) -> Any:
-        """Return an example without the fields that are ignored."""
+        """Return an example without the ignored fields."""
         if self.ignore and isinstance(x, dict):
             return {name: value for name, value in x.items() if name not in self.ignore}
         return x

@@ -37,11 +37,11 @@ def read_examples(
     Parameters
     ----------
     text : TextSettings, optional
-        None: the defaults, and objects of numbers are not records.
+        None: the defaults, and objects that contain only numbers are not records.
     columns : sequence of str, optional
-        Columns of a table; its view is dense, with all of these, as long as there are only numbers.
+        Columns of a table; its view is dense, with all these columns, while all cells are numbers.
     labels : sequence of str, optional
-        Labels with known truth in each row; other labels get columns as they appear.
+        Labels with known truth in each row; other labels get columns in order of appearance.
     """
     reading = _Reading(limits, text, columns, labels)
     for row in rows:
@@ -53,7 +53,7 @@ def read_examples(
 
 
 class _Records:
-    """Encoder of records that remembers whether there were any."""
+    """Encoder of records that stores whether it has encoded any."""
 
     def __init__(self, limits: ReaderLimits, text: TextSettings | None) -> None:
         self.settings = text or TextSettings()
@@ -99,7 +99,7 @@ class _Reading:
         if not self._builder.n_rows:
             self._single = views is None
         if self._single != (views is None):
-            raise ValueError(f"x has {'no views' if views is None else 'views'}, unlike the rows before")
+            raise ValueError(f"x has {'no views' if views is None else 'views'}, unlike earlier rows")
         if not given or len(self._views.keys() | given.keys()) > MAX_VIEWS:
             raise ValueError(f"views must have 1 to {MAX_VIEWS} views in all rows together")
         for name, features in given.items():
@@ -122,7 +122,7 @@ class _Reading:
             view = self._vectors.get(field)
             length = len(vector) if view is None else view.width
             if len(vector) != length:
-                raise ValueError(f"x: {field} must have {length:,} numbers, as in the rows before; has {len(vector):,}")
+                raise ValueError(f"x: {field} must have {length:,} numbers, as in earlier rows; has {len(vector):,}")
             if view is None and len(vector):
                 if len(self._vectors) == MAX_VECTOR_FIELDS:
                     raise ValueError(f"x: {field} exceeds the limit of {MAX_VECTOR_FIELDS} vectors in a row")
@@ -136,7 +136,7 @@ class _Reading:
             return None
         if isinstance(y, dict):
             if not self._has_columns:
-                raise ValueError("y must be a list of labels, all that are relevant, or null")
+                raise ValueError("y must be a list of all relevant labels, or null")
             y = [label for label, relevant in y.items() if relevant]
         return [self._labels.setdefault(label, len(self._labels)) for label in y]
 
@@ -175,13 +175,13 @@ class _View:
             _numbers([*x.values()])
             return self._add_by_name(_known(x))
         if (form := _form(x)) != self.form:
-            raise ValueError(f"features are {_FORMS[form]}, in the rows before {_FORMS[self.form]}")
+            raise ValueError(f"features are {_FORMS[form]}, but in earlier rows {_FORMS[self.form]}")
         return self._add(x)
 
     def _list(self, x: list[Any]) -> None:
         values = _numbers(x)
         if self._begun and len(values) != self.width:
-            raise ValueError(f"{len(values)} numbers, the rows before have {self.width}")
+            raise ValueError(f"{len(values)} numbers, but earlier rows have {self.width}")
         self.width, self._begun = len(values), True
         self.columns.add_dense([math.nan if value is None else value for value in values])
 
@@ -198,7 +198,7 @@ class _View:
         self.columns.add_sparse(_known(row))
 
     def take_vectors(self) -> dict[str, Vector]:
-        """Return the vectors of the record that was added last, once."""
+        """Return the vectors of the last added record, once."""
         vectors, self._vectors = self._vectors, {}
         return vectors
 
@@ -219,7 +219,7 @@ class _View:
 
 
 class _Table(_View):
-    """The view of a table: all its columns, as long as they are numbers; from the first record on, named features."""
+    """The view of a table: all its columns while all cells are numbers, and named features from the first record on."""
 
     def __init__(self, columns: Sequence[str], records: _Records) -> None:
         super().__init__("named", records)
@@ -248,7 +248,7 @@ class _Table(_View):
 
 
 class _Vectors(_View):
-    """The view of a field of vectors. Its numbers have names, for trainers that have no views."""
+    """The view of a field of vectors. Its numbers have names, for trainers without views."""
 
     def __init__(self, field: str, length: int) -> None:
         super().__init__("list", None)
@@ -270,7 +270,7 @@ def _form(x: Any) -> str:
 
 
 def known_numbers(x: Any) -> dict[str, float]:
-    """Return numbers by name without those that are null; raises ValueError for anything else."""
+    """Return numbers by name, without nulls; raises ValueError for anything else."""
     if not isinstance(x, dict):
         raise ValueError("must be an object of names and numbers: only x itself may be a text")
     _numbers([*x.values()])

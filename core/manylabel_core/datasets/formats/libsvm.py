@@ -33,8 +33,8 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Reade
 
     A line holds the relevant labels, separated by commas, then ``feature:value`` pairs, separated by blanks. A line
     whose first word has a colon has no relevant label; ``#`` starts a comment; empty lines are skipped. A first line
-    may have three integers (rows, features, labels); then numbers count from 0. Labels keep their names in the file,
-    numbers in their order; features are numbered and have no names.
+    may have three integers (rows, features, labels); then feature numbers start at 0. Labels keep their names in the
+    file, numeric ones in ascending order; features are numbered and have no names.
 
     Parameters
     ----------
@@ -67,13 +67,13 @@ def read_libsvm(source: Source, *, zero_based: bool | None = None, limits: Reade
             columns.add_sparse(row)
             builder.end_row(_labels(words, names, limits, sizes), words.line)
     if zero_based is False and lowest == 0:
-        raise BadDataset("a feature has the number 0, and numbers are said to count from 1")
+        raise BadDataset("a feature has the number 0, but zero_based is false")
     first = 0 if zero_based or sizes is not None else min(lowest, 1)
     return _numbered(builder, names, width if sizes is None else sizes.features, first)
 
 
 def begin(lines: Iterator[tuple[int, str]]) -> tuple[Sizes | None, Iterator[Words]]:
-    """Return the sizes of the first line, if it has them, and then the rows."""
+    """Yield the sizes of the first line, if present, and then the rows."""
     line, text = next(lines, (0, ""))
     sizes = _sizes(text)
     return sizes, _rows(lines if sizes else chain([(line, text)], lines))
@@ -112,7 +112,7 @@ def _pair(word: str, line: int) -> tuple[str, float]:
 def _number(word: str, line: int, limits: ReaderLimits, sizes: Sizes | None) -> int:
     most = limits.features if sizes is None else sizes.features - 1
     if not (word.isascii() and word.isdigit()) or len(word) > 18 or int(word) > most:
-        raise BadDataset(f"feature {shown(word)} is not a number of 0 to {most:,}", line=line)
+        raise BadDataset(f"feature {shown(word)} must be a number from 0 to {most:,}", line=line)
     return int(word)
 
 
@@ -122,7 +122,7 @@ def _labels(words: Words, names: dict[str, int], limits: ReaderLimits, sizes: Si
         column = names.get(label)
         if column is None:
             if sizes is not None:
-                raise BadDataset(f"label {shown(label)} is not a number of 0 to {sizes.labels - 1}", line=words.line)
+                raise BadDataset(f"label {shown(label)} must be a number from 0 to {sizes.labels - 1}", line=words.line)
             check_name(label, "labels", words.line)
             column = names[label] = len(names)
             limits.check("labels", len(names), line=words.line)
@@ -133,7 +133,7 @@ def _labels(words: Words, names: dict[str, int], limits: ReaderLimits, sizes: Si
 
 
 def _numbered(builder: DatasetBuilder, names: dict[str, int], width: int, first: int) -> Dataset:
-    """Return the dataset with its columns from `first` on, and numeric labels in their order."""
+    """Return the dataset with its columns from `first` on, and numeric labels in ascending order."""
     dataset = builder.done_single(tuple(names), width)
     X, Y, labels = dataset.X, dataset.Y, dataset.label_names
     if all(label.isascii() and label.isdigit() and len(label) < 20 for label in labels):

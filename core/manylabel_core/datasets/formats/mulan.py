@@ -18,7 +18,7 @@ class _HasDoctype(Exception):
 
 
 def xml_beside(path: Path) -> Path | None:
-    """Return the XML file next to an ARFF file, if any; Mulan's train and test files of all folds share one."""
+    """Return the XML file next to an ARFF file, if any; Mulan's train and test files of all folds share an XML file."""
     shared = re.sub(r"(?i)[-_]?(train|test)[-_]?\d*(-sparse)?$|-sparse$", "", path.stem)
     beside = (path.with_name(f"{stem}.xml") for stem in (path.stem, shared))
     return next((xml for xml in beside if xml.exists()), None)
@@ -27,7 +27,7 @@ def xml_beside(path: Path) -> Path | None:
 def read_label_names(source: Source) -> list[str]:
     """Return the label names of a Mulan XML file, nested labels included, in the order of the file.
 
-    A document type declaration is rejected where it begins, so no entity can expand without bound or read another file.
+    A document type declaration is rejected at its start, so no entity can expand without bound or read another file.
     """
     names: list[str] = []
 

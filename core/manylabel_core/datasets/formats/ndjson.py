@@ -13,7 +13,7 @@ from manylabel_core.datasets.formats.text import Lines, Source, check_name, numb
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits
 
 MERGED_LINES = "; each line has one value: curl -d removes the ends of lines, --data-binary sends them"
-"""Hint for a file without line ends."""
+"""Hint for a file without line breaks."""
 
 
 def read_ndjson(
@@ -27,13 +27,13 @@ def read_ndjson(
     weight: str | None = None,
     limits: ReaderLimits = ReaderLimits(),  # noqa: B008
 ) -> Dataset:
-    """Return a dataset from examples ``{"x": ..., "y": [...]}``, one a line, possibly gzip; empty lines are skipped.
+    """Return a dataset from examples ``{"x": ..., "y": [...]}``, one per line, possibly gzip; empty lines are skipped.
 
     ``x`` is a list of numbers, ``{"indices": [...], "values": [...]}``, an object of names and numbers or any other
     record, a text, or ``{"views": {name: one of the kinds of numbers}}``; a view has the same kind in each line. A line
-    may lack views, but not all. A null number is missing, like one without an index or name; a 0 is a value. ``y``
-    lists the relevant labels; with null, or without ``y``, labels are unknown. Views, features and labels are in the
-    order of their first appearance. ``weight`` is the sample weight.
+    may lack views, but not all of them. A null number is missing, like a number that is not listed; a 0 is a value.
+    ``y`` lists the relevant labels; with null, or without ``y``, labels are unknown. Views, features and labels are in
+    the order of their first appearance. ``weight`` is the sample weight.
 
     With `label_columns`, a line is a record, and its field of that name has the labels: a list of strings, or a string;
     an empty string means unknown labels.
@@ -85,12 +85,12 @@ class JsonLines:
             return ExampleRow(line, self.parts.without_ignored(item), self._labels(y), weight, ref)
         if "x" not in item or set(item) - {"x", "y", "weight", "ref"}:
             found = ", ".join(shown(key) for key in [*item][:5]) or "nothing"
-            raise ValueError(f"an example has x and y, not {found}; of a record, say which field has the labels")
+            raise ValueError(f"an example has x and y, not {found}; for records, specify the field with the labels")
         x, y = self.parts.without_ignored(item["x"]), _checked(item.get("y"), "y")
         return ExampleRow(line, x, y, self._weight(item, "weight"), _ref(item, "ref"))
 
     def _weight(self, item: dict[str, Any], field: str | None) -> float | None:
-        """Remove the weight of a row from an object, if it has one, and return it."""
+        """Remove the weight of a row from an object and return it; None without one."""
         return None if field is None or field not in item else checked_weight(item.pop(field), field)
 
     def _labels(self, y: Any) -> list[str] | dict[str, bool] | None:
@@ -101,7 +101,7 @@ class JsonLines:
 
 
 def _ref(item: dict[str, Any], field: str | None) -> str | None:
-    """Remove the reference of a row from an object, if it has one, and return it."""
+    """Remove the reference of a row from an object and return it; None without one."""
     ref = None if field is None else item.pop(field, None)
     if not (ref is None or isinstance(ref, str)):
         raise ValueError(f"{field} must be a string, not {shown(str(ref))}")
@@ -117,7 +117,7 @@ def _checked(y: Any, name: str | None) -> list[str] | dict[str, bool] | None:
             check_name(label, "labels")
         return y
     if not isinstance(y, list) or not all(isinstance(label, str) for label in y):
-        raise ValueError(f"{name} must be a list of labels, all that are relevant, or null")
+        raise ValueError(f"{name} must be a list of all relevant labels, or null")
     if len(set(y)) < len(y):
         raise ValueError(f"{name}: a label occurs twice")
     for label in y:

@@ -42,7 +42,7 @@ def read_npz(source: Source, *, limits: ReaderLimits = ReaderLimits()) -> Datase
     Raises
     ------
     BadDataset
-        With the array, and the row: arrays that are missing or do not fit one another, values that are not finite, a
+        With the array, and the row: arrays that are missing or inconsistent, values that are not finite, a
         feature stored twice, an array larger than the limits.
     """
     with opened(source) as file, Archive(file) as archive:
@@ -109,7 +109,7 @@ class _Reading:
 
     def _take(self, count: int, name: str) -> None:
         if count > self._nonzeros:
-            raise BadDataset(f"{name!r} has {count:,} values, allowed are {self._nonzeros:,} more")
+            raise BadDataset(f"{name!r} has {count:,} values; at most {self._nonzeros:,} more are allowed")
         self._nonzeros -= count
 
     def matrix(self, name: str, layout: _Layout) -> View:
@@ -144,7 +144,7 @@ class _Reading:
         _check_integers(f"{name}_indices", indices)
         self._take(len(indices), f"{name}_indices")
         if indptr.shape != (n_rows + 1,) or (data is not None and data.shape != indices.shape):
-            raise BadDataset(f"the arrays of {name} do not fit one another")
+            raise BadDataset(f"the arrays of {name} are inconsistent")
         _check_indptr(name, indptr, len(indices))
 
         def row_of(at: int) -> int:
@@ -170,13 +170,13 @@ class _Reading:
         return csr
 
     def names(self, name: str, count: int, what: str) -> tuple[str, ...] | None:
-        """Return the names in an array of this length; None without the array."""
+        """Return the names in an array of the expected length; None without the array."""
         names = read_names(self._archive, name, count, what, self._bytes)
         self._bytes = max(self._bytes - sum(map(sys.getsizeof, names or ())), 0)
         return names
 
     def layout(self) -> _Layout:
-        """Return the columns of the views, and the rows that lack them."""
+        """Return the columns of the views, and the mask of the rows that lack them."""
         n_rows, n_columns = self._archive.shape("X", ("data", "indices", "indptr", "shape"))
         self._limits.check("rows", n_rows, member="X")
         self._limits.check("features", n_columns, member="X")
@@ -187,15 +187,15 @@ class _Reading:
             _check_integers("view_id", ids)
             if ids.shape != (n_columns,) or (len(ids) and not 0 <= ids.min() <= ids.max() < MAX_VIEWS):
                 raise BadDataset(f"'view_id' must be the number of a view, 0 to {MAX_VIEWS - 1}, for each column of X")
-            n_views = int(ids.max()) + 1 if len(ids) else 0  # -1 does not fit an unsigned type
+            n_views = int(ids.max()) + 1 if len(ids) else 0  # an unsigned type cannot represent -1
             names = self.names("view_names", n_views, "views") or tuple(map(str, range(n_views)))
         if "missing" not in self._archive:
             return _Layout(ids, names, np.zeros((n_rows, len(names)), dtype=np.bool_))
         missing = self.array("missing", 2)
         if missing.dtype != np.bool_ or missing.shape != (n_rows, len(names)):
-            raise BadDataset(f"'missing' must be booleans of {n_rows} rows and {len(names)} views")
+            raise BadDataset(f"'missing' must have a boolean for each of {n_rows} rows and {len(names)} views")
         if missing.size and (lost := missing.all(axis=1)).any():
-            raise BadDataset("'missing' says that it lacks every view", row=int(np.argmax(lost)))
+            raise BadDataset("lacks every view according to 'missing'", row=int(np.argmax(lost)))
         return _Layout(ids, names, missing)
 
     def labelled(self, Y: sp.csr_array) -> NDArray[np.bool_]:
@@ -206,7 +206,7 @@ class _Reading:
         if labelled.dtype != np.bool_ or labelled.shape != (Y.shape[0],):
             raise BadDataset(f"'labelled' must be {Y.shape[0]} booleans")
         if (wrong := np.flatnonzero(~labelled & (np.diff(Y.indptr) > 0))).size:
-            raise BadDataset("has labels, and 'labelled' says that it has none", row=int(wrong[0]))
+            raise BadDataset("has labels, but 'labelled' is false", row=int(wrong[0]))
         return labelled
 
     def weights(self, n_rows: int) -> NDArray[np.float64] | None:
@@ -230,7 +230,7 @@ class _Reading:
 
 
 def checked_weights(weights: NDArray[Any], n_rows: int) -> NDArray[np.float64]:
-    """Return the array `WEIGHT` of a file, if each row has a weight that is allowed; raises BadDataset."""
+    """Return the array `WEIGHT` of a file; raises BadDataset unless every row has an allowed weight."""
     if weights.dtype.kind not in "fiu" or weights.shape != (n_rows,):
         raise BadDataset(f"{WEIGHT!r} must be {n_rows} numbers, not {weights.shape} of {weights.dtype}")
     found = weights.astype(np.float64)
@@ -259,7 +259,7 @@ def _check_indptr(name: str, indptr: NDArray[Any], n_values: int) -> None:
         row = int(np.argmax(falls))
         raise BadDataset(f"{name}_indptr goes from {indptr[row]} to {indptr[row + 1]}", row=row)
     if indptr[-1] != n_values:
-        raise BadDataset(f"{name}_indptr ends with {indptr[-1]}, there are {n_values} indices")
+        raise BadDataset(f"{name}_indptr ends with {indptr[-1]}, but there are {n_values} indices")
 
 
 def _check_values(name: str, values: NDArray[Any], row_of: Any, missing: bool = False) -> None:
@@ -272,7 +272,7 @@ def _check_values(name: str, values: NDArray[Any], row_of: Any, missing: bool = 
     at = int(np.argmax(wrong))
     if not wrong[at]:
         return
-    raise BadDataset(f"{name} is not finite, or beyond {MAX_MAGNITUDE:g}", row=row_of(at))
+    raise BadDataset(f"{name} must be finite and at most {MAX_MAGNITUDE:g} in absolute value", row=row_of(at))
 
 
 def _repeats(csr: sp.csr_array) -> NDArray[np.int64]:

@@ -25,10 +25,10 @@ from manylabel_core.datasets.formats.text import check_names, shown
 from manylabel_core.datasets.limits import BadDataset
 
 MAX_DIRECTORY_BYTES = 2**20
-"""Largest list of members; it is read as a whole before anything else is known."""
+"""Maximum bytes of the list of members, which is read as a whole first."""
 
 MAX_HEADER_BYTES = 10_000
-"""Maximum bytes of the description of an array; NumPy would read as much as the file claims."""
+"""Maximum bytes of the header of an array; NumPy would read as many as the file claims."""
 
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, struct.error)
 _TYPE = re.compile(r"[<>|=]?[fiubU][0-9]{1,10}")
@@ -62,12 +62,12 @@ class Archive:
         return f"{name}.npy" in self._members
 
     def open(self, name: str, dimensions: int) -> Array:
-        """Return the array of that name, which must have this number of dimensions."""
+        """Return the array with this name, which must have the expected number of dimensions."""
         info = self._members.get(f"{name}.npy")
         if info is None:
             raise BadDataset(f"array {name!r} is missing")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
-            raise BadDataset("encrypted, or compressed by a method that NumPy does not use", member=name)
+            raise BadDataset("it is encrypted, or compressed by a method that NumPy does not use", member=name)
         try:
             file = self._zip.open(info)
         except (*_DAMAGE, RuntimeError, ValueError) as error:
@@ -104,9 +104,9 @@ class Array:
             raise BadDataset(f"{name!r} must hold numbers or strings, not {kind}")
         self.dtype = np.dtype(type_name)
         if not self.dtype.itemsize:
-            raise BadDataset(f"{name!r} must hold numbers or strings, not items of no bytes")
+            raise BadDataset(f"{name!r} must hold numbers or strings, not items of 0 bytes")
         if len(self.shape) != dimensions:
-            raise BadDataset(f"{name!r} must have {dimensions} dimension(s), it has {len(self.shape)}")
+            raise BadDataset(f"{name!r} must have {dimensions} dimension(s), not {len(self.shape)}")
 
     @property
     def nbytes(self) -> int:
@@ -139,19 +139,19 @@ class Array:
     def whole(self, most_bytes: int) -> NDArray[Any]:
         """Return all items in the shape of the array."""
         if self.nbytes > most_bytes:
-            raise BadDataset(f"{self._name!r} has {self.nbytes:,} bytes, allowed are {most_bytes:,}")
+            raise BadDataset(f"{self._name!r} has {self.nbytes:,} bytes; at most {most_bytes:,} are allowed")
         items = self.read(prod(self.shape))
         self._check_end()
         return items.reshape(self.shape, order="F" if self.by_columns else "C")
 
     def _check_end(self) -> None:
-        """Read past the end, because the checksum of a member is compared only there."""
+        """Read to the end of the member, where zipfile compares its checksum."""
         try:
             more = self._file.read(1)
         except _DAMAGE as error:
             raise BadDataset(f"{self._name!r} is damaged: {_said(error)}") from None
         if more:
-            raise BadDataset(f"{self._name!r} has more items than its header says")
+            raise BadDataset(f"{self._name!r} has more items than its header states")
 
 
 def read_names(archive: Archive, name: str, count: int, what: str, most_bytes: int) -> tuple[str, ...] | None:
@@ -163,12 +163,12 @@ def read_names(archive: Archive, name: str, count: int, what: str, most_bytes: i
             raise BadDataset(f"{name!r} must be {count} strings")
         raw = array.whole(most_bytes)
     if raw.nbytes and raw.view(f"{raw.dtype.byteorder}u4").max() > sys.maxunicode:
-        raise BadDataset(f"{name!r} must be {count} strings, and one is no Unicode")
+        raise BadDataset(f"{name!r} must be {count} strings, but one is not valid Unicode")
     return check_names(raw.tolist(), what)
 
 
 def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, str]:
-    """Read the shape, whether items are stored by columns, and the type.
+    """Read the shape, the storage order (True for columns first) and the type.
 
     NumPy's reader would first read as many bytes as the header claims, and accepts sizes below 0.
     """
@@ -176,7 +176,7 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, str]:
     length = file.read(2 if version == (1, 0) else 4)
     n_bytes = int.from_bytes(length, "little")
     if n_bytes > MAX_HEADER_BYTES:
-        raise ValueError(f"its header has {n_bytes:,} bytes, allowed are {MAX_HEADER_BYTES:,}")
+        raise ValueError(f"its header has {n_bytes:,} bytes; at most {MAX_HEADER_BYTES:,} are allowed")
     read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about escapes in strings, and about headers of Python 2
@@ -187,7 +187,7 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, str]:
 
 
 def _check_directory(file: IO[bytes]) -> None:
-    """Reject a list of members that would fill the memory while it is read."""
+    """Reject a list of members that is too large to read into memory."""
     size = file.seek(0, os.SEEK_END)
     file.seek(max(0, size - 2**16 - _END_BYTES))
     tail = file.read(2**16 + _END_BYTES)
@@ -201,5 +201,5 @@ def _check_directory(file: IO[bytes]) -> None:
 
 
 def _said(error: BaseException) -> str:
-    """Return the message of an error, shortened because it may quote the file at length."""
+    """Return the message of an error, shortened because it may contain a long quotation of the file."""
     return str(error)[:100]

@@ -1,4 +1,6 @@
-"""Tables: CSV and TSV files with a column for each feature, and one for each label or one that lists them."""
+"""Tables: CSV and TSV files with a column per feature, and either a column per label or one column that lists the
+labels.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_numbe
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 
 Value = float | str | list[float]
-"""A cell has a number, a string, or a vector."""
+"""Value of a cell: a number, a string, or a vector."""
 
 LISTED = 10
-"""Columns named in an error."""
+"""Maximum number of columns listed in an error."""
 
 _TRUTH = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}
 
@@ -40,20 +42,20 @@ def read_csv(
 ) -> Dataset:
     """Return a dataset from a CSV file, which may be gzip.
 
-    The first line has the names of the columns, every other line a value for each feature and 0 or 1 (or false, true)
-    for each label. A number is a value, a list of numbers in JSON (``[0.1, 0.2]``) a vector, any other string a
+    The first line has the names of the columns, every other line has a value for each feature and 0 or 1 (or false,
+    true) for each label. A number is a value, a list of numbers in JSON (``[0.1, 0.2]``) a vector, any other string a
     category, or a text in a text column; an empty cell is a missing value. A row whose labels are all empty is
     unlabelled. Double quotes enclose a cell, and are doubled inside.
 
-    If all features are numbers and no column is text, they are a dense view of all columns, NaN where a value is
-    missing. Otherwise each row is a record (`manylabel_core.records.RecordEncoder`), and the features are sparse and
+    If all features are numbers and no column is text, they are a dense view of all columns, with NaN for missing
+    values. Otherwise each row is a record (`manylabel_core.records.RecordEncoder`), and the features are sparse and
     named.
 
     Parameters
     ----------
     source : path or binary stream
     label_columns, tags, separator, ignore, text
-        See `RowParts`. Labels of `tags` are numbered as they appear; an empty cell is a row with unknown labels.
+        See `RowParts`. Labels of `tags` are numbered in order of appearance; an empty cell means unknown labels.
     weight : str, optional
         The column of sample weights, above 0 and at most 1,000; none of its cells may be empty.
     delimiter : str, optional
@@ -80,8 +82,8 @@ def read_tsv(source: Source, label_columns: int | str | Sequence[str] = (), **op
 class Table:
     """One-pass iterator over the rows of a table, each an `ExampleRow` with numbers and strings by column.
 
-    `label_names` are the columns that are labels themselves, empty if one column lists the labels. Errors are those of
-    `read_csv`, but no column need have labels.
+    `label_names` are the columns that are labels themselves, empty if one column lists the labels. Raises the errors of
+    `read_csv`, but label columns are optional.
     """
 
     def __init__(
@@ -115,7 +117,7 @@ class Table:
         self._features = [place for place in range(len(names)) if place not in taken]
         self._texts = {_place(names, name, "text column") for name in _fields_of(parts)}
         if self._texts - {*self._features}:
-            raise BadDataset("a column that is text cannot have labels or be ignored", line=1)
+            raise BadDataset("a text column cannot have labels or be ignored", line=1)
         limits.check("features", len(self._features), line=1)
         limits.check("labels", len(self._labels), line=1)
         self.feature_names = [names[place] for place in self._features]
@@ -189,7 +191,7 @@ class Table:
 
 
 class _Lines:
-    """Lines for the csv module, with line ends, and the number of the latest one."""
+    """Iterator of lines for the csv module, with line ends, that stores the number of the latest line."""
 
     def __init__(self, lines: Iterator[tuple[int, str]]) -> None:
         self._lines = lines
@@ -202,13 +204,13 @@ class _Lines:
 
 
 def _delimiter_of(header: str) -> str:
-    """Return the separator of the names in the first line; in a tie the comma."""
+    """Return the separator of the names in the first line; in a tie, the comma."""
     unquoted = re.sub('"[^"]*"', "", header)
     return max(",;\t", key=unquoted.count)
 
 
 def _rows(lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Return the rows, each with the number of its last line; empty lines are skipped."""
+    """Yield the rows, each with the number of its last line; empty lines are skipped."""
     reader = csv.reader(lines, strict=True, delimiter=delimiter)
     while True:
         try:
@@ -241,7 +243,7 @@ def _label_places(names: Sequence[str], label_columns: int | str | Sequence[str]
     """Return the columns that are labels, in the order of the file."""
     if isinstance(label_columns, int):
         if not 0 < label_columns <= len(names):
-            detail = f"{label_columns} label columns asked for, there are {len(names)} columns: {_listed(names)}"
+            detail = f"{label_columns} label columns requested, but there are {len(names)} columns: {_listed(names)}"
             raise BadDataset(detail, line=1)
         chosen = set(names[-label_columns:])
     else:
@@ -259,6 +261,6 @@ def _place(names: Sequence[str], name: str, what: str) -> int:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Return the columns found, the first ones of many."""
+    """Return the columns for an error message, shortened if there are many."""
     more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
     return ", ".join(map(shown, names[:LISTED])) + more

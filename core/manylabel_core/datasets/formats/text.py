@@ -19,7 +19,7 @@ MAX_LINE_BYTES = 16 * 2**20
 
 
 def opened(source: Source) -> AbstractContextManager[IO[bytes]]:
-    """Open a source of bytes; a file that is opened here is closed again."""
+    """Open a source of bytes; a file opened here is closed afterwards."""
     return open(source, "rb") if isinstance(source, (str, PathLike)) else nullcontext(source)
 
 
@@ -44,7 +44,7 @@ def opened_text(source: Source, max_bytes: int = 2**62) -> Iterator[Lines]:
 
 
 class _Unpacked:
-    """Lines of a gzip file: at most one is in memory, and no more than allowed are decompressed."""
+    """Lines of a gzip file: at most one is in memory, and the decompressed bytes are limited."""
 
     def __init__(self, file: IO[bytes], max_bytes: int) -> None:
         self._file = gzip.GzipFile(fileobj=file, mode="rb")
@@ -57,7 +57,7 @@ class _Unpacked:
             raise BadDataset(f"invalid or incomplete gzip: {error}") from None
         self._left -= len(line)
         if self._left < 0:
-            raise BadDataset(f"more than {self._max_bytes:,} bytes when it is unpacked, the limit")
+            raise BadDataset(f"more than {self._max_bytes:,} bytes after decompression, the limit")
         return line
 
 
@@ -77,7 +77,7 @@ def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
 
 
 def check_names(names: list[str] | tuple[str, ...], what: str, line: int | None = None) -> tuple[str, ...]:
-    """Return the names as a tuple; rejects duplicates, which would silently merge columns."""
+    """Return the names as a tuple; raises BadDataset for duplicates, which would silently merge columns."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
@@ -88,7 +88,7 @@ def check_names(names: list[str] | tuple[str, ...], what: str, line: int | None 
 
 
 def check_name(name: str, what: str, line: int | None = None) -> None:
-    """Raise BadDataset unless a name of one of `what` has 1 to `MAX_NAME_BYTES` bytes."""
+    """Raise BadDataset unless a name has 1 to `MAX_NAME_BYTES` bytes; `what` is the kind of names."""
     try:
         size_bytes = len(name.encode())
     except UnicodeEncodeError:
@@ -98,7 +98,7 @@ def check_name(name: str, what: str, line: int | None = None) -> None:
 
 
 def shown(value: object) -> str:
-    """Return a value from a file for a message: quoted, in ASCII if it is not Unicode, and at most a line long."""
+    """Return a value from a file for a message: quoted, shortened to a line, in ASCII if it is not Unicode."""
     text = repr(value)
     text = text if text.isprintable() else ascii(value)
     return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"

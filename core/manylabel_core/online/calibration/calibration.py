@@ -20,7 +20,7 @@ MEASURES = {
     "macro_f1": _thresholds.MACRO_F1,
     "hamming": _thresholds.HAMMING,
 }
-"""Metrics that decision thresholds may optimise; "none" has no such thresholds."""
+"""Metrics that decision thresholds may optimise; "none" disables decision thresholds."""
 
 _NOT_WANTED = np.empty((0, 0))
 
@@ -35,11 +35,11 @@ LABEL_BOUNDS = (
 """Bounds of the slope, intercept, centre, spread, weight and positives of a label."""
 
 MIN_TOTAL = 1e-20
-"""Lower bound of totals, below the smallest total that a probability can lead to."""
+"""Lower bound of totals, below the smallest total that a probability can contribute."""
 
 
 def make_calibration(calibrate: bool, optimise: str, fitted: bool = True) -> Calibration | None:
-    """Return the calibration, None without `calibrate`; raise ValueError if the metric needs one."""
+    """Return the calibration, or None without `calibrate`; raise ValueError if the metric needs a calibration."""
     measure = MEASURES[optimise]
     if calibrate:
         return Calibration(measure, fitted)
@@ -63,8 +63,8 @@ class Calibration(Part):
     """Calibration of probabilities, and tuning of decision thresholds.
 
     Every label has a logistic curve from score minus threshold to probability, fitted online (Gupta and Ramdas: Online
-    Platt Scaling with Calibeating, ICML 2023). It never falls, so probabilities have the order of the scores.
-    `_logistic` and `_thresholds` have the equations.
+    Platt Scaling with Calibeating, ICML 2023). The curve never decreases, so probabilities have the order of the
+    scores. `_logistic` and `_thresholds` have the equations.
 
     Both are prequential: the probabilities and thresholds of an example come from earlier examples. A label does not
     count in its first example, nor where its truth is unknown. Without `fitted`, the margin is the log-odds.
@@ -93,7 +93,7 @@ class Calibration(Part):
         self._counts[:] = np.array(_thresholds.START_COUNTS)[:, np.newaxis]
 
     def learn(self, scores: NDArray[np.float64], targets: Targets, probabilities: NDArray[np.float64] | None) -> None:
-        """Subtract the thresholds from the scores of examples, write their probabilities, and learn, in order."""
+        """For each example in order, subtract the thresholds from the scores, write the probabilities, and learn."""
         wanted = _NOT_WANTED if probabilities is None else probabilities
         how = self._measure, self._patience, self._fitted
         calibrate_rows(self._labels, self._counts, self._bend, *how, self._existing, *targets, scores, wanted)
@@ -104,8 +104,8 @@ class Calibration(Part):
             decide_rows(self._labels, self._counts, self._measure, self._patience, scores)
 
     def set_offsets(self, offsets: NDArray[np.float64], slopes: NDArray[np.float64]) -> None:
-        """Write the offset and slope, each (n_labels,), by which `decide` lowers the margin of every label (0 and 1:
-        unchanged).
+        """Write the offset and slope, each (n_labels,), by which `decide` changes the margin of every label (0 and 1:
+        no change).
         """
         if self._measure == _thresholds.NONE:
             offsets[:], slopes[:] = 0.0, 1.0
@@ -116,7 +116,7 @@ class Calibration(Part):
         _thresholds.find_offsets(*rows, counts, self._measure, self._patience, offsets, slopes)
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probabilities, (n_samples, n_labels), that belong to scores lowered by the thresholds."""
+        """Return the probabilities, (n_samples, n_labels), of scores from which the thresholds were subtracted."""
         probabilities = np.empty((len(scores), self.n_labels), dtype=np.float64)
         how = self._measure, self._patience
         find_row_probabilities(self._labels, self._counts, self._bend, *how, scores, probabilities)
@@ -140,7 +140,7 @@ class Calibration(Part):
             self._counts[:, 1 + label] = 0.0
 
     def note_title(self, label: int, has_title: bool) -> None:
-        """Record whether a label has a title, with which its threshold needs no example of it."""
+        """Record whether a label has a title; with a title, its threshold does not need an example of the label."""
         positives = self._labels[_logistic.POSITIVES]
         if has_title:
             positives[label] = max(positives[label], _thresholds.TITLED)
@@ -154,5 +154,5 @@ class Calibration(Part):
         return {**super()._sizes(n_features, n_labels, arrays), "counted": self._n_counted(n_labels)}
 
     def _n_counted(self, n_labels: int) -> int:
-        """Return the columns of the counts for this number of labels."""
+        """Return the number of columns of the counts for this number of labels."""
         return {_thresholds.MICRO_F1: 1, _thresholds.MACRO_F1: 1 + n_labels}.get(self._measure, 0)

@@ -1,4 +1,4 @@
-"""Drift detectors: labels whose predictions have become worse, and when this was detected."""
+"""Drift detectors, which detect labels whose predictions have become worse."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DETECTORS = ("adwin",)
 """Kinds of detectors."""
 
 REACTIONS = ("raise", "restart")
-"""Reactions to an alarm: let a label's steps be large again, or restart the label."""
+"""Reactions to an alarm: reset a label's step sizes, or restart the label."""
 
 
 class Alarms(NamedTuple):
@@ -28,7 +28,7 @@ class Alarms(NamedTuple):
 
 
 def make_detectors(drift: str | None, on_drift: str | None) -> Detectors | None:
-    """Return the detectors, None without `drift`; raise ValueError if `on_drift` has none to react to."""
+    """Return the detectors, or None without `drift`; raise ValueError if `on_drift` is set without `drift`."""
     if drift is not None:
         return Detectors()
     if on_drift is not None:
@@ -39,18 +39,17 @@ def make_detectors(drift: str | None, on_drift: str | None) -> Detectors | None:
 class Detectors(Part):
     """ADWIN detectors: one for every label, and one for all labels together.
 
-    The detector of a label receives an error, 0 or 1, for each example with known truth; that of all labels receives
-    the share of wrong labels among the known ones. Predictions are those shown before the example was learnt, so labels
-    that are new in an example do not count in it.
+    The detector of a label receives an error, 0 or 1, for each example with known truth; the detector of all labels
+    receives the share of wrong labels among the known ones. Predictions are those shown before the example was learnt,
+    so labels that are new in an example do not count in it.
 
-    A detector raises an alarm when the newer part of its window has a higher mean error. When the mean has fallen,
-    there is no alarm. In both cases the detector restarts, as river's does. It looks for a change with 32, 64, ...
-    errors since its start.
+    A detector raises an alarm when the newer part of its window has a higher mean error. A lower mean raises no alarm.
+    In both cases the detector restarts, like river's. It checks for a change after 32, 64, ... errors since its start.
 
     Notes
     -----
-    `river.drift.ADWIN` with its default parameters alarms at the same examples. The memory of a window grows with the
-    logarithm of its length: about 0.5 kB after 10,000 examples, 0.8 kB after a million.
+    `river.drift.ADWIN` with its default parameters raises alarms at the same examples. The memory of a window grows
+    with the logarithm of its length: about 0.5 kB after 10,000 examples, 0.8 kB after a million.
 
     References
     ----------
@@ -79,7 +78,7 @@ class Detectors(Part):
 
     @property
     def n_until_check(self) -> int:
-        """Return the number of examples until the next check of a detector; no alarm is possible before."""
+        """Return the number of examples until the next check of a detector, which is the earliest possible alarm."""
         return int((CLOCK - self._lengths[: 1 + self.n_labels] % CLOCK).min())
 
     def alarms(self) -> Alarms:
@@ -88,8 +87,7 @@ class Detectors(Part):
         return Alarms(live[COUNT].copy(), live[LAST].copy())
 
     def watch(self, scores: NDArray[np.float64], targets: Targets) -> list[tuple[int, int]]:
-        """Process the predictions for examples in order; return every alarm as its example and the column of its
-        detector.
+        """Process the predictions for examples in order; return every alarm as an example and the column of a detector.
 
         `scores`, (n_samples, 1 + n_labels), are those before each example was learnt, threshold first.
         """
@@ -102,7 +100,7 @@ class Detectors(Part):
         return [(int(i), int(column)) for i, column in np.argwhere(alarmed)]
 
     def _longest(self, arrays: Mapping[str, NDArray[Any]] | None = None) -> int:
-        """Return the length of the longest window, of a state if one is given."""
+        """Return the length of the longest window, optionally of a state."""
         lengths = self._lengths if arrays is None else arrays["lengths"]
         return int(lengths.max(initial=0))
 
@@ -110,7 +108,7 @@ class Detectors(Part):
         return {**super()._sizes(n_features, n_labels), "runs": n_rows(self._longest(arrays))}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
-        """Return the maximum bytes of the state, whose windows may become longer by the examples."""
+        """Return the maximum bytes of the state after further examples, which lengthen the windows."""
         n_longer = n_rows(self._longest() + n_samples) - n_rows(self._longest())
         of_runs = self._runs.itemsize * RUNS * n_longer * (1 + n_labels)
         return super().nbytes_after(n_features, n_labels, n_samples, n_values) + of_runs

@@ -1,1 +1,1 @@
-"""Models of online learners: weights, scoring of examples, and learning."""
+"""Models of online learners: their weights, scoring and learning."""

@@ -16,7 +16,7 @@ from manylabel_core.rows import Rows, Targets
 from manylabel_core.storage import MAX_COUNT
 
 N_SEEN = Array(("columns",), ((0, MAX_COUNT),), dtype="int64")
-"""Number of examples that each column has seen, of models with means of weights."""
+"""Number of examples that each column has seen, in models with means of weights."""
 
 
 class Model(Part):
@@ -31,7 +31,7 @@ class Model(Part):
     takes_vectors: bool = False
 
     def set_vectors(self, lengths: Sequence[int]) -> None:
-        """Accept vector fields of these lengths, the first of which may exist, if supported."""
+        """Accept vector fields of these lengths, if supported; the first of them may already exist."""
         return
 
     def set_update(self, update: Update) -> None:
@@ -44,7 +44,7 @@ class Model(Part):
 
     @abstractmethod
     def score(self, rows: Rows, scores: NDArray[np.float64]) -> None:
-        """Write the scores of rows: the same bits that `learn` would for that example next."""
+        """Write the scores of rows, identical bit for bit to those that `learn` would write next for each example."""
 
     def scorer(self, features: NDArray[np.int32], label: int) -> Scorer:
         """Return the weights of some features in the margin of a label (score minus threshold); raise NotLinear if the
@@ -57,9 +57,9 @@ class Model(Part):
         return
 
     def nbytes_of_first_vectors(self, n_features: int, n_labels: int) -> int:
-        """Return the maximum bytes that the layout for vectors adds to a model that has none yet."""
+        """Return the maximum bytes that the layout for vectors adds to a model without vectors."""
         return 0
 
     @abstractmethod
     def size(self, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
-        """Return the numbers of features and labels of a state; raise ValueError if it has none."""
+        """Return the numbers of features and labels of a state; raise ValueError if they are missing."""

@@ -12,7 +12,7 @@ from manylabel_core.rows import MAX_MAGNITUDE, Rows
 from manylabel_core.storage import check_range, enlarged
 
 MAX_KEPT = 2**20
-"""Maximum number of features for which a thread keeps its scratch; a larger one is allocated for each call."""
+"""Maximum number of features for which a thread keeps its scratch memory; larger scratch is allocated for each call."""
 
 
 class _Kept(threading.local):
@@ -26,8 +26,8 @@ _kept = _Kept()
 
 
 def scratch(n_features: int) -> NDArray[np.float64]:
-    """Return an array of shape (2, n_features) whose row 0 is zero, from memory of this thread, since zeros for each
-    call would take time.
+    """Return an array of shape (2, n_features) whose row 0 is zero, from memory of this thread, which avoids writing
+    zeros for each call.
 
     A caller that writes to row 0 resets it; the next call may return the same memory.
     """
@@ -47,7 +47,7 @@ class KernelSettings(NamedTuple):
     constant: float  # root of the constant added to the kernel; 0 for none
     budget: int | None  # maximum number of support vectors, or the number of features
     seed: int  # random seed of the features
-    average: bool  # whether the mean of the coefficients predicts
+    average: bool  # whether predictions use the mean of the coefficients
     dtype: str  # type of coefficients, weights and values
 
 
@@ -126,7 +126,7 @@ class Points:
 
 
 def check_rows(name: str, rows: Rows, n_features: int) -> None:
-    """Raise ValueError if compiled functions cannot rely on rows that are to become points."""
+    """Raise ValueError unless compiled functions can rely on these rows, which are to become points."""
     indptr, indices, values = rows
     if len(indptr) < 1 or indptr[0] != 0 or indptr[-1] != len(indices) or len(indices) != len(values):
         raise ValueError(f"state must hold a {name}.indptr from 0 to the number of indices and values")

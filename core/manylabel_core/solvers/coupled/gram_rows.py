@@ -21,7 +21,7 @@ RANGE = (1e-30, 1e30)
 _CHUNK_BYTES = 1 << 24
 
 TakeRows = Callable[[NDArray[np.int64]], NDArray[Any]]
-"""Kernel values of some points with all, shape (len(points), n_samples)."""
+"""Function from points to their kernel values with all points, shape (len(points), n_samples)."""
 
 
 class RowSource(Protocol):
@@ -35,9 +35,9 @@ class RowSource(Protocol):
 
 
 class CachedRows:
-    """Source of rows with a cache, of at most `max_bytes`, of the first requested rows.
+    """Source of rows that caches the first requested rows, up to `max_bytes`.
 
-    Passes visit the points in random order, for which no cache policy has more hits.
+    Passes visit the points in random order, for which no cache policy gets more hits.
     """
 
     def __init__(self, source: RowSource, max_bytes: int) -> None:
@@ -54,7 +54,7 @@ class CachedRows:
         return self._diagonal
 
     def rows(self, block: NDArray[np.int64]) -> NDArray[Any]:
-        """Return the kernel values of some points with all, shape (len(block), n_samples)."""
+        """Return the kernel values between some points and all points, shape (len(block), n_samples)."""
         missing = np.flatnonzero(self._slot[block] < 0)
         if self._kept is not None and not len(missing):
             return np.asarray(self._kept[self._slot[block]])
@@ -79,7 +79,7 @@ class Probe(NamedTuple):
 
     points: NDArray[np.int64]  # (m,), drawn with a preference for large kernel values, which have large rounding errors
     rows: NDArray[np.float64]  # (m, n_samples)
-    weights: NDArray[np.float64]  # (m,): number of points that each stands for
+    weights: NDArray[np.float64]  # (m,): number of points that each row represents
 
 
 class StoredGram:
@@ -93,7 +93,7 @@ class StoredGram:
     rows : callable
         Rows of some points in double precision.
     make : callable
-        Makes the matrix in a precision; in double precision a `RowSource`, if memory is short.
+        Makes the matrix in a precision; in double precision a `RowSource` if memory is insufficient.
     """
 
     def __init__(self, rows: TakeRows, make: Callable[[type], NDArray[Any] | RowSource]) -> None:

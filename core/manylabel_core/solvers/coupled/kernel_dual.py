@@ -1,4 +1,4 @@
-"""The coupled dual for a Gram matrix, or for rows of one that does not fit in memory."""
+"""The coupled dual for a Gram matrix, or for rows of a Gram matrix that does not fit in memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def solve_kernel_dual(
         resolution. With a StoredGram the kernel values are in single precision too, as long as their measured rounding,
         which is part of the reported gap, is a small part of the requested gap.
     n_threads : int
-        Threads: over labels where S is diagonal, else over the points of the matrix product.
+        Threads: over labels if S is diagonal, otherwise over the points of the matrix product.
     Y, S, c, equality, tol, max_iter, alpha0, progress, seed
         See `solve_linear_dual`, also for errors.
 
@@ -82,7 +82,7 @@ def solve_kernel_dual(
 def _sides(
     source: CheckedRows, task: Task, threads: Workers, dtype: np.dtype[Any], B: NDArray[np.float64]
 ) -> list[KernelSide]:
-    """Return one side for each thread where labels are independent and rows need not be computed, else one."""
+    """Return one side per thread if labels are independent and rows are stored, otherwise a single side."""
     make = partial(KernelSide, source, dtype)
     return sides_by_thread(make, task, B, threads, together=task.coupled or not source.stored)
 

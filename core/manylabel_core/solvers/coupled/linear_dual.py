@@ -1,4 +1,4 @@
-"""The coupled dual for linear models, of dense rows or CSR: no kernel value is ever stored."""
+"""The coupled dual for linear models, of dense rows or CSR; kernel values are never stored."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def solve_linear_dual(
     progress : callable, optional
         Gets a `Progress` after each pass; True ends the solver.
     n_threads : int
-        Threads: over labels where S is diagonal, else for the scores in the duality gap only.
+        Threads: over labels if S is diagonal, otherwise only for the scores in the duality gap.
     seed : int
         Random seed of the order of the points. Equal seeds and thread counts give equal results.
     dtype : float32 or float64, optional
@@ -110,7 +110,7 @@ def _sides(
     dtype: np.dtype[Any],
     B: NDArray[np.float64],
 ) -> list[LinearSide]:
-    """Return one side for each thread where labels are independent, else one."""
+    """Return one side per thread if labels are independent, otherwise a single side."""
     make: Callable[[Task, NDArray[np.float64], Workers], LinearSide]
     X = X.astype(dtype, copy=False)
     if isinstance(X, np.ndarray):

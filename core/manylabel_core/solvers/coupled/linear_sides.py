@@ -1,6 +1,6 @@
-"""Labels of a linear model: weights are stored, scores computed for visited points.
+"""Labels of a linear model: weights are stored, and scores are computed for visited points.
 
-Dense and sparse rows differ in the products only, which are BLAS's or compiled passes over CSR.
+Dense and sparse rows differ only in the products, which use BLAS or compiled passes over CSR.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from manylabel_core.solvers.coupled.side import Side
 from manylabel_core.solvers.workers import Workers
 
 DENSE_BLOCK, CSR_BLOCK = 128, 32
-"""Points solved at a time; few sparse ones, whose inner products soon cost more than the sweeps that they save."""
+"""Points solved at a time; fewer for sparse rows, whose inner products soon cost more than the sweeps that they save.
+"""
 CHUNK = 4096
 """Points whose scores are computed at a time."""
 FEW = 0.2
@@ -40,7 +41,7 @@ class LinearSide(Side):
     """Side that stores weights; base for dense and sparse rows.
 
     `constant` is the value of a feature that all points have, 0 for none. V is `X'B` followed by the row of the
-    constant, None if unknown; it matters with coupled labels only.
+    constant, None if unknown; it is used only with coupled labels.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class CsrSide(LinearSide):
     def _few_active(self) -> Pairs | None:
         """Return the active pairs, if they are few."""
         counts = np.empty(self.B.shape[1], np.int64)
-        known = self._T, self.B, self.task.Y, self.task.c  # the previous pass ended with the gradient
+        known = self._T, self.B, self.task.Y, self.task.c  # the previous pass ended with a computation of the gradient
         count_active(*known, counts)
         if counts.sum() > FEW * self.B.size:
             return None

@@ -18,9 +18,9 @@ from manylabel_core.solvers.workers import Workers
 QUIET = 1e-3
 """A point whose share of the gap is below this many times the mean share is omitted from the next pass."""
 RESOLUTION = 1e-6
-"""A gap per variable, relative to mean c, that single precision resolves: scores near 1 are rounded to about 1e-7."""
+"""Gap per variable, relative to the mean c, that single precision resolves: scores near 1 are rounded to about 1e-7."""
 HALF = 0.5
-"""Part of the requested gap to which labels are solved; the rest is for pairs that are not active yet."""
+"""Share of the requested gap to which labels are solved; the rest is for pairs that are not active yet."""
 CHECKED = frozenset(2**power for power in range(3, 31))
 """Passes after which rounding is examined as a possible reason for a gap that is not small."""
 ALONE = 256
@@ -31,7 +31,7 @@ AnySide = TypeVar("AnySide", bound=Side)
 
 
 def precisions(dtype: DTypeLike) -> list[np.dtype[Any]]:
-    """Return the precisions to use in turn; double-precision data needs only its own."""
+    """Return the precisions to use in turn; double-precision data needs only double precision."""
     return [np.dtype(kind) for kind in ((np.float32, np.float64) if dtype == np.float32 else (np.float64,))]
 
 
@@ -125,7 +125,7 @@ class Loop(Generic[AnySide]):
         return bool(self.primal - self.dual <= self.control.tol * max(abs(self.primal), TINY))
 
     def _is_fine(self) -> bool:
-        """Return whether the gap that is requested is too small for single precision."""
+        """Return whether the requested gap is too small for single precision."""
         n_variables = sum(side.B.size for side in self.sides)
         return bool(self.control.tol * abs(self.primal) < RESOLUTION * self.sides[0].task.mean_c * n_variables)
 
@@ -164,7 +164,7 @@ def sides_by_thread(
     threads: Workers,
     together: bool,
 ) -> list[AnySide]:
-    """Return one side that has all threads, or, where labels need not stay together, one for each thread."""
+    """Return one side with all threads, or one side per thread if labels can be separated."""
     if together:
         return [make(task, B, threads)]
     alone, parts = Workers(None, 1), threads.parts(B.shape[1])

@@ -20,7 +20,7 @@ SYMMETRY = 1e-6
 SEMIDEFINITE = 1e-6
 """Maximum negative eigenvalue of S, relative to the largest."""
 FEASIBLE = 1e-9
-"""Maximum violation of the constraints by a start, relative to c (box) or to n c (equality)."""
+"""Maximum violation of the constraints by initial variables, relative to c (box) or to n c (equality)."""
 
 
 class Task(NamedTuple):
@@ -34,7 +34,7 @@ class Task(NamedTuple):
     equality: bool
 
     def labels(self, part: slice) -> Task:
-        """Return the problem of some labels only, where S does not couple them to the others."""
+        """Return the problem of some labels, which S must not couple to the others."""
         Y = np.ascontiguousarray(self.Y[:, part])
         return self._replace(Y=Y, S=np.ascontiguousarray(self.S[part, part]))
 

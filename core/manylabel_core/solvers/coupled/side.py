@@ -12,7 +12,7 @@ from manylabel_core.solvers.coupled._account import account, kkt_bias, worst_pai
 from manylabel_core.solvers.coupled.problem import Task
 
 SWEEPS, SWEEPS_ALONE = 4, 50
-"""Maximum number of sweeps over a block, and over the only block."""
+"""Maximum number of sweeps over a block, and over a single block."""
 
 
 class Side(ABC):
@@ -77,8 +77,8 @@ def best_bias(T: NDArray[Any], task: Task) -> NDArray[np.float64]:
     """Return the biases with the least hinge loss, shape (n_labels,).
 
     The hinge of an example has its kink at the bias y - F = T. Left of all kinks the slope of a label's loss is minus
-    the sum of c over its relevant examples, and each kink adds the c of its example. So a minimum is where the c of the
-    kinks below reach that sum: with one c, at the (number of relevant)-th smallest kink.
+    the sum of c over its relevant examples, and each kink adds the c of its example. So the minimum is where the sum of
+    c over the kinks below reaches that sum: with equal c, at the (number of relevant)-th smallest kink.
     """
     best = np.empty(T.shape[1])
     ranks = np.maximum((task.Y > 0).sum(axis=0), 1) - 1

@@ -1,1 +1,1 @@
-"""The SVM+ dual with two slacks, whose labels are privileged information about each other."""
+"""The SVM+ dual with two slacks, in which labels are privileged information about each other."""

@@ -3,8 +3,8 @@
 With S = W'W it is the D-step of PrML; with S = I it is PrBR. With the hinge loss, a is at most rho. An infinite rho
 omits zeta, with either loss.
 
-Privileged features follow from label sets, so examples with equal sets are of one kind. beta enters the dual by its sum
-over a kind, and only this sum is stored.
+Privileged features follow from label sets, so examples with equal sets form a kind. beta enters the dual through its
+sum over a kind, and only this sum is stored.
 
 The Z of dual variables is feasible for any slacks; their w~ need not be before the optimum. The missing part is added
 to the weight of the constant, which raises all slacks. The primal objective is that of the best of this w~, of an
@@ -146,8 +146,8 @@ def solve_privileged_dual(
 ) -> PrivilegedResult:
     """Solve the SVM+ dual by coordinate descent in double precision.
 
-    A pass evaluates all labels, then visits those with a share in the gap: sweeps over the variables that are not at
-    their bound, in random order.
+    A pass evaluates all labels, then visits those with a share in the gap, with sweeps in random order over the
+    variables that are not at a bound.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def solve_privileged_dual(
 
 
 def _run(side: PrivilegedSide, control: Control, done: int, progress: ProgressCallback | None) -> PrivilegedResult:
-    """Make passes until the gap is small, the caller stops it, or they are used up."""
+    """Make passes until the gap is small, the caller stops the solver, or the maximum number is reached."""
     begin = time.perf_counter()
     n_labels, goal = len(side.at.alpha), 0.0
     trace: list[Progress] = []

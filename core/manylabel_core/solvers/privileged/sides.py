@@ -24,10 +24,10 @@ SWEEPS, COUPLED_SWEEPS = 20, 3
 ROUNDS = 3
 """Rounds over all coupled labels between two evaluations of all."""
 MANY = 0.3
-"""Share of variables inside their bounds from which there is only one round."""
+"""Share of variables inside their bounds above which there is only one round."""
 
 SAME = 1e-9
-"""Weights that differ by less, relatively, belong to the same variables."""
+"""Weights with a smaller relative difference belong to the same variables."""
 
 Matrix = NDArray[np.float64]
 

@@ -112,7 +112,7 @@ def test_the_default_strategy() -> None:
 
 
 BAD: list[tuple[type, dict[str, Any], str]] = [
-    (KernelFALT, {"strategy": "merge"}, "^budget must be given with strategy='merge'"),
+    (KernelFALT, {"strategy": "merge"}, "^budget must be set with strategy='merge'"),
     (
         KernelFALT,
         {"strategy": "forget", "budget": 5},
@@ -132,7 +132,7 @@ BAD: list[tuple[type, dict[str, Any], str]] = [
     (KernelFALT, {"seed": True}, "^seed must be an integer from 0 to"),
     (KernelFALT, {"seed": 2**63}, "^seed must be an integer from 0 to"),
     (KernelFALT, {"average": 2}, "^average must be True or False"),
-    (KernelSALT, {"budget": None}, "^budget must be given with strategy='nystroem'"),
+    (KernelSALT, {"budget": None}, "^budget must be set with strategy='nystroem'"),
     (KernelSALT, {"strategy": "merge"}, "^strategy must be one of 'nystroem', 'rff', not 'merge'"),
     (KernelSALT, {"strategy": "rff", "kernel": "linear"}, "^strategy must be one of 'nystroem' with kernel='linear'"),
     (KernelSALT, {"delta": -1.0}, "^delta must be a number above 0"),

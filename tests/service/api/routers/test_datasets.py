@@ -249,7 +249,7 @@ def test_an_upload_has_a_limit(small: TestClient, refused: Callable[..., Any]) -
 
 def test_the_number_and_the_size_have_limits(small: TestClient, refused: Callable[..., Any]) -> None:
     many = b"".join(b"%d 1:1\n" % i for i in range(6))
-    assert "6 labels, allowed are 5" in refused(upload(small, many), 422, "invalid_dataset")["detail"]
+    assert "6 labels; at most 5 are allowed" in refused(upload(small, many), 422, "invalid_dataset")["detail"]
     upload(small).raise_for_status()
     refused(upload(small, name="second"), 507, "limit_exceeded")
     small.delete("/v1/datasets/songs").raise_for_status()

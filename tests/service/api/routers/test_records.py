@@ -111,7 +111,7 @@ def test_the_spec_shows_what_was_decided(client: TestClient, made: Callable[...,
         (
             {"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {}}}}}}}}},
             "/x/a/b/c/d/e/f/g/h",
-            "must be at most 8 objects deep, the record included",
+            "must be at most 8 objects deep, including the record",
         ),
     ],
 )
@@ -150,7 +150,7 @@ def test_records_have_limits(serve: Callable[..., Any]) -> None:
         for model, x, detail in (
             ("small", "x" * 21, "must have at most 20 characters in all its strings together"),
             ("pairs", "aa bb cc dd ee ff", "must have at most 10 tokens in all its texts together"),
-            ("small", {"a": {"b": {}}}, "must be at most 2 objects deep, the record included"),
+            ("small", {"a": {"b": {}}}, "must be at most 2 objects deep, including the record"),
         ):
             response = client.post(f"/v1/models/{model}/predict", json={"x": x})
             assert [error["detail"] for error in response.json()["errors"]] == [detail]

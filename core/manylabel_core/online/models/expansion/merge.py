@@ -12,16 +12,18 @@ from manylabel_core.online.models.expansion.strategy import Example, Strategy, S
 from manylabel_core.online.models.points import KernelSettings
 
 MEMORY = 100
-"""Number of budgets of mergers after which coefficients have decayed: each merger shrinks all but the newest by 1 /
-(MEMORY budget). Losses of mergers are noise that later updates do not wholly correct; without decay it shows after
-100,000 examples. A regularised machine, for which the method was made, decays by its gradient steps."""
+"""Number of mergers, in multiples of the budget, after which coefficients have decayed: each merger shrinks all but the
+newest coefficients by the share 1 / (MEMORY budget). Losses of mergers are noise that later updates do not fully
+correct; without decay it is noticeable after 100,000 examples. In a regularised SVM, for which the method was designed,
+gradient steps cause the decay.
+"""
 
 
 class Merge(Strategy):
     """Merging: above the budget, the vector with the smallest coefficients is joined with its best partner.
 
-    The partner is the vector with the least loss, summed over the columns (Wang, Crammer, Vucetic: Breaking the curse
-    of kernelization, JMLR 13, 2012, section 4.3). With a budget of 1 everything is merged into one vector.
+    The partner is the vector whose merger loses least, summed over the columns (Wang, Crammer, Vucetic: Breaking the
+    curse of kernelization, JMLR 13, 2012, section 4.3). With a budget of 1 everything is merged into one vector.
     """
 
     separate_intercept = True
@@ -40,7 +42,7 @@ class Merge(Strategy):
             self._merge(support, slot, partner, column[partner], h)
 
     def _column(self, support: SupportVectors, slot: int, work: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the kernel of a vector with all of them."""
+        """Return the kernel values of a vector with all vectors."""
         column = np.empty(support.n_points)
         kernel_column(self._shape, 0.0, *support.parts, work, *support.point(slot), column)
         return column

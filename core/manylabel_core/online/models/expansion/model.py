@@ -1,4 +1,4 @@
-"""The expansion: a kernel model as a sum over support vectors."""
+"""Kernel model as a sum over support vectors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from manylabel_core.storage import MAX_WEIGHT, check_range, check_size, check_th
 class Expansion(Model):
     """Kernel model: coefficients for each support vector, and an intercept.
 
-    If the mean of the coefficients predicts, there is a second plane of all of them (see `_expansion`).
+    If predictions use the mean of the coefficients, there is a second plane (see `_expansion`).
     """
 
     def __init__(self, update: Update, settings: KernelSettings, strategy: Strategy) -> None:
@@ -43,7 +43,7 @@ class Expansion(Model):
         return self._support.n_points
 
     def set_update(self, update: Update) -> None:
-        """Learn the next examples by this update; its kind never changes."""
+        """Use this update for the next examples; its kind never changes."""
         self._kind, self._update = update.kind, update.as_array()
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:
@@ -98,7 +98,7 @@ class Expansion(Model):
         return Example(features, values, column, own, norm, work)
 
     def _predicting(self, planes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the scores that predict: of the coefficients, or of their mean."""
+        """Return the scores for predictions, by the coefficients or by their mean."""
         scores: NDArray[np.float64] = planes[0]
         if self._settings.average:
             scores = scores - planes[1] / np.maximum(self._n_seen[: planes.shape[1]], 1)
@@ -113,7 +113,7 @@ class Expansion(Model):
             self._support.update_norm(slot)
 
     def reset_step_sizes(self, label: int | None) -> None:
-        """Do nothing: these steps do not shrink."""
+        """Do nothing: the steps of this model do not shrink."""
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
         """Return coefficients, vectors, and the state of the strategy."""
@@ -132,7 +132,7 @@ class Expansion(Model):
         }
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
-        """Return the maximum bytes, if each example becomes a vector with all features."""
+        """Return the maximum bytes, assuming that each example becomes a vector with all features."""
         n_planes, item = len(self._intercept), self._intercept.itemsize
         n_vectors, n_values = self.n_support + n_samples, self._support.n_values + n_values
         if self._settings.budget is not None:

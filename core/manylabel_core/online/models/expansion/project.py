@@ -25,7 +25,9 @@ from manylabel_core.online.models.points import KernelSettings, scratch
 from manylabel_core.storage import check_range, enlarged
 
 REFRESH = 4
-"""Multiple of the budget of replaced vectors after which the inverse is computed again, to bound rounding errors."""
+"""Number of replaced vectors, as a multiple of the budget, after which the inverse is recomputed to bound rounding
+errors.
+"""
 
 TOLERANCE = 1e-3
 """Maximum distance from the identity of the product of a restored matrix and its inverse."""
@@ -34,9 +36,9 @@ TOLERANCE = 1e-3
 class Project(Strategy):
     """Projection: above the budget, the vector best represented by the others is removed.
 
-    It is the Projectron's projection, by an inverse kernel matrix with updates of rank one. Unlike there, not only the
-    newest vector is removed, so the span follows the stream. An example takes time in proportion to the square of the
-    budget.
+    This is the Projectron's projection, by an inverse kernel matrix with rank-one updates. Unlike the Projectron, it
+    can remove any vector, not only the newest, so the span follows the stream. The time per example is proportional to
+    the square of the budget.
     """
 
     separate_intercept = True
@@ -48,7 +50,7 @@ class Project(Strategy):
         self._replaced = np.zeros(1, dtype=np.int64)
 
     def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
-        """Add a vector within the budget; else project it or another one, whose slot it gets."""
+        """Add a vector within the budget; otherwise project it, or another vector, whose slot it gets."""
         n = support.n_points
         cosines, product = np.empty(n), np.empty(n)
         scale = normalise(x.column, x.own, self._scales, n, cosines)
@@ -95,7 +97,7 @@ class Project(Strategy):
         self._scales[slot] = self._scales[n - 1]
 
     def arrays(self, n_vectors: int) -> dict[str, NDArray[Any]]:
-        """Return the inverse, and how many vectors were replaced since it was computed from scratch."""
+        """Return the inverse, and the number of vectors replaced since it was computed from scratch."""
         return {"inverse": self._inverse[:n_vectors, :n_vectors], "replaced": self._replaced}
 
     def nbytes(self, n_vectors: int) -> int:
@@ -105,7 +107,7 @@ class Project(Strategy):
         """Restore the arrays if the inverse is valid."""
         n, inverse, replaced = support.n_points, arrays["inverse"], arrays["replaced"]
         if inverse.shape != (n, n) or replaced.shape != (1,):
-            raise ValueError("state must hold an inverse of as many rows and columns as vectors, and one replaced")
+            raise ValueError("state must hold an inverse with a row and a column per vector, and a count")
         check_range("replaced", replaced, 0, REFRESH * self._budget - 1)
         check_range("inverse", inverse, -2.0 / RIDGE, 2.0 / RIDGE)
         C, scales = np.empty((n, n)), np.ones(n + 1)

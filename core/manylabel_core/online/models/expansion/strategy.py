@@ -51,7 +51,7 @@ class SupportVectors(Points):
 
 
 class Example(NamedTuple):
-    """Values of an example, its kernel with the vectors and with itself, its squared norm, and scratch space."""
+    """Values of an example, its kernel values with the vectors and with itself, its squared norm, and scratch space."""
 
     features: NDArray[np.int32]
     values: NDArray[Any]
@@ -65,14 +65,14 @@ class Strategy:
     """Budget strategy: adds support vectors and enforces the budget; this base class retains all."""
 
     separate_intercept = False
-    """True if the constant that is added to the kernel has separate coefficients, which no strategy touches."""
+    """True if the constant added to the kernel has separate coefficients, which no strategy changes."""
 
     def add(self, support: SupportVectors, x: Example, tau: NDArray[np.float64]) -> None:
         """Add an example with its coefficients (planes, columns), and reduce the vectors to the budget."""
         support.add(x.features, x.values, x.norm, tau)
 
     def arrays(self, n_vectors: int) -> dict[str, NDArray[Any]]:
-        """Return the state of the strategy besides the vectors."""
+        """Return the state of the strategy, without the vectors."""
         return {}
 
     def nbytes(self, n_vectors: int) -> int:
@@ -80,4 +80,4 @@ class Strategy:
         return 0
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], support: SupportVectors) -> None:
-        """Restore the arrays for these vectors; raises ValueError if they do not fit."""
+        """Restore the arrays for these vectors; raises ValueError if they do not match."""

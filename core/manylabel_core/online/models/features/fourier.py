@@ -17,17 +17,17 @@ TURN = 6.283185307179586
 """2 pi; frequencies are stored in turns."""
 
 MOST_RESTORED = 2**26
-"""Maximum number of frequencies that `restore` draws; more are drawn by the first `learn`, since a state may be
-rejected.
+"""Maximum number of frequencies that `restore` draws; further ones are drawn by the first `learn`, because a state may
+be rejected.
 """
 
 
 class RandomFeatures:
     """Cosines and sines along `budget` / 2 random directions.
 
-    The frequencies of a feature depend on the seed and its column alone, so they are drawn again instead of stored in a
-    state. Orthogonal frequencies are no better here: for examples of unit norm the error of the kernel was the same
-    within 5 %.
+    The frequencies of a feature depend on the seed and its column alone, so they are drawn again instead of being
+    stored in a state. Orthogonal frequencies are no better here: for examples of unit norm the kernel errors differed
+    by less than 5 %.
     """
 
     n_points = 0
@@ -39,7 +39,7 @@ class RandomFeatures:
         self._frequencies = np.zeros((0, budget // 2), dtype=settings.dtype)
 
     def enlarge(self, n_features: int) -> None:
-        """Draw the frequencies of this number of features."""
+        """Draw the frequencies for this number of features."""
         drawn = len(self._frequencies)
         if n_features > drawn:
             frequencies = enlarged(self._frequencies, (n_features, self.n_columns // 2))
@@ -62,7 +62,7 @@ class RandomFeatures:
         return self.n_columns
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return nothing."""
+        """Return an empty state."""
         return {}
 
     def nbytes_after(self, n_features: int, n_samples: int, n_values: int) -> int:
@@ -70,6 +70,6 @@ class RandomFeatures:
         return self._frequencies.itemsize * n_features * (self.n_columns // 2)
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], n_features: int) -> None:
-        """Draw the frequencies again, if they are not too many."""
+        """Draw the frequencies again, unless there are too many."""
         if n_features * (self.n_columns // 2) <= MOST_RESTORED:
             self.enlarge(n_features)

@@ -1,4 +1,4 @@
-"""Feature model: linear on features whose inner products are, or approximate, a kernel."""
+"""Feature model: a linear model on features whose inner products are, or approximate, a kernel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FeatureMap(Protocol):
 
     @property
     def grows(self) -> bool:
-        """True if an example can add a feature; then examples must be passed one by one."""
+        """True if an example can add a feature; in that case, examples must be passed one by one."""
 
     def enlarge(self, n_features: int) -> None:
         """Allocate memory for examples with this number of values."""
@@ -38,7 +38,7 @@ class FeatureMap(Protocol):
         """Return the features (n_samples, n_columns) of rows about to be learnt."""
 
     def score(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Return the features of rows, changing nothing."""
+        """Return the features of rows, without changes."""
 
     def columns_after(self, n_samples: int) -> int:
         """Return the maximum number of features after this number of further examples."""
@@ -64,11 +64,11 @@ class FeatureModel(Model):
 
     @property
     def n_support(self) -> int:
-        """Return the number of examples that the features are made of."""
+        """Return the number of examples from which the features are computed."""
         return self._map.n_points
 
     def set_update(self, update: Update) -> None:
-        """Learn the next examples by this update."""
+        """Use this update for the next examples."""
         self._linear.set_update(update)
 
     def reserve(self, n_features: int, n_labels: int, touch: bool = False) -> None:

@@ -22,9 +22,9 @@ NOVELTY = 0.01
 class Landmarks(FeatureMap):
     """Landmarks: the first `budget` examples that are not nearly in the span of earlier ones.
 
-    While there are few, each example adds the one direction that it needs, so that learning is then that of a kernel
-    model without a budget. Landmarks stay: a learner's weights are of their span, and with one replaced every feature
-    after it would mean something else. Where the examples themselves move far in time, prefer strategies that follow.
+    At first, each example adds the direction that it needs, so the model learns like a kernel model without a budget.
+    Landmarks never change: the weights refer to their span, and replacing a landmark would change the meaning of every
+    later feature. If the examples drift far, prefer another strategy.
     """
 
     def __init__(self, settings: KernelSettings, budget: int) -> None:
@@ -47,10 +47,10 @@ class Landmarks(FeatureMap):
         return self.n_points < self._budget
 
     def enlarge(self, n_features: int) -> None:
-        """Do nothing."""
+        """Do nothing; memory grows with each landmark."""
 
     def learn(self, rows: Rows, n_features: int) -> NDArray[Any]:
-        """Return the features of rows; below the budget, of one row, which can become a landmark first."""
+        """Return the features of rows; below the budget, of a single row, which may become a landmark first."""
         rows, work = rows.without_zeros(), scratch(n_features)
         features, rest = self._transform(rows, work)
         if not self.grows or rest <= NOVELTY:
@@ -82,7 +82,7 @@ class Landmarks(FeatureMap):
         return min(self.n_points + n_samples, self._budget)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the landmarks. The rest is computed again on `restore`, to the same bits."""
+        """Return the landmarks. `restore` recomputes everything else, bit for bit."""
         indptr, indices, values = self._points.packed()
         return {"landmarks.indptr": indptr, "landmarks.indices": indices, "landmarks.values": values}
 

@@ -1,4 +1,4 @@
-"""The adaptive expert of a stack over blocks: the words of a linear model, and vectors."""
+"""The adaptive expert of a stack, over blocks: the words of a linear model, and vectors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ MAX_EVIDENCE = 1e300
 class VectorBlocks(Part):
     """Weights of vectors, next to those of a linear model, and the gain of each block; see `_blocks`.
 
-    `words` has a step size for every feature, no metric of each weight, and no means. Its table is dense from now on.
+    `words` has a step size for every feature, and neither a metric for each weight nor means. Its table is dense from
+    now on.
     """
 
     prefix = "blocks."
@@ -60,7 +61,7 @@ class VectorBlocks(Part):
         return self._evidence[:, -1]
 
     def set_lengths(self, lengths: Sequence[int], n_labels: int) -> None:
-        """Add blocks for fields of these lengths, the first of which may exist."""
+        """Add blocks for fields of these lengths; the first of them may already exist."""
         n_values, n_blocks = sum(lengths), 1 + len(lengths)
         known = len(self._evidence)
         self._table = enlarged(self._table, (1 + n_values, *self._table.shape[1:]))[: 1 + n_values]

@@ -25,7 +25,7 @@ from manylabel_core.storage import MAX_COUNT, MAX_WEIGHT
 
 
 class Centroid(Model):
-    """Linear model of the directions of the sums of each label's examples; see `_centroid`."""
+    """Linear model whose weights are, per label, the direction of the sum of its examples; see `_centroid`."""
 
     is_linear = True
 
@@ -75,11 +75,11 @@ class Centroid(Model):
         self._labels[:, label] = 1.0, 0.0
 
     def arrays(self, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return the sums, the weights and squared norms of labels, and how many examples had each feature."""
+        """Return the sums, the weights and squared norms of labels, and the number of examples with each feature."""
         return {**self._table.arrays("sums", n_features, n_labels), **super().arrays(n_features, n_labels)}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
-        """Return the most bytes of the state with these numbers of columns."""
+        """Return the maximum bytes of the state with these numbers of columns."""
         own = super().nbytes_after(n_features, n_labels, n_samples, n_values)
         return own + self._table.nbytes_after(n_features, n_labels, n_distinct)
 

@@ -20,7 +20,7 @@ ETA, CONSTANT = 0.4, 0.3
 
 
 class VectorGains(Part):
-    """Adaptive expert of `FALT` over blocks that learns next to a model and only provides the gains of the blocks."""
+    """Adaptive expert of `FALT` over blocks that learns alongside a model and only provides the gains of the blocks."""
 
     prefix = "gains."
 
@@ -31,7 +31,7 @@ class VectorGains(Part):
         self._itemsize = np.dtype(dtype).itemsize
 
     def set_lengths(self, lengths: Sequence[int], n_features: int, n_labels: int) -> None:
-        """Add blocks for fields of these lengths, the first of which may exist."""
+        """Add blocks for fields of these lengths; the first of them may already exist."""
         self._blocks.set_lengths(lengths, n_labels)
         self.grow(n_features, n_labels)
 
@@ -40,7 +40,7 @@ class VectorGains(Part):
         return self._blocks.learn(rows, vectors, targets, np.empty((len(rows.indptr) - 1, 1 + n_labels)))
 
     def shares(self, rows: Rows, vectors: VectorRows) -> NDArray[np.float64]:
-        """Return the gains of the blocks of each row, as `learn` does."""
+        """Return the gains of the blocks of each row, as in `learn`."""
         shares = np.empty((len(rows.indptr) - 1, len(self._blocks.gains)))
         share_rows(self._blocks.evidence, rows.indptr, vectors.present, shares)
         return shares

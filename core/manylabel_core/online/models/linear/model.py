@@ -27,7 +27,7 @@ _WEIGHTS = "weights"
 """Name of the first plane."""
 
 _RANGES: Mapping[str, tuple[float, float]] = MappingProxyType({"squares": (0.0, MAX_WEIGHT)})
-"""Bounds of the numbers of a plane, if they differ from those of weights."""
+"""Bounds of the numbers of a plane if they differ from the bounds of weights."""
 
 
 class LinearModel(Model):
@@ -42,7 +42,7 @@ class LinearModel(Model):
     constant : float
         The constant feature; 0 for none.
     average : bool
-        Whether the means of the weights predict.
+        Whether predictions use the means of the weights.
     by_feature : bool
         Whether every feature has a separate step size.
     can_be_sparse : bool
@@ -72,12 +72,12 @@ class LinearModel(Model):
         super().__init__({**seen, **squares})
 
     def set_update(self, update: Update) -> None:
-        """Learn the next examples by this update; its kind, and whether it has a `delta`, never change."""
+        """Use this update for the next examples; its kind, and whether it has a `delta`, never change."""
         self._kind, self._update = update.kind, update.as_array()
 
     @property
     def takes_blocks(self) -> bool:
-        """True if the weights can be the words of `VectorBlocks`: each feature has a step size, and no weight has."""
+        """True if the weights can be the words of `VectorBlocks`: step sizes are per feature, not per weight."""
         return self._by_feature and self._planes == (_WEIGHTS,)
 
     @property
@@ -131,7 +131,9 @@ class LinearModel(Model):
         self._n_seen[1 + label : 2 + label] = 0
 
     def reset_step_sizes(self, label: int | None) -> None:
-        """Reset the sums of squares; those of features, shared by all labels, stay when one label is reset."""
+        """Reset the sums of squares. The sums of features are shared by all labels and are not reset with a single
+        label.
+        """
         if "squares" in self._planes:
             self._table.dense[:, SQUARES, slice(None) if label is None else 1 + label] = 0.0
         if label is None:
@@ -145,7 +147,7 @@ class LinearModel(Model):
         return {**weights, **planes, **super().arrays(n_features, n_labels)}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
-        """Return the most bytes of the state with these numbers of columns."""
+        """Return the maximum bytes of the state with these numbers of columns."""
         own = super().nbytes_after(n_features, n_labels, n_samples, n_values)
         return own + self._table.nbytes_after(n_features, n_labels, n_distinct)
 

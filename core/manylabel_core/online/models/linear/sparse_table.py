@@ -26,7 +26,7 @@ from manylabel_core.state import LateArray
 from manylabel_core.storage import check_range, enlarged
 
 DENSE_BYTES = 1 << 26
-"""A dense table is not larger than this, if it can be sparse."""
+"""Maximum size of a dense table that could be sparse."""
 
 MIN_SPARSE_BLOCKS = 8
 """A table with fewer blocks of columns is dense: its rows are short."""
@@ -38,22 +38,22 @@ MIN_GROWTH, MAX_GROWTH = 1 << 14, 1 << 18
 """Minimum and maximum growth of the pool in blocks, unless one row needs more."""
 
 GROWTH_PARTS = 16
-"""Divisor of the growth of the pool between these bounds: it grows by this share of its blocks."""
+"""Divisor of the pool's blocks that gives its growth between these bounds."""
 
 MAX_PLACES = 2**31 - 1
 """Maximum number of blocks in the pool, which int32 can index."""
 
 Parts = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[Any]]
-"""For every row the end of its blocks; the numbers of blocks; their weights, shape (n_blocks, 8)."""
+"""For every row, the end of its blocks; the numbers of the blocks; their weights, shape (n_blocks, 8)."""
 
 
 def is_sparse(n_features: int, n_columns: int, itemsize: int) -> bool:
-    """Return whether a table of this size is sparse, which depends only on its size."""
+    """Return whether a table is sparse, which depends only on its size."""
     return n_blocks(n_columns) >= MIN_SPARSE_BLOCKS and itemsize * n_features * n_columns > DENSE_BYTES
 
 
 def n_blocks(n_columns: int) -> int:
-    """Return how many blocks have these columns."""
+    """Return the number of blocks for this number of columns."""
     return -(-n_columns // BLOCK)
 
 
@@ -72,7 +72,9 @@ class SparseTable:
         self.parts = (enlarged(self.parts[0], (n_rows, 3)), *self.parts[1:])
 
     def reserve(self, n_places: int) -> None:
-        """Extend the pool by at least this number of blocks; not concurrently with other functions of the table."""
+        """Extend the pool by at least this number of blocks; must not run concurrently with other functions of the
+        table.
+        """
         if n_places == 0:
             return
         size = len(self.parts[-1])
@@ -97,17 +99,17 @@ class SparseTable:
 
     @property
     def held(self) -> int:
-        """Blocks of all rows."""
+        """Number of blocks of all rows."""
         return int(self.parts[1][HELD])
 
     def nbytes_after(self, n_rows: int, n_columns: int, n_changed: int) -> int:
-        """Return the most bytes of a state with these rows and columns, after this many rows have changed."""
+        """Return the maximum bytes of a state with these rows and columns, after this many rows have changed."""
         most = min(n_rows * n_blocks(n_columns), self.held + n_changed * n_blocks(n_columns))
         return 8 * n_rows + self.block_bytes * most
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of a block."""
+        """Number of bytes of a block."""
         return int(4 + BLOCK * self._dtype.itemsize)
 
     def column(self, rows: NDArray[np.int32], column: int) -> NDArray[np.float64]:
@@ -121,7 +123,7 @@ class SparseTable:
         clear_column(self.parts, column)
 
     def pack(self, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.int32], Any]:
-        """Return the state of the first rows; blocks that are all 0 are not in it. The weights are a `LateArray`."""
+        """Return the state of the first rows, without blocks that are all 0. The weights are a `LateArray`."""
         ends = np.empty(n_rows, np.int64)
         count_blocks(self.parts, ends)
         size = int(ends[-1]) if n_rows else 0
@@ -131,7 +133,7 @@ class SparseTable:
 
     @classmethod
     def of(cls, parts: Parts) -> SparseTable:
-        """Return the table of checked parts."""
+        """Return the table with these checked parts."""
         table = cls(parts[2].dtype)
         table.enlarge(len(parts[0]))
         table.reserve(int(room_of(parts[0])))
@@ -145,7 +147,7 @@ def empty_parts(dtype: Any) -> Parts:
 
 
 def dense_parts(dense: NDArray[Any]) -> Parts:
-    """Return the parts of a table that was dense; its columns are a multiple of those of a block."""
+    """Return the parts of a formerly dense table, whose number of columns is a multiple of the block width."""
     blocks = dense.reshape(len(dense), dense.shape[1] // BLOCK, BLOCK)
     stored = blocks.any(axis=2)
     return np.cumsum(stored.sum(axis=1)), np.nonzero(stored)[1].astype(np.int32), blocks[stored]
@@ -172,7 +174,7 @@ def check_parts(name: str, parts: Parts, n_columns: int) -> None:
 def _longer(arrays: list[NDArray[Any]], length: int) -> NDArray[Any]:
     """Return a longer array that begins with the first of some arrays.
 
-    The system moves the memory where it can, so that there is no second copy of it on the way.
+    The system moves the memory if it can, without a second copy.
     """
     array = arrays.pop(0)
     shape = length, *array.shape[1:]

@@ -21,8 +21,7 @@ from manylabel_core.storage import MAX_WEIGHT, check_range, enlarged
 
 
 class WeightTable:
-    """Weights with a row per feature, after one for the constant feature, and a column per label after that of the
-    threshold.
+    """Weights with a row for the constant feature and each feature, and a column for the threshold and each label.
 
     `both` has a dense table, (>= 1 + n_features, n_planes, >= 1 + n_labels), and None; or a dense table of the constant
     feature, (1, 1, >= 1 + n_labels), and a sparse one. A table of several planes is always dense.
@@ -77,18 +76,18 @@ class WeightTable:
             self.sparse.clear(column)
 
     def arrays(self, name: str, n_features: int, n_labels: int) -> dict[str, NDArray[Any]]:
-        """Return the first plane under a name, as a view, and the parts of a sparse table, copied."""
+        """Return the first plane under a name, as a view, or the parts of a sparse table, copied."""
         dense, sparse = self.both
         rows, parts = 1 + n_features, empty_parts(dense.dtype)
         if sparse is not None and self._is_sparse(n_features, n_labels):
             rows, parts = 1, sparse.pack(n_features)
-        elif sparse is not None:  # the capacity was reserved for a larger one
+        elif sparse is not None:  # the capacity was reserved for a larger table
             dense = np.concatenate([dense[:, 0, : 1 + n_labels], sparse.dense(n_features, 1 + n_labels)])[:, np.newaxis]
         named = _named(name, parts) if self.can_be_sparse else {}
         return {name: dense[:rows, 0, : 1 + n_labels], **named}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_changed: int) -> int:
-        """Return the most bytes of a state with these columns, after the weights of `n_changed` features changed."""
+        """Return the maximum bytes of a state with these columns, after the weights of `n_changed` features changed."""
         dense, sparse = self.both
         if not self._is_sparse(n_features, n_labels):
             return int(dense.itemsize * dense.shape[1] * (1 + n_features) * (1 + n_labels))
@@ -103,7 +102,7 @@ class WeightTable:
         return self.dense.itemsize * (1 + n_features) * (1 + n_labels) if sparse else 0
 
     def size(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
-        """Return the numbers of features and labels of a state; raise ValueError if it has none."""
+        """Return the numbers of features and labels of a state; raise ValueError if they are missing."""
         dense, n_sparse = arrays[name], len(arrays[f"{name}.ends"]) if self.can_be_sparse else 0
         if 0 in dense.shape:
             raise ValueError(f"state must hold {name} of at least one row and column")

@@ -39,7 +39,7 @@ MIN_CURVATURE = -0.5
 class Stack(Model):
     """Logistic combination of the margins of the experts and the recent share of each label; the threshold is 0.
 
-    Each expert learns as if it were alone. `_stack` has the equations. The arrays of `first` keep their names in a
+    Each expert learns independently. `_stack` has the equations. The arrays of `first` keep their names in a
     state; the names of `others` are prefixes of their arrays.
     """
 
@@ -73,7 +73,7 @@ class Stack(Model):
             self._vectors.enlarge(n_labels)
 
     def set_vectors(self, lengths: Sequence[int]) -> None:
-        """Accept vector fields of these lengths, the first of which may exist."""
+        """Accept vector fields of these lengths; the first of them may already exist."""
         if not isinstance(self.first, LinearModel) or not self.takes_vectors:
             return
         if self._vectors is None:
@@ -197,7 +197,7 @@ class Stack(Model):
     def scorer_with(self, features: NDArray[np.int32], vectors: VectorRows, has_words: bool, label: int) -> Scorer:
         """Return the weights of a label's log-odds for one example, followed by the part of each vector.
 
-        `has_words` says that the example has other features, maybe not among the known ones.
+        `has_words` is whether the example has other features, known or not.
         """
         assert self._vectors is not None
         own = [expert.scorer(features, label) for expert in self._experts]
@@ -240,7 +240,7 @@ class Stack(Model):
         return {**arrays, "stack.shared": self._shared[:, 0], **super().arrays(n_features, n_labels)}
 
     def nbytes_after(self, n_features: int, n_labels: int, n_samples: int, n_values: int, n_distinct: int = 0) -> int:
-        """Return the most bytes of the experts and the tables."""
+        """Return the maximum bytes of the experts and the tables."""
         own = super().nbytes_after(n_features, n_labels, n_samples, n_values) + self._shared.nbytes
         own += self._titles.nbytes_after(n_features, n_labels)
         own += 0 if self._vectors is None else self._vectors.nbytes(n_labels)
@@ -249,7 +249,7 @@ class Stack(Model):
         )
 
     def nbytes_of_first_vectors(self, n_features: int, n_labels: int) -> int:
-        """Return the bytes of the dense table of words that vectors need; 0 if there is one."""
+        """Return the bytes of the dense table of words that vectors need; 0 if it exists."""
         return self.first.nbytes_of_first_vectors(n_features, n_labels) if self.takes_vectors else 0
 
     def size(self, arrays: Mapping[str, NDArray[Any]]) -> tuple[int, int]:
@@ -283,4 +283,4 @@ class Stack(Model):
         matrices = np.zeros((table.shape[1], n, n))
         matrices[:, *np.tril_indices(n)] = table[n:].T
         if (np.linalg.eigvalsh(matrices)[:, 0] < MIN_CURVATURE).any():
-            raise ValueError(f"state must hold {name} of which no curvature is negative")
+            raise ValueError(f"state must hold {name} without negative curvatures")

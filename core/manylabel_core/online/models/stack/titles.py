@@ -1,4 +1,4 @@
-"""Titles of labels, as an index from words to labels."""
+"""Index from the words of label titles to labels."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ PARTS = ("words", "ends", "places", "features")
 
 
 class NewWords(NamedTuple):
-    """Words of features that were never learnt."""
+    """Words of features without an example."""
 
-    first: int  # column of the first of them
+    first: int  # column of the first feature
     words: NDArray[np.int64]  # (n_new,): word of each, -1 for none; later columns have none
 
 
@@ -31,9 +31,9 @@ NO_WORDS = NewWords(MAX_COLUMNS, np.zeros(0, np.int64))
 
 
 class Titles:
-    """Words of the titles of labels, and the features that are these words; see `_titles`.
+    """Words of the titles of labels, and the corresponding features; see `_titles`.
 
-    A word is a number of the caller's choice, from 0 to 2^63 - 1; here it is its index among the ascending words of all
+    For the caller, a word is any number from 0 to 2^63 - 1; here, it is an index into the ascending words of all
     titles. The counts follow from the titles and from those of the centroid.
     """
 
@@ -51,7 +51,7 @@ class Titles:
         return label < len(self._squares) and self._squares[label] > 0
 
     def set_titles(self, titles: Mapping[int, ArrayLike], seen: NDArray[np.float64]) -> None:
-        """Replace the words of titles of labels; `seen` is that of the centroid."""
+        """Replace the words of titles of labels; `seen` is an array of the centroid."""
         kept = ~np.isin(self._labels, list(titles))
         own = [np.unique(np.asarray(words, np.int64)) for words in titles.values()]
         labels = np.repeat(np.array(list(titles), np.int32), [len(words) for words in own])
@@ -67,7 +67,7 @@ class Titles:
         self._index(seen)
 
     def link(self, features: NDArray[np.int32], words: NDArray[np.int64], seen: NDArray[np.float64]) -> None:
-        """Map features to words, -1 for none; `seen` is that of the centroid."""
+        """Map features to words, -1 for none; `seen` is an array of the centroid."""
         known = len(self._word_of)
         needed = max(known, 1 + int(features.max(initial=-1)))
         self._word_of = np.concatenate([self._word_of, np.zeros(needed - known, np.int32)])
@@ -90,7 +90,7 @@ class Titles:
         return np.where(found, places, -1).astype(np.int32)
 
     def _index(self, seen: NDArray[np.float64]) -> None:
-        """Build the lookup tables of titles, and count."""
+        """Build the lookup tables of titles, and the counts."""
         n_words = len(self._words)
         self._word_ends = _ends(self._places, n_words)
         self._word_labels = self._labels[np.argsort(self._places, kind="stable")]
@@ -114,11 +114,11 @@ class Titles:
         return 4 * n_features + 16 * n_labels + 24 * len(self._words) + 12 * len(self._places) if len(self) else 0
 
     def restore(self, arrays: Mapping[str, NDArray[Any]], size: tuple[int, int], seen: NDArray[np.float64]) -> None:
-        """Restore the output of `arrays` for a model of that size; raises ValueError if invalid."""
+        """Restore the output of `arrays` for a model of this size; raises ValueError if invalid."""
         words, ends, places, features = (arrays[name] for name in PARTS)
         n_words = len(words)
         if (len(ends), len(features)) != ((size[1], size[0]) if n_words else (0, 0)):
-            raise ValueError("state must hold titles of which each label has an end, and each feature a word or none")
+            raise ValueError("state must hold titles with an end for each label, and a word or -1 for each feature")
         check_range("titles (words)", words, 0, np.iinfo(np.int64).max)
         check_range("titles (ends)", ends, 0, len(places))
         check_range("titles (places)", places, 0, n_words - 1)

@@ -19,7 +19,7 @@ from manylabel_core.rows import Rows, Targets, VectorRows
 class VectorExperts:
     """Blocks of weights for vectors in the adaptive expert, and centroids of labels for each field of vectors.
 
-    The margin of the centroids is the mean of the margins of the blocks, weighted by the gains of the adaptive expert.
+    The margin of the centroids is the mean margin of the blocks, weighted by the gains of the adaptive expert.
     """
 
     def __init__(self, words: LinearModel, dtype: str) -> None:
@@ -29,7 +29,7 @@ class VectorExperts:
         self._dtype = dtype
 
     def set_lengths(self, lengths: Sequence[int], n_labels: int) -> None:
-        """Add blocks for fields of these lengths, the first of which may exist."""
+        """Add blocks for fields of these lengths; the first of them may already exist."""
         self.adaptive.set_lengths(lengths, n_labels)
         for length in lengths[len(self._centroids) :]:
             centroid = Centroid(self._dtype)
@@ -44,8 +44,8 @@ class VectorExperts:
             centroid.reserve(0, n_labels)
 
     def learn(self, rows: Rows, vectors: VectorRows, targets: Targets, margins: NDArray[np.float64]) -> None:
-        """Learn rows in order; write the margins of both experts, (2, n_samples, 1 + n_labels), from those of the
-        centroids of the words in the second.
+        """Learn rows in order; write the margins of both experts, (2, n_samples, 1 + n_labels), of which the second
+        initially holds those of the centroids of words.
         """
         gains = self.adaptive.learn(rows, vectors, targets, margins[0])
         others = [np.empty_like(margins[1]) for _ in self._centroids]
@@ -62,7 +62,9 @@ class VectorExperts:
         _average(margins[1], others, gains)
 
     def extend(self, own: Sequence[Scorer], vectors: VectorRows, has_words: bool, label: int) -> list[Scorer]:
-        """Return the linear functions of both experts, of the words' weights for one example and its vectors' parts."""
+        """Return the linear functions of both experts, from the weights of words for one example and the parts of its
+        vectors.
+        """
         share = self.adaptive.share(has_words, vectors.present[0])
         weights = self.adaptive.weights(label) * vectors.values[0]
         parts = np.zeros((2, len(self._centroids)))
@@ -86,7 +88,7 @@ class VectorExperts:
         return arrays
 
     def nbytes(self, n_labels: int) -> int:
-        """Return the most bytes of the state with this number of labels."""
+        """Return the maximum bytes of the state with this number of labels."""
         sizes = zip(self._lengths, self._centroids, strict=True)
         return self.adaptive.nbytes_after(0, n_labels, 0, 0) + sum(
             each.nbytes_after(n, n_labels, 0, n, n) for n, each in sizes
