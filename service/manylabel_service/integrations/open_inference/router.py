@@ -82,7 +82,7 @@ async def server_metadata() -> schemas.ServerMetadata:
 
 @router.endpoint("GET /v2/health/live", "Is the server alive?", None, schemas.ServerLive, stored=False)
 async def server_live() -> schemas.ServerLive:
-    """Responds 200 as soon as the process serves requests."""
+    """Responds with 200 as soon as the process serves requests."""
     return schemas.ServerLive(live=True)
 
 
