@@ -61,7 +61,7 @@ async def watch_model(
     new version is not served), `metrics` at most once a second, and `dropped` if the client was too slow or was
     disconnected for too long. The id of an event is its position in the log: a client that has received the event has
     received all events up to it."""
-    after = last_event_id(request, read_position, "must be the id of an event of this model, given once")
+    after = last_event_id(request, read_position, "must be the id of an event of this model, sent once")
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:
         replica = await context.registry.get(name)
