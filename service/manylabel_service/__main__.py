@@ -7,7 +7,7 @@ from manylabel_service.programs import start
 
 
 def main() -> int:
-    """Run the server with the settings of flags, environment and file.
+    """Run the server with settings from flags, environment and file.
 
     Returns
     -------

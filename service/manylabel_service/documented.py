@@ -1,4 +1,4 @@
-"""Models whose fields are described by the strings below them, which are read when a schema is requested."""
+"""Models with a docstring below each field; the docstrings are read when a schema is requested."""
 
 import ast
 import inspect

@@ -28,7 +28,7 @@ class ServiceError(Exception):
 
     A subclass is a dataclass: its annotated fields are the parameters of its constructor. A class with a kind has a
     code, for programs, and a title, by default from its name; others inherit them. `message` is a template for
-    `str.format`, in which `self` is the error. A field `retry_after` has the seconds after which another attempt makes
+    `str.format`, in which `self` is the error. A field `retry_after` is the time in seconds after which a retry makes
     sense.
     """
 
@@ -53,7 +53,7 @@ class ServiceError(Exception):
 
 
 class AccessError(ServiceError):
-    """Base of the refusals for lack of permission; nothing was changed."""
+    """Base of the errors for missing permissions; nothing was changed."""
 
 
 class KeyRequired(AccessError, kind="unauthenticated"):
@@ -230,7 +230,7 @@ class ModelHasFollowers(ServiceError, kind="conflict"):
 
 
 class NoRollback(ModelIsTrained):
-    """A trained model, which has versions instead of snapshots to go back to."""
+    """A rollback of a trained model, which has versions instead of snapshots."""
 
     message = (
         "model {self.name!r} is trained by jobs and has versions instead of snapshots: to go back, promote an earlier "
@@ -268,7 +268,7 @@ class ModelFailed(NotReady):
 
 
 class FollowerFailed(ModelFailed, kind="conflict"):
-    """A follower that cannot learn from the log of its leader any more; the client can delete it."""
+    """A follower that can no longer learn from the log of its leader; the client can delete it."""
 
 
 class IncompatibleRelease(NotReady):
@@ -282,7 +282,7 @@ class ReleaseTooOld(IncompatibleRelease, kind="unavailable"):
 
 
 class ReplayMismatch(IncompatibleRelease, kind="unavailable"):
-    """This release computes another state than the one that stored a snapshot, or could not be compared."""
+    """This release computes a different state than the release that stored a snapshot, or could not be compared."""
 
     message = "{self.detail}: this replica does not serve it; the others do"
 
@@ -380,7 +380,7 @@ class PositionNotFound(ServiceError, kind="missing"):
 
 
 class NotPromotable(ServiceError, kind="conflict", title="Follower cannot be promoted"):
-    """A follower that cannot take the place of its leader now."""
+    """A follower that cannot be promoted now."""
 
     message = "follower {self.name!r} cannot be promoted: {self.detail}"
     name: str
@@ -388,7 +388,7 @@ class NotPromotable(ServiceError, kind="conflict", title="Follower cannot be pro
 
 
 class ForgetRunning(ServiceError, kind="conflict"):
-    """Examples of the model are being forgotten, or a follower is taking its place."""
+    """The model is being replaced: its examples are being forgotten, or a follower is being promoted."""
 
     message = "model {self.name!r} is already being replaced; wait until {self.id} has ended"
     name: str
@@ -460,14 +460,14 @@ class CannotInitialise(InvalidField):
 
 
 class NoProbabilities(InvalidField):
-    """Probabilities of a model whose predictions have none."""
+    """A request for probabilities of a model that has none."""
 
     path: tuple[str | int, ...] = ("probabilities",)
     detail: str = "must be false or omitted: this model has no probabilities"
 
 
 class NotCalibrated(ServiceError, kind="invalid", code="invalid_request"):
-    """Reliability of a model whose predictions have no probabilities."""
+    """A request for the reliability diagram of a model without probabilities."""
 
     message = "model {self.name!r} has no probabilities: it was created with calibrate=false"
     name: str
@@ -572,7 +572,7 @@ class PredictionsFull(ServiceError, kind="busy", title="Too many stored predicti
 
 
 class VersionNotFound(ServiceError, kind="missing"):
-    """A number of no existing version of the model."""
+    """A number that belongs to no version of the model."""
 
     message = "model {self.name!r} has no version {self.version}; list its versions to see which it has"
     name: str

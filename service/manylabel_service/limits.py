@@ -1,18 +1,18 @@
-"""Limits of a server without a setting, which bound its memory, its disk and the time of one client."""
+"""Limits that no setting changes; they bound the memory and disk of a server and the time of one client."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Constants of a server, as `Settings.limits`; tests replace some by smaller ones."""
+    """Constants of a server, available as `Settings.limits`; tests replace some with smaller ones."""
 
     header_timeout_seconds: float = 10.0
     """Timeout in seconds for receiving the request line and the headers, and for the first byte on a new connection."""
 
     body_timeout_seconds: float = 60.0
     """Timeout in seconds for receiving a request body, plus a second for every 32 KiB received. It does not apply to a
-    stream whose responses have begun, nor to time in which the server reads slowly."""
+    stream whose responses have begun, nor while the server itself reads slowly."""
 
     idle_timeout_seconds: float = 60.0
     """Seconds after which a stream, an upload or a download is ended if its client sends or receives nothing."""
@@ -32,11 +32,11 @@ class Limits:
     the maximum number of contributions of explanations in a response; more get 422."""
 
     max_record_depth: int = 8
-    """Maximum depth of nested objects in a record, itself included; the server rejects more with 422."""
+    """Maximum depth of nested objects in a record, including the record itself; the server rejects more with 422."""
 
     max_record_fields: int = 50_000
-    """Maximum number of fields of a record, those of objects in it and strings of lists included; also of numbers of an
-    example in a request, and of its labels. The server rejects more with 422."""
+    """Maximum number of fields of a record, including fields of nested objects and strings in lists; also of numbers of
+    an example in a request, and of its labels. The server rejects more with 422."""
 
     max_queue_examples: int = 100_000
     """Maximum number of examples waiting to be learnt, per model; further updates get 429."""
@@ -54,7 +54,7 @@ class Limits:
     """Maximum bytes of the stored predictions per model, features and scores; further ones get 429."""
 
     max_ranked_predictions: int = 5_000
-    """Maximum number of stored predictions without labels, the newest, that are compared to find the most uncertain
+    """Maximum number of the newest stored predictions without labels that are compared to find the most uncertain
     ones."""
 
     max_manual_snapshots: int = 20
@@ -88,5 +88,5 @@ class Limits:
     apart."""
 
     audit_file_bytes: int = 2**26
-    """Maximum bytes of an audit file; before it would grow larger, it is renamed with a number, and a new file is
+    """Maximum bytes of an audit file; before it exceeds this size, it is renamed with a number, and a new file is
     started."""

@@ -1,4 +1,4 @@
-"""Requests to other servers: to addresses that were checked, without redirects, proxies and cookies.
+"""Requests to checked addresses of other servers, without redirects, proxies or cookies.
 
 A name is resolved once, its addresses are checked, and the connection goes to one of them, so DNS rebinding has no
 effect.
@@ -54,7 +54,7 @@ async def resolve(url: httpx2.URL, seconds: float) -> list[str]:
 
 
 async def tls_context() -> SSLContext:
-    """Return the context that trusts the system's authorities; reading their certificates takes some 100 ms."""
+    """Return a TLS context that trusts the system's authorities; loading their certificates takes some 100 ms."""
     return await asyncio.to_thread(httpx2.create_ssl_context, trust_env=False)
 
 
@@ -63,9 +63,9 @@ def client(context: SSLContext, seconds: float, headers: dict[str, str]) -> http
 
     Parameters
     ----------
-    context : of `tls_context`.
+    context : result of `tls_context`.
     seconds : timeout of each step of a request.
-    headers : of all requests.
+    headers : headers of all requests.
     """
     return httpx2.AsyncClient(verify=context, timeout=seconds, headers=headers, trust_env=False, follow_redirects=False)
 

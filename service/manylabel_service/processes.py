@@ -37,9 +37,10 @@ def give_way(niceness: int, oom_score: int = 0) -> None:
 
 
 def limit(kind: int, most: int, *, raisable: bool = False) -> None:
-    """Bound a resource, an ``RLIMIT_`` of `resource`, unless the process has a lower bound already.
+    """Limit a resource (an ``RLIMIT_`` constant of `resource`), unless the process has a lower limit already.
 
-    `raisable`: whether it can be raised again, up to the previous bound. A system without this bound is not changed.
+    `raisable`: whether the limit can be raised again, up to the previous one. A system without this limit is not
+    changed.
     """
     hard = resource.getrlimit(kind)[1]
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)

@@ -40,7 +40,7 @@ class Parser(argparse.ArgumentParser):
             self.add_argument(flag, action=_Collect, nargs=None if takes_value else 0, help=argparse.SUPPRESS)
 
     def error(self, message: str) -> NoReturn:
-        """Leave with status 2 and one line."""
+        """Exit with status 2 and a one-line message."""
         refuse_usage(self.prog, message, self._option_string_actions)
 
 

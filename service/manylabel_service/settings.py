@@ -133,7 +133,7 @@ class Settings(BaseSettings):
     trusted_proxies: Names = ()
     """Addresses or networks, such as 10.0.0.0/8, of the load balancers in front of this server, separated by commas.
     For a request from one of them, the client address is the last address in the header X-Forwarded-For that is not one
-    of theirs. The audit log and the limit of wrong keys use it."""
+    of theirs. The audit log and the limit on invalid keys use this address."""
 
     allowed_origins: Names = ()
     """Origins of web pages of other sites that may use this server, such as https://tags.example.org, separated by
@@ -172,33 +172,31 @@ class Settings(BaseSettings):
     override it."""
 
     snapshot_every_updates: PositiveInt = 50_000
-    """Number of examples learnt since the last snapshot of a model after which the next one is taken."""
+    """Number of examples learnt since the last snapshot of a model that triggers the next one."""
 
     snapshot_every_seconds: PositiveFloat = 60.0
-    """Seconds since the last snapshot of a model after which the next one is taken, if the model has learnt
-    anything."""
+    """Seconds since the last snapshot of a model that trigger the next one, if the model has learnt anything."""
 
     snapshot_retention_count: PositiveInt = 3
     """Number of recent snapshots retained per model. The log before them is moved into the history of the model."""
 
     history_bytes: NonNegativeInt = 2**28
-    """Maximum compressed bytes of the history of a model: its log, for jobs that train from it, exports, and rollbacks
-    and forks to any position or time. Above it, the oldest part is dropped; 0 keeps no history."""
+    """Maximum compressed bytes of the history of a model: its log, kept for training jobs, exports, and rollbacks and
+    forks to any position or time. Above it, the oldest part is dropped; 0 keeps no history."""
 
     history_days: NonNegativeFloat = 0.0
     """Maximum age in days of the examples in the history of a model; 0 for no maximum. Examples that the newest
     snapshots still need may be older."""
 
     archive: str | None = None
-    """Address of the archive, a continuous backup that `manylabel restore` reads, as file:///DIRECTORY or
-    s3://BUCKET/PREFIX."""
+    """Address of the archive, file:///DIRECTORY or s3://BUCKET/PREFIX: a continuous backup for `manylabel restore`."""
 
     archive_seconds: PositiveFloat = 10.0
-    """Seconds between two passes of archiving; a lost disk costs at most the updates of that long."""
+    """Seconds between two passes of archiving; the loss of a disk costs at most the updates of this interval."""
 
     archive_days: NonNegativeFloat = 30.0
-    """Age in days up to which the archive restores a store as it was, and has what was deleted from the store; 0 for
-    no maximum. The logs of models that exist are kept as a whole, whatever history_days is."""
+    """Maximum age in days of the states of a store that the archive can restore, and of the deleted data that it
+    retains; 0 for no maximum. Logs of existing models are retained completely, regardless of history_days."""
 
     max_connections: PositiveInt = 1_000
     """Maximum concurrent connections per process, also capped by the open-file limit. At the limit an idle connection
@@ -214,13 +212,13 @@ class Settings(BaseSettings):
     predictions."""
 
     max_scores: PositiveInt = 1_000
-    """Maximum number of labels in the scores of a prediction, those with the highest scores, if the request has no
-    `top`."""
+    """Maximum number of labels in the scores of a prediction if the request has no `top`; the highest scores are
+    returned."""
 
     max_queue_wait_seconds: PositiveFloat = 2.0
-    """Maximum seconds that a request may queue in total after its headers were read: a body of 64 KiB or more to be
-    parsed, an update to be learnt. A request that has waited this long, or is expected to, gets 429; streams get
-    backpressure instead."""
+    """Maximum total seconds that a request may wait in queues after its headers were read: for a body of 64 KiB or more
+    to be parsed, and for an update to be learnt. A request that has waited this long, or is expected to, gets 429;
+    streams get backpressure instead."""
 
     max_models: PositiveInt = 1_000
     """Maximum number of models on this server."""
@@ -254,18 +252,18 @@ class Settings(BaseSettings):
     """Maximum number of features of a model; an index must be below it."""
 
     max_record_characters: PositiveInt = 100_000
-    """Maximum number of characters of all strings of a record together, and twice the maximum number of tokens of its
+    """Maximum total number of characters of the strings of a record, and twice the maximum number of tokens of its
     texts; the server rejects more with 422."""
 
     max_labels: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 10_000
     """Maximum number of labels of a model."""
 
     max_dataset_bytes: PositiveInt = 2**28
-    """Maximum bytes of an uploaded dataset, and of its arrays; parsing one takes up to six times the memory, in a
+    """Maximum bytes of an uploaded dataset, and of its arrays; parsing takes up to six times as much memory, in a
     separate process."""
 
     max_dataset_features: Annotated[int, Field(ge=1, le=MAX_COLUMNS)] = 500_000
-    """Maximum number of features of a dataset, of all its views together."""
+    """Maximum total number of features of all views of a dataset."""
 
     max_model_bytes: PositiveInt = 2**30
     """Maximum bytes of a model in memory; an update that would exceed it gets 507."""
@@ -275,14 +273,14 @@ class Settings(BaseSettings):
     store."""
 
     job_slots: Annotated[int, Field(ge=0, le=64)] = 1
-    """Number of concurrent training processes per server process; 0 runs none here."""
+    """Number of concurrent training processes per server process; 0 for none in this server."""
 
     job_threads: Annotated[int, Field(ge=1, le=256)] = 1
-    """Number of threads of a fit. A job keeps the number that it was submitted with: a fit that is interrupted and
-    resumed gives the same bits only with the same number."""
+    """Number of threads of a fit. A job keeps the number that it was submitted with: a resumed fit gives the same
+    result, bit for bit, only with the same number."""
 
     job_memory_bytes: Annotated[int, Field(ge=2**28)] = 2**32
-    """Maximum bytes of memory of a training process, its libraries (about 200 MB) included; a fit that needs more
+    """Maximum bytes of memory of a training process, including its libraries (about 200 MB); a fit that needs more
     fails."""
 
     job_timeout_seconds: PositiveFloat = 86_400.0
@@ -305,7 +303,7 @@ class Settings(BaseSettings):
     audit.jsonl in the data directory; with a redis:// store, none."""
 
     audit_backup_count: PositiveInt = 5
-    """Number of full audit files retained, the newest."""
+    """Number of the newest full audit files to retain."""
 
     @property
     def audit_place(self) -> Path | Literal["stdout"] | None:

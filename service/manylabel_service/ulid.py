@@ -15,7 +15,7 @@ MAX_MS = 2**48 - 1
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _VALUES = {digit: value for value, digit in enumerate(_DIGITS)}
 PATTERN = rf"^[0-7][{_DIGITS}]{{25}}$"
-"""130 bits in all, of which the first two are 0."""
+"""The characters have 130 bits, the first two of which are 0."""
 _ID = re.compile(PATTERN)
 
 
@@ -41,7 +41,7 @@ def make(unix_ms: int, random: bytes) -> str:
 
 
 def new() -> str:
-    """Return a random id of now."""
+    """Return a random id with the current time."""
     return make(now_ms(), secrets.token_bytes(N_RANDOM_BYTES))
 
 

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable
 
 SLOWER = 0.8
-"""Minimum factor by which one slow measurement lowers the rate, because a disk may be busy once."""
+"""Minimum factor by which one slow measurement lowers the rate, because a disk may be busy briefly."""
 
 
 GRACE_SHARE = 0.1
-"""Share of the maximum wait that a request may always wait, even if it waited long before or was sent slowly."""
+"""Share of the maximum wait that every request is granted, even if it waited long before or was sent slowly."""
 
 
 class WorkRate:

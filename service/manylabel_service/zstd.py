@@ -6,7 +6,7 @@ from typing import Any
 
 
 def _module() -> Any:
-    """Return the module; None where Python was built without."""
+    """Return the module; None if Python was built without it."""
     try:
         return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     except ImportError:

@@ -85,7 +85,7 @@ def _tell(key: Key, text: str, file: Path | None) -> None:
 
 
 def parser() -> Parser:
-    """Return the parser of the arguments, the flags of a server among them."""
+    """Return the parser of the arguments, which include the flags of a server."""
     init = Parser(PROGRAM, description=_DESCRIPTION, epilog=_EPILOG)
     init.add_argument("command", choices=["init"], help=argparse.SUPPRESS)
     init.add_argument("--name", default="first", help="name of the key (default: first)")

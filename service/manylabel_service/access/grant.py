@@ -22,7 +22,7 @@ class Access:
 
     Attributes
     ----------
-    key_id, limits : as given.
+    key_id, limits : the parameters.
     """
 
     __slots__ = ("_names", "_refusal", "_scopes", "_standing", "key_id", "limits")
@@ -81,7 +81,7 @@ class Access:
             self.limits.charge(n_examples)
 
     def covers(self, scopes: Collection[Scope], models: Iterable[str]) -> bool:
-        """Return whether the caller may do all that a key with these scopes and models may."""
+        """Return whether the caller has at least the rights of a key with these scopes and models."""
         return included(scopes) <= self._scopes and all(map(self._names.include, models))
 
     def require_cover(self, scopes: Collection[Scope], models: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """Text of keys, ``ml_<id>_<secret>``.
 
-The text is the credential; the store has no more than a hash of the secret.
+The text is the credential; the store has only a hash of the secret.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _ID_ENDS = len(BEGINNING) + ID_LENGTH
 _LENGTH = _ID_ENDS + 1 + SECRET_LENGTH
 
 DIGEST_OF_NONE = bytes(hashlib.sha256().digest_size)
-"""Dummy digest compared if the key is unknown, so that the check takes constant time."""
+"""Dummy digest to compare if the key is unknown, so that the check takes constant time."""
 
 
 class KeyText(NamedTuple):

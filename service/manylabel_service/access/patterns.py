@@ -27,7 +27,7 @@ class Patterns:
         self._any = ANY in given
 
     def match(self, name: str) -> bool:
-        """Return whether a name is among them."""
+        """Return whether a name matches one of the patterns."""
         return self._any or name in self._names or name.startswith(self._beginnings)
 
     def include(self, pattern: str) -> bool:

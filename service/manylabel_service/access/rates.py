@@ -123,7 +123,7 @@ class RateLimiter:
 
 AT_ONCE = 100
 PER_SECOND = 10.0
-"""Number of wrong keys of one address that are checked per second, after a burst."""
+"""Number of invalid keys from one address that are checked per second, after a burst."""
 MAX_ADDRESSES = 10_000
 """Maximum number of remembered addresses, the latest."""
 

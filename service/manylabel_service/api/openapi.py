@@ -51,7 +51,8 @@ def describe(app: FastAPI) -> dict[str, Any]:
 
 
 def _any_of(schema: Any) -> Any:
-    """Return the schema with anyOf instead of oneOf: 2 is both an integer and a number, and would match two of one."""
+    """Return the schema with anyOf instead of oneOf: 2 is both an integer and a number, so it would match two
+    alternatives."""
     if isinstance(schema, list):
         return [_any_of(part) for part in schema]
     if isinstance(schema, dict):

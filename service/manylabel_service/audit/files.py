@@ -59,7 +59,7 @@ class AuditFiles:
     ----------
     path : current file; full files are renamed with the suffixes ``.1``, ``.2`` and so on.
     max_bytes : maximum bytes of a file before it is rotated.
-    kept : number of full files retained, the newest.
+    kept : number of the newest full files to retain.
     """
 
     def __init__(self, path: Path, max_bytes: int, kept: int) -> None:
@@ -179,7 +179,7 @@ def _write_all(descriptor: int, text: bytes) -> None:
 
 
 def _back(descriptor: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines before an offset with their offsets, last first."""
+    """Yield the lines before an offset with their offsets, the last line first."""
     rest, at = b"", end
     while at > 0:
         size = min(BLOCK_BYTES, at)

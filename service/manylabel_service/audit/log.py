@@ -97,7 +97,7 @@ class AuditLog:
         return await asyncio.to_thread(files.read_back, before, keep, limit, MAX_READ_BYTES)
 
     async def read_on(self, files: AuditFiles, after: Cursor, keep: Keep, limit: int) -> Page:
-        """Return the calls after a cursor, as `AuditFiles.read_on`."""
+        """Return the calls after a cursor, like `AuditFiles.read_on`."""
         await self.flush()
         return await asyncio.to_thread(files.read_on, after, keep, limit, MAX_READ_BYTES)
 

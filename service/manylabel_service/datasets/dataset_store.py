@@ -48,7 +48,7 @@ COPIES = 6
 log = structlog.get_logger()
 
 ClusterVersion = Callable[[str], Awaitable[bool]]
-"""Whether a job that has not ended needs the dataset of a name."""
+"""Whether an unfinished job needs the dataset of a name."""
 
 
 class DatasetStore:
@@ -209,8 +209,8 @@ class DatasetStore:
     async def delete(self, name: str, in_use: ClusterVersion | None = None) -> None:
         """Delete a dataset. Raises DatasetNotFound or DatasetInUse.
 
-        It is marked first, then `in_use` is called. A job is stored before it checks its dataset a last time, so either
-        the job sees the mark, or this call sees the job.
+        It is marked first, then `in_use` is called. A job is stored before it checks its dataset for the last time, so
+        either the job sees the mark, or this call sees the job.
         """
         stored = await self._find(name)
         try:

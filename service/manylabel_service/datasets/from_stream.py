@@ -136,7 +136,7 @@ class _Begin(NamedTuple):
 async def _beginnings(store: Store, settings: Settings, record: ModelMeta, last: int) -> tuple[list[_Begin], ...]:
     """Return the states to replay the log from: the latest with enough examples after it, earlier ones, later ones.
 
-    No more of the log is read than the rows of the largest dataset may come from.
+    The part of the log that is read is bounded by the size of the largest dataset.
     """
     reader = HistoryReader(record, store)
     begin = await reader.begin()
@@ -233,6 +233,6 @@ def _put_entries(entries: list[Entry], file: IO[bytes]) -> None:
 
 
 def _targets(entries: list[Entry]) -> list[str]:
-    """Return the positions that rollbacks among the entries go back to."""
+    """Return the positions to which rollbacks among the entries return."""
     changes = (decode(entry.payload) for entry in entries)
     return [change.to for change in changes if isinstance(change, Rollback)]

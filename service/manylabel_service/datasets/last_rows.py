@@ -91,7 +91,7 @@ class LastRows:
         return 4 * (len(self._columns) + len(self._values) + len(self._relevant)) + 16 * len(self._ends)
 
     def _drop(self) -> None:
-        """Forget the rows before the last."""
+        """Forget the rows before the last ones."""
         n_dropped = len(self._ends) - 1 - self.n_rows
         for ends, others in ((self._ends, (self._columns, self._values)), (self._label_ends, (self._relevant,))):
             begin = ends[n_dropped]

@@ -1,4 +1,4 @@
-"""Snapshots and log entries in turn in a file."""
+"""File of alternating snapshots and log entries."""
 
 import struct
 from collections.abc import Iterator

@@ -62,7 +62,7 @@ def _checksum(file: IO[bytes]) -> str:
 
 
 def _split(dataset: Dataset, train_rows: int) -> None:
-    """Add the splits train and test: the first rows are to learn from, the others to test on."""
+    """Add the splits train and test: the first rows are for training, the others for testing."""
     if not 0 < train_rows < dataset.n_rows:
         raise BadDataset(f"both splits need rows: the split must be 1 to {dataset.n_rows - 1}, not {train_rows}")
     rows = np.arange(dataset.n_rows, dtype=np.int64)

@@ -68,7 +68,7 @@ class UploadSlots:
         upload.n_bytes += n_bytes
 
     def _make_room(self, besides: Upload | None = None) -> bool:
-        """End the upload that has been idle longest; return whether there was one."""
+        """End the upload that has been idle the longest; return whether there was one."""
         before = self._clock() - STILL_SECONDS
         still = [one for one in self._uploads if one.give_way and one.moved_at <= before and one is not besides]
         if not still:

@@ -122,7 +122,7 @@ class Events:
             self._first += 1
 
     def notify(self) -> None:
-        """Wake the subscribers in portions, between which other requests run."""
+        """Wake the subscribers in groups, between which other requests run."""
         _wake(list(self._subscriptions))
 
     def gap(self) -> None:
@@ -140,7 +140,7 @@ class Events:
     # -- for subscriptions ------------------------------------------------------------------------
 
     def after(self, cursor: int) -> tuple[Event | None, int]:
-        """Return the event at a cursor and the cursor behind it; no event at the end."""
+        """Return the event at a cursor and the next cursor; no event at the end."""
         if cursor < self._first:
             assert self._complete_from is not None
             return Event("dropped", self._complete_from, {"count": self._first - cursor}), self._first
@@ -149,13 +149,13 @@ class Events:
         return None, cursor
 
     def dropped(self) -> Event:
-        """Return the event for a watcher that has missed all before the ring."""
+        """Return the event for a subscriber that has missed all events before the ring."""
         assert self._complete_from is not None
         return Event("dropped", self._complete_from, {"count": None})
 
     @property
     def position(self) -> str:
-        """The position of the model at present."""
+        """The current position of the model."""
         return self._model().position
 
     def measured(self) -> Event | None:

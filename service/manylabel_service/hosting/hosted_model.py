@@ -143,7 +143,7 @@ class HostedModel(ABC):
     @property
     @abstractmethod
     def n_labels(self) -> int:
-        """The number of labels that a prediction has scores for."""
+        """The number of labels for which a prediction has scores."""
 
     @property
     @abstractmethod
@@ -169,7 +169,7 @@ class HostedModel(ABC):
 
     @abstractmethod
     def measures(self) -> dict[str, Any] | None:
-        """Return the prequential metrics; None if missing now; raise the errors of `status`."""
+        """Return the prequential metrics; None if unavailable; raise the errors of `status`."""
 
     @abstractmethod
     async def predict(
@@ -225,8 +225,8 @@ class HostedModel(ABC):
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
         """Restore the current state, and serve from then on.
 
-        With `ask`, which requests a snapshot from other processes, only if it computes the same state as they;
-        otherwise raises ReplayMismatch.
+        With `ask`, which requests a snapshot from other processes, raise ReplayMismatch if they compute a different
+        state.
         """
 
     def start(self) -> None:
@@ -245,7 +245,7 @@ class HostedModel(ABC):
 
     @property
     def incompatible(self) -> str | None:
-        """Error code that tells why only another release can serve the model; None if this one can."""
+        """Error code with the reason why only another release can serve the model; None if this one can."""
         return self._incompatible
 
     @property
@@ -263,7 +263,7 @@ class HostedModel(ABC):
         self.end(ModelLifecycle.EVICTED, lambda: ModelEvicted(f"model {self.name!r} is being loaded"))
 
     def fail(self, refusal: ErrorFactory) -> None:
-        """Reject all requests with such an error, because the state is damaged."""
+        """Reject all requests with an error from `refusal`, because the state is damaged."""
         self.end(ModelLifecycle.FAILED, refusal)
 
     def withhold(self, error: IncompatibleRelease) -> None:

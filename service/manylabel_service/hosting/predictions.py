@@ -16,7 +16,7 @@ class Prediction(NamedTuple):
     `scores` has the score minus threshold of every known label; a label with a value above 0 is in `labels`.
     `probabilities` of the same labels, and `explanations` of predicted labels, are present only if requested. Where
     precision is promised, `auto` has the labels that may be applied unseen, `review` says whether the example needs
-    review, and `decision` has what is needed to count this later.
+    review, and `decision` has the values needed to count this later.
     """
 
     labels: list[str]

@@ -5,7 +5,7 @@ gets the same), then the `trial` tasks of a search, in parallel if there are wor
 published. All are in one document, so that any change of a job is one compare-and-set.
 
 The worker of a task holds its lease, identified by a token. The lease is lost when the job is cancelled, or when its
-holder seems dead. The holder must then stop working on the task.
+holder has timed out. The holder must then stop working on the task.
 """
 
 from collections.abc import Iterable, Sequence
@@ -72,7 +72,7 @@ class Task(_Part):
     params : all parameters of a trial or a fit; `values` are those that a search varies.
     state : waiting (for other tasks), queued, running, done.
     lease : token of the holder while it is running.
-    heartbeats : number of heartbeats; grows while its holder is alive.
+    heartbeats : number of heartbeats, which grows while the holder is alive.
     times_queued : number of times queued: at first, after a crash, after a release, and after a retry of its job.
     attempt : number of the attempt, from 1; incremented only after a crash of its worker or process, not after a
     release at a graceful shutdown.

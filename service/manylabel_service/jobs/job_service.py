@@ -48,7 +48,7 @@ class JobService:
         await self._runner.stop()
 
     async def submit(self, spec: JobSpec, key: IdempotencyKey | None) -> tuple[Job, bool]:
-        """Queue a job; return it, and whether an earlier request with the same key created it. Raises InvalidJob,
+        """Queue a job; return the job, and whether an earlier request with the same key created it. Raises InvalidJob,
         DatasetNotFound, ModelNotFound, ModelIsOnline, LimitExceeded, JobsFull or KeyReused."""
         id = _id_of(key) if key else ulid.new().lower()
         if key and (earlier := await self._earlier(id, key)):
@@ -178,7 +178,7 @@ class JobService:
             await self._job_store.wait(HEARTBEAT_SECONDS)
 
     def changed_since(self, revision: int) -> list[JobDocument]:
-        """Return the jobs that changed after a revision, by revision, as far as this process has seen."""
+        """Return the jobs that changed after a revision, by revision, as far as this process knows."""
         changed = (job for job in self._job_store.jobs.values() if job.revision > revision)
         return sorted(changed, key=lambda job: job.revision)
 
@@ -188,7 +188,7 @@ class JobService:
         return sorted(self._job_store.damaged)
 
     def counts(self) -> dict[str, int]:
-        """Return how many jobs are in each state, as far as this process has seen."""
+        """Return the number of jobs in each state, as far as this process knows."""
         counts: dict[str, int] = dict.fromkeys(get_args(State), 0)
         for record in self._job_store.jobs.values():
             counts[record.state] += 1
@@ -197,7 +197,7 @@ class JobService:
     async def list(
         self, state: str | None = None, limit: int = 100, of_interest: Callable[[str], bool] = lambda _: True
     ) -> list[Job]:
-        """Return the newest jobs first.
+        """Return the jobs, newest first.
 
         Parameters
         ----------

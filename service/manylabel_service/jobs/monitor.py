@@ -2,8 +2,8 @@
 
 It detects dead workers: a running task sends heartbeats, and the monitor revokes the lease of a task that sent none for
 `LEASE_SECONDS`. It does not use the clock of another machine, and counts only the time during which it could read the
-store: an unavailable store kills no worker. It offers queued tasks to the runner until they are taken; so a task that
-a queue loses is sent once more.
+store: an unavailable store kills no worker. It offers queued tasks to the runner until they are claimed, so a task that
+a queue loses is offered again.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class JobMonitor:
         self._wake.set()
 
     async def run(self) -> None:
-        """Poll without an end."""
+        """Poll until cancelled."""
         while True:
             try:
                 await self._poll()

@@ -22,7 +22,7 @@ Path = tuple[str, ...]
 
 
 async def check(context: JobContext, spec: JobSpec) -> dict[str, str]:
-    """Check that the store has all that a job names, and that it fits together. Raises InvalidJob, DatasetNotFound,
+    """Check that the store has all that a job names, and that these fit together. Raises InvalidJob, DatasetNotFound,
     ModelNotFound, ModelIsOnline, LimitExceeded or StorageUnavailable.
 
     Returns

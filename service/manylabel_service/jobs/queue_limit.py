@@ -32,7 +32,7 @@ class Claims(StoredModel):
     jobs: dict[str, tuple[float, int]] = Field(default_factory=dict)
 
     def without(self, id: str) -> Self:
-        """Return the claims but for that of one job."""
+        """Return the claims except that of one job."""
         return self.model_copy(update={"jobs": {other: claim for other, claim in self.jobs.items() if other != id}})
 
 
@@ -70,7 +70,7 @@ class QueueLimit:
             raise
 
     async def _read(self, id: str) -> Claims:
-        """Return the claims for jobs that do not show yet; raise `JobsFull`."""
+        """Return the claims for jobs that are not visible yet; raise `JobsFull`."""
         found = await self._documents.all()
         claims = found.get(NAME) or Claims()
         if NAME in found and not claims.revision:  # damaged

@@ -19,7 +19,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Convergence:
-    """Convergence of a fit, in lists of one length; an unknown gap is infinite."""
+    """Convergence of a fit, in lists of equal length; an unknown gap is infinite."""
 
     iteration: list[int] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)

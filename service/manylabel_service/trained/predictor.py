@@ -150,7 +150,7 @@ class Predictor:
         return Views(views, ("x",))
 
     def _explain(self, inputs: Features | Views, labels: Sequence[str], explainer: Explainer) -> Explanations:
-        """Return why labels are predicted for an example."""
+        """Return explanations of the labels predicted for an example."""
         if not self._is_linear:
             raise InvalidField(("explain",), f"must be 0 or omitted: {NOT_LINEAR}")
         x = inputs if isinstance(inputs, Features) else inputs.features[self._first]

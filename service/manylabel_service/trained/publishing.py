@@ -20,7 +20,7 @@ from manylabel_service.trained.version import Promote, Version, VersionMeta
 from manylabel_service.trained.version_store import VersionCatalogue, VersionStore
 
 ATTEMPTS = 5
-"""Maximum attempts if others delete the model at the same time."""
+"""Maximum attempts if other clients delete the model at the same time."""
 
 log = structlog.get_logger()
 

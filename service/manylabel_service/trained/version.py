@@ -29,7 +29,7 @@ class VersionMeta:
     features : digest of the feature names, or of their number, by view.
     not_promoted_because : reasons why "if_better" did not serve it; None if it was served.
     baseline : metrics of predicting the most frequent labels of the training rows; None without held-out rows.
-    taken : what the job has read from a stream; None for other data.
+    taken : the sample that the job read from a stream; None for other data.
     data : training data as specified in the job: a dataset or a stream.
     measured_on : digest of the held-out rows; equal digests mean equal rows. None if unknown.
     worse : difference to the version that it replaced under "always", if that one measured higher; else None.

@@ -48,9 +48,9 @@ BLOBS = "versions/"
 META_SUFFIX = ".meta"
 """Suffix of the key of metadata, after the key of the artifact."""
 MAX_JOBS = 1_000
-"""Number of latest jobs stored, so that none publishes twice."""
+"""Number of the latest jobs to remember, so that none publishes twice."""
 MAX_CHANGES = 100
-"""Number of latest changes that the document has, for processes that read it now and then."""
+"""Number of the latest changes in the document, for processes that read it at intervals."""
 MAX_REASON = 500
 """Maximum length in characters of the reason in a `NotPromoted`."""
 
@@ -168,7 +168,7 @@ class VersionStore:
         self._turn = asyncio.Lock()
 
     async def read(self) -> VersionCatalogue:
-        """Return the catalogue as it is now. Raises StorageUnavailable, ModelGone or DocumentDamaged."""
+        """Return the current catalogue. Raises StorageUnavailable, ModelGone or DocumentDamaged."""
         async with self._turn:
             return await self._read()
 
@@ -341,7 +341,7 @@ class VersionStore:
 
     @property
     def _name(self) -> str:
-        """Return the name of the document; a model that is deleted and created again starts with nothing."""
+        """Return the name of the document; a model that is deleted and created again starts with a new document."""
         return str(self._record.incarnation)
 
     @property

@@ -45,12 +45,12 @@ class Files:
     @classmethod
     @cache
     def shipped(cls) -> Self:
-        """Return the files of this release, read and packed once in a process."""
+        """Return the files of this release, read and compressed once per process."""
         return cls.read(STATIC)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Return the files of a folder, without those that are hidden."""
+        """Return the files of a folder, without hidden files."""
         return cls({path: (folder / path).read_bytes() for path in sorted(_paths(folder))})
 
     def get(self, path: str) -> UiFile | None:

@@ -130,7 +130,7 @@ class Deliverer:
         self._wake.set()
 
     async def delete_damaged(self, id: str) -> bool:
-        """Delete a webhook that cannot be read; return whether it was one."""
+        """Delete a webhook that cannot be read; return whether it existed."""
         return await self._webhooks.delete_damaged(id)
 
     async def test(self, webhook: Webhook) -> Delivery:

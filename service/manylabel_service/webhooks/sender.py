@@ -1,4 +1,4 @@
-"""POST of an event, signed by Standard Webhooks, to an allowed address."""
+"""POST of an event to an allowed address, signed as in Standard Webhooks."""
 
 import asyncio
 import time

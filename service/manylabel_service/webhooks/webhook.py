@@ -31,14 +31,14 @@ MAX_QUEUED_BYTES = 2**18
 MAX_NAMED = 20
 """Maximum number of labels, alarms or predictions listed in one event."""
 MAX_DELIVERIES = 50
-"""Number of delivery attempts kept in the log of a webhook, the latest."""
+"""Number of the latest delivery attempts in the log of a webhook."""
 
 SECRET_PREFIX = "whsec_"
 SECRET_BYTES = 32
 
 
 def new_secret() -> str:
-    """Return a random secret, as Standard Webhooks writes it."""
+    """Return a random secret in the format of Standard Webhooks."""
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
 
 
@@ -131,7 +131,7 @@ class DeliveryState(StoredModel):
 
     @property
     def changes(self) -> int:
-        """Number of changes so far, without those of cursors."""
+        """Number of changes so far, except changes of cursors."""
         return self._changes
 
     @classmethod
@@ -174,7 +174,7 @@ class DeliveryState(StoredModel):
             self.failing_since_unix_ms = self.failing_since_unix_ms or delivery.unix_ms
 
     def disable(self, disabled: Disabled) -> None:
-        """Send nothing until the webhook is enabled; attempts then begin from the first."""
+        """Send nothing until the webhook is enabled; the count of attempts then starts again at 1."""
         self._changes += 1
         self.disabled, self.failures, self.failing_since_unix_ms = disabled, 0, None
 

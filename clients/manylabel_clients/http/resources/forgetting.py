@@ -22,7 +22,7 @@ class ForgetReceipt:
     ended: str | None
     key_id: str | None
     entries: int
-    """Number of entries of the log that had such examples."""
+    """Number of entries of the log that contained these examples."""
     examples: int
     """Number of examples forgotten; 0 if the history has none of them."""
     predictions: int

@@ -10,6 +10,6 @@
 - `server`: /livez, /readyz and /metrics
 - `page`: the web UI
 
-An endpoint reads the request with `web`, makes domain values of it with `translation`, and asks the registry for the
-model.
+An endpoint reads the request with `web`, converts it to domain values with `translation`, and gets the model from the
+registry.
 """

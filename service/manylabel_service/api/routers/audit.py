@@ -46,9 +46,9 @@ class Audited(Parameters):
     since: Annotated[str, BeforeValidator(_read_time)] | None = None
     """Earliest end of the listed calls."""
     before: _Cursor | None = None
-    """Lists older calls: `before` of an earlier response."""
+    """Lists only older calls; the value of `before` in an earlier response."""
     after: _Cursor | None = None
-    """Lists later calls, oldest first: `after` of an earlier response."""
+    """Lists only later calls, oldest first; the value of `after` in an earlier response."""
 
 
 class AuditedCall(ResponseModel):
@@ -73,7 +73,7 @@ class AuditedCall(ResponseModel):
     code: str | None
     """Error code; null if the call succeeded."""
     position: str | None
-    """Position of the change in the log of the model; of a stream, the last one."""
+    """Position of the change in the log of the model; for a stream, of the last change."""
     lines: int | None
     """Number of lines that a stream has learnt."""
 
@@ -92,7 +92,7 @@ class AuditPage(ResponseModel):
 async def read_audit(request: Request, context: ContextOf, query: Annotated[Audited, from_query(Audited)]) -> Response:
     """Lists calls from the audit file of this server, newest first, or with `after` later calls, oldest first. Other
     servers have their own files. A response reads only a part of a large file, so it can have fewer calls than
-    requested although there are more."""
+    requested even if there are more."""
     audit = context.audit
     if audit is None or (files := audit.files) is None:
         raise Problem("audit_not_kept", "this server has no audit file to read; its operator can set audit_file")

@@ -44,10 +44,10 @@ class Upload(Parameters):
     format: one_of(tuple(FORMATS))  # type: ignore[valid-type]
     """Format of the file."""
     label_columns: str | None = None
-    """Label columns: names separated by commas, or a number: in arff of the first columns (the last if negative), in
-    csv and tsv of the last columns. Without it, arff gets them from the part `labels` of a multipart body (a Mulan XML
-    file) or from MEKA's option in the relation's name. With a `separator`: the column of csv or tsv whose cells list
-    the relevant labels; in ndjson, the field of a record that lists them."""
+    """Label columns: names separated by commas, or a number, which counts the first columns in arff (the last ones if
+    negative) and the last columns in csv and tsv. By default, arff takes them from the part `labels` of a multipart
+    body (a Mulan XML file) or from MEKA's option in the relation's name. With a `separator`: the column of csv or tsv
+    whose cells list the relevant labels; in ndjson, the field of a record that lists them."""
     tags: Annotated[str, Field(max_length=256)] | None = None
     """Column or field that lists the relevant labels, instead of `label_columns`."""
     separator: Annotated[str, Field(min_length=1, max_length=16)] | None = None
@@ -63,7 +63,7 @@ class Upload(Parameters):
     zero_based: Flag | None = None
     """Whether libsvm features count from 0; default: if the file has a feature 0."""
     split: Annotated[int, Field(ge=1, lt=10**9), BeforeValidator(_check_rows)] | None = None
-    """Number of first rows that form the split `train`; the others form `test`."""
+    """Number of rows at the start of the file that form the split `train`; the others form `test`."""
 
     def columns(self) -> int | list[str] | None:
         """Return the label columns: a number, or names from a line of CSV. Raises a Problem."""

@@ -58,10 +58,10 @@ async def watch_model(
 ) -> Response:
     """Sends an `update` for each update, preceded by a `drift` for each detector that fired in it and a `label` for
     each new label. Other events are `rollback`, `promoted` (a trained model serves another version), `not_promoted` (a
-    new version is not served), `metrics` at most once a second, and `dropped` if the client was too slow or away too
-    long. The id of an event is its position in the log: a client that has received the event has received all events up
-    to it."""
-    after = last_event_id(request, read_position, "must be the id of an event of this model, given once")
+    new version is not served), `metrics` at most once a second, and `dropped` if the client was too slow or was
+    disconnected for too long. The id of an event is its position in the log: a client that has received the event has
+    received all events up to it."""
+    after = last_event_id(request, read_position, "must be the id of an event of this model, sent once")
     replica = await context.registry.get(name)
     if after is not None and _ahead(after, replica) and await replica.sync() is None:
         replica = await context.registry.get(name)

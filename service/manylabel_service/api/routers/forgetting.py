@@ -51,7 +51,7 @@ class ForgetReceipt(ResponseModel):
     model: str
     """Name of the model."""
     status: Literal["running", "done", "failed"]
-    """Whether it is in progress, done, or failed; then nothing has changed."""
+    """Whether the request is in progress, done, or failed; a failed request changed nothing."""
     created: str
     """Time of the request (RFC 3339, UTC)."""
     ended: str | None
@@ -59,7 +59,7 @@ class ForgetReceipt(ResponseModel):
     key_id: str | None
     """Id of the API key that requested it; null without a key."""
     entries: int
-    """Number of entries of the log that had such examples."""
+    """Number of entries of the log that contained these examples."""
     examples: int
     """Number of examples that were forgotten; 0 if the history has none of them."""
     predictions: int
@@ -69,9 +69,9 @@ class ForgetReceipt(ResponseModel):
     forgotten: they stay in the weights.
     """
     first: str | None
-    """Position of the first entry that had such an example."""
+    """Position of the first entry that contained one of these examples."""
     position: str | None
-    """Position of the log at which the new state took the place of the old one."""
+    """Position of the log at which the new state replaced the old one."""
     checksum_before: str | None
     """Checksum of the old state at this position, recomputed from the history and equal to that of the model."""
     checksum_after: str | None
@@ -129,8 +129,8 @@ class Verification(ResponseModel):
 )
 async def forget(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Removes examples from the history, the log and the model: afterwards its state is that of a model which never
-    saw them. The entries stay in the log, without these examples, so positions stay valid, and a repeated request
-    teaches nothing. The model continues to serve. Returns a receipt that is running; the header Location has its
+    saw them. The entries stay in the log, without these examples, so positions stay valid, and a repeated update is not
+    learnt again. The model continues to serve. Returns a receipt that is running; the header Location has its
     address."""
     replica = online(await context.registry.get(name))
     replica.check_leads()

@@ -58,7 +58,7 @@ class HistoryEntry(At):
     stream: LoggedStream | None = None
     """Position of an update in its stream."""
     to: str | None = None
-    """Position that a rollback goes back to, or new name of a label that was renamed or merged."""
+    """Position to which a rollback returns, or new name of a label that was renamed or merged."""
     label: str | None = None
     """Name of a label that was changed."""
     change: Literal["renamed", "merged", "retired", "paused", "resumed"] | None = None

@@ -68,9 +68,9 @@ class TrainerDescription(ResponseModel):
     params: dict[str, Any]
     """JSON schema of the parameters: types, bounds, defaults."""
     search: dict[str, list[float]]
-    """Values tried by a search that names none."""
+    """Values that a search tries if it names none."""
     rbf_search: dict[str, list[float | str]]
-    """Further values tried if the kernel is `rbf`, for parameters at their defaults."""
+    """Further values that it tries if the kernel is `rbf`, for parameters at their defaults."""
 
 
 class TrainerList(ResponseModel):
@@ -162,8 +162,8 @@ async def read_job_log(context: ContextOf, access: AccessOf, id: str) -> JobLog:
 )
 async def watch_job(request: Request, context: ContextOf, access: AccessOf, id: str) -> Response:
     """Sends `state` when it changes, `progress` (the latest one for a slow client), and `log` for each line: from the
-    current state on, or after the given event. The stream ends with the job."""
-    after = last_event_id(request, _read_revision, "must be the id of an event of this job, given once")
+    current state on, or after the event in the header Last-Event-ID. The stream ends with the job."""
+    after = last_event_id(request, _read_revision, "must be the id of an event of this job, sent once")
     job = await _job(context, access, id)
     return EventStream(
         context.jobs.watch(job.id, after),

@@ -191,8 +191,8 @@ async def show_key(context: ContextOf, access: AccessOf, key_id: str) -> dict[st
     example={"expires_at": "2099-01-31T12:00:00Z"},
 )
 async def change_key(request: Request, context: ContextOf, access: AccessOf, key_id: str) -> dict[str, Any]:
-    """Changes the name, note, expiry or rates of a key, the last two within those of the caller's key. Scopes and
-    models cannot be changed: create another key instead."""
+    """Changes the name, note, expiry or rates of a key. Expiry and rates cannot exceed those of the caller's key.
+    Scopes and models cannot be changed: create another key instead."""
     wanted, _ = await read_model(request, KeyChange)
     context.registry.require_ready()
     return _status(await context.keyring.change(key_id, _changes(wanted), access))

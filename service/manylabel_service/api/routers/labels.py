@@ -91,8 +91,8 @@ class _Truth(NamedTuple):
 )
 async def label_predictions(request: Request, name: str) -> Response:
     """Learns the stored features with the submitted labels; metrics count the prediction that was served. Labels of one
-    id can arrive in parts: `y` as an object with some labels, the others later, each once. A batch is learnt in its
-    order, all or none. A trained model learns nothing; only its metrics change."""
+    id can arrive in parts: `y` as an object with some labels, the others later, each once. A batch is learnt in order,
+    completely or not at all. A trained model learns nothing; only its metrics change."""
     context = context_of(request)
     hosted = await context.registry.get(name)
     with counting_refusals(context, name):

@@ -85,7 +85,7 @@ class Predicting(Parameters):
     query=Predicting,
 )
 async def predict(request: Request, name: str) -> Response:
-    """Predicts labels, scores and, if requested, probabilities. A batch is predicted in its order."""
+    """Predicts labels, scores and, if requested, probabilities. A batch is predicted in order."""
     context = context_of(request)
     settings = context.settings
     wanted = read_parameters(request, Predicting)
@@ -152,8 +152,8 @@ async def predict(request: Request, name: str) -> Response:
     keyed=True,
 )
 async def update(request: Request, name: str) -> Response:
-    """Learns examples; the response arrives when they are logged and learnt. A batch is learnt in its order, all or
-    none."""
+    """Learns examples; the response arrives when they are logged and learnt. A batch is learnt in order, completely or
+    not at all."""
     return await _learn(request, name, "update")
 
 

@@ -76,8 +76,8 @@ _LabelRequest = (
     example={"label": "petz", "to": "pets"},
 )
 async def rename_label(request: Request, response: Response, name: str) -> dict[str, Any]:
-    """Renames a label; everything learnt about it stays. From this point of the log on, on every server, its old name
-    stands for it in later updates, unless the model refuses old names."""
+    """Renames a label; everything learnt about it stays. From this position in the log, every server accepts its old
+    name in updates, unless the model rejects old names."""
     return await _relabel(request, response, name, schemas.RenameRequest)
 
 
@@ -89,7 +89,7 @@ async def rename_label(request: Request, response: Response, name: str) -> dict[
     example={"label": "petz", "into": "pets"},
 )
 async def merge_label(request: Request, response: Response, name: str) -> dict[str, Any]:
-    """Retires a label, and lets its names, old ones included, stand for another label from this point of the log on.
+    """Retires a label, and makes its names, including old ones, aliases of another label from this position in the log.
     The other label retains what it has learnt, and takes over nothing from the merged one."""
     return await _relabel(request, response, name, schemas.MergeRequest)
 
@@ -102,7 +102,7 @@ async def merge_label(request: Request, response: Response, name: str) -> dict[s
     example={"label": "petz"},
 )
 async def retire_label(request: Request, response: Response, name: str) -> dict[str, Any]:
-    """Retires a label: from this point of the log on, on every server, it is not predicted, and updates that name it
+    """Retires a label: from this position in the log, on every server, it is not predicted, and updates that name it
     are rejected. It keeps its column and its name."""
     return await _relabel(request, response, name, schemas.RetireRequest)
 
@@ -115,7 +115,7 @@ async def retire_label(request: Request, response: Response, name: str) -> dict[
     example={"label": "pets"},
 )
 async def pause_label(request: Request, response: Response, name: str) -> dict[str, Any]:
-    """Pauses a label: from this point of the log on, on every server, it is not predicted until it is resumed. Updates
+    """Pauses a label: from this position in the log, on every server, it is not predicted until it is resumed. Updates
     can name it; the model treats its truth as unknown."""
     return await _relabel(request, response, name, schemas.PauseRequest, paused=True)
 
@@ -128,7 +128,7 @@ async def pause_label(request: Request, response: Response, name: str) -> dict[s
     example={"label": "pets"},
 )
 async def resume_label(request: Request, response: Response, name: str) -> dict[str, Any]:
-    """Resumes a label: from this point of the log on, on every server, it is learnt and predicted again, with what was
+    """Resumes a label: from this position in the log, on every server, it is learnt and predicted again, with what was
     learnt before the pause."""
     return await _relabel(request, response, name, schemas.ResumeRequest, paused=False)
 
@@ -142,7 +142,7 @@ async def resume_label(request: Request, response: Response, name: str) -> dict[
 )
 async def describe_labels(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Sets details of labels. A null field is removed, an omitted one stays. An unknown label is declared, unless the
-    labels were declared when the model was created. All labels change or none, from this point of the log on, on every
+    labels were declared when the model was created. All labels change or none, from this position in the log, on every
     server."""
     replica = online(await context.registry.get(name))
     document, raw = await read_large_json(request)
@@ -164,7 +164,7 @@ async def describe_labels(request: Request, response: Response, context: Context
     },
 )
 async def set_groups(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Replaces all groups and parents of the model, from this point of the log on, on every server. Predictions satisfy
+    """Replaces all groups and parents of the model, from this position in the log, on every server. Predictions satisfy
     them, and true labels that contradict them are rejected. An unknown label is declared, unless the labels were
     declared when the model was created. The model keeps what it has learnt."""
     replica = online(await context.registry.get(name))
@@ -185,8 +185,8 @@ async def set_groups(request: Request, response: Response, context: ContextOf, n
     example={"precision": 0.95, "settled": 0.9, "missed": 0.02, "audit_rate": 0.05},
 )
 async def set_promise(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Sets the promise: from this point of the log on, on every server, predictions say which labels may be applied
-    unseen (`auto`), and whether the example needs review. A different promise begins a new account of errors; `null`
+    """Sets the promise: from this position in the log, on every server, predictions say which labels may be applied
+    unseen (`auto`), and whether the example needs review. A different promise starts a new account of errors; `null`
     ends the promise. The model retains what it has learnt."""
     replica = online(await context.registry.get(name))
     document, raw = await read_json(request)

@@ -211,8 +211,8 @@ async def delete_model(
 async def show_metrics(
     context: ContextOf, name: str, query: Annotated[WhichVersion, from_query(WhichVersion)]
 ) -> dict[str, Any]:
-    """Returns prequential metrics: every example is predicted before it is learnt. For a trained model, they rate the
-    predictions of one version by their delayed labels."""
+    """Returns prequential metrics: every example is predicted before it is learnt. For a trained model, they evaluate
+    the predictions of one version by their delayed labels."""
     found = await measured(context, name, query.version)
     return {**found.state.measures(), **found.place}
 
@@ -237,9 +237,9 @@ class WhichHistory(WhichVersion):
 async def show_metrics_history(
     context: ContextOf, name: str, query: Annotated[WhichHistory, from_query(WhichHistory)]
 ) -> dict[str, Any]:
-    """Returns the metrics of the call without `/history` by the number of examples learnt, in columns: at fewer than
-    256 equally spaced points, and now. The points are part of the state: they are identical on every replica, and a
-    rollback restores those of its snapshot."""
+    """Returns the metrics of the call without `/history` as columns over the number of examples learnt: at fewer than
+    256 equally spaced points, and at present. The points are part of the state: they are identical on every replica,
+    and a rollback restores those of its snapshot."""
     found = await measured(context, name, query.version)
     return {**metrics_history(found.state.label_facts, query.label), **found.place}
 

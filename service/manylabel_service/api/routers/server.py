@@ -54,7 +54,7 @@ _TOTALS = {
 
 @router.endpoint("GET /livez", "Is the process alive?", None, schemas.Alive, stored=False)
 async def is_live() -> schemas.Alive:
-    """Responds 200 as soon as the process serves requests."""
+    """Responds with 200 as soon as the process serves requests."""
     return schemas.Alive(live=True)
 
 
@@ -68,11 +68,11 @@ async def is_live() -> schemas.Alive:
     response_model_exclude_unset=True,
 )
 async def is_ready(context: ContextOf, access: AccessOf) -> schemas.Ready:
-    """Responds 503 while the server starts or stops, and while another release must serve what this one cannot
-    (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It responds 503 too if the store had keys
-    and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in `failed` and
-    does not block the others. Without the store, predictions continue, and updates respond with 503. A caller without
-    the scope `read` learns only that the server is ready."""
+    """Responds with 503 while the server starts or stops, and while another release must serve what this one cannot
+    (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It also responds with 503 if the store had
+    keys and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in `failed`
+    and does not block the others. Without the store, predictions continue, and updates respond with 503. A caller
+    without the scope `read` learns only that the server is ready."""
     registry = context.registry
     check_ready(context)
     ready = schemas.Ready(ready=True)

@@ -102,8 +102,8 @@ async def delete_snapshot(context: ContextOf, name: str, position: str) -> None:
     keyed=True,
 )
 async def rollback(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
-    """Returns the model to a snapshot, or to any position or time of its history, at one point of its log, on every
-    server: it forgets everything learnt since, metrics included. Later updates continue from that state."""
+    """Returns the model to a snapshot, or to any position or time of its history, at one position in its log, on every
+    server: it forgets everything learnt since, including metrics. Later updates continue from that state."""
     replica = online(await context.registry.get(name), NoRollback)
     wanted, raw = await read_model(request, schemas.RollbackRequest)
     key, to = idempotency_key(request, "rollback", raw), _target_of(wanted)

@@ -58,12 +58,12 @@ async def list_versions(context: ContextOf, name: str) -> dict[str, Any]:
 )
 async def promote(request: Request, response: Response, context: ContextOf, name: str) -> dict[str, Any]:
     """Serves a version of a trained model: on this server when the response arrives, on others as soon as they have
-    loaded it; until then they predict with the version before. Promoting that one switches back. A version with other
-    features or scaling than the served one is rejected without `force`.
+    loaded it; until then they predict with the previous version. Promoting the previous version switches back. A
+    version with other features or scaling than the served one is rejected without `force`.
 
-    For a follower, without a version and with the scope `admin`: its leader continues with the algorithm and state of
-    the follower, and the follower with those of the leader. Promoting it again switches back. Send an Idempotency-Key:
-    a repeated request without one switches back."""
+    A follower is promoted without a version, which needs the scope `admin`: its leader continues with the algorithm and
+    state of the follower, and the follower with those of the leader. Promoting the follower again switches back. Send
+    an Idempotency-Key: a repeated request without one switches back."""
     hosted = await context.registry.get(name)
     wanted, raw = schemas.PromoteRequest(), b""
     if has_body(request):

@@ -34,7 +34,7 @@ router = Router("webhooks", errors=["webhook_not_found"])
 
 MAX_URL_CHARACTERS = 2_000
 SECRET_LENGTHS = (24, 64)
-"""Minimum and maximum bytes of a secret, as Standard Webhooks has them."""
+"""Minimum and maximum bytes of a secret, as in Standard Webhooks."""
 
 
 def _check_secret(secret: str) -> str:
@@ -66,7 +66,7 @@ class WebhookDefinition(Documented):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: Annotated[str, Field(strict=True, min_length=1, max_length=MAX_URL_CHARACTERS), AfterValidator(_check_url)]
-    """Address of the receiver; its scheme, host and port must be one of the setting `webhook_urls`."""
+    """Address of the receiver; the setting `webhook_urls` must include its scheme, host and port."""
     events: Annotated[list[Kind], Field(min_length=1, max_length=len(KINDS)), AfterValidator(_check_once)]
     """Types of the events that are sent."""
     models: list[Pattern] = Field([patterns.ANY], min_length=1, max_length=MAX_PATTERNS)

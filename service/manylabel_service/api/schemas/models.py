@@ -100,13 +100,13 @@ class GateOfPromise(ResponseModel):
     """State of a gate: whether labels are applied, or examples settled."""
 
     state: Literal["learning", "open", "closed"]
-    """`learning`: it has never been open. `closed`: it was, and there were too many errors."""
+    """`learning`: the gate has never been open. `closed`: it closed because there were too many errors."""
     why: str
     """Reason for the state, such as "11 of 15 right in the shadow"."""
     room: int
-    """Number of errors that it can take before it closes."""
+    """Number of errors that the gate tolerates before it closes."""
     openings: int
-    """Number of times that it opened."""
+    """Number of times that the gate opened."""
 
 
 class NumbersOfPromise(ResponseModel):
@@ -123,7 +123,7 @@ class NumbersOfPromise(ResponseModel):
     recall: float | None
     """Share of the true labels that were applied unseen."""
     examples: int
-    """Number of examples of which all true labels are known; of the last 1,000, with those known in part."""
+    """Number of examples whose true labels are all known; among the last 1,000, also those with partial labels."""
     settled: int
     """Number of examples that needed no review."""
     settled_share: float | None
@@ -131,9 +131,9 @@ class NumbersOfPromise(ResponseModel):
     settled_right: float | None
     """Share of settled examples that were entirely right."""
     missed: int
-    """Number of true labels that settled examples lacked."""
+    """Number of true labels missed in settled examples."""
     missed_share: float | None
-    """Share of all true labels that settled examples lacked."""
+    """Share of all true labels missed in settled examples."""
 
 
 class LabelOfPromise(ResponseModel):
@@ -179,7 +179,7 @@ class MetricsOfSource(ResponseModel):
     learnt: int
     """Number of those that were learnt."""
     precision: float | None
-    """Share of predicted labels that the source says are true, of all decisions pooled."""
+    """Share of predicted labels that are true according to the source, over all decisions."""
     recall: float | None
     """Share of the source's true labels that were predicted."""
     micro_f1: float | None
@@ -417,7 +417,7 @@ class ModelStatus(At, _Spec):
     """Status of an online model."""
 
     follow: FollowOfModel | None = omitted_if_none()
-    """Followed model and range of its log; absent for a model with a separate log."""
+    """Followed model and range of its log; absent for a model that reads its own log."""
 
     updates: int
     """Number of examples that the model has learnt."""
@@ -448,7 +448,7 @@ class StoredModel(_Spec):
     while it catches up."""
 
     follow: FollowOfModel | None = omitted_if_none()
-    """Followed model and range of its log; absent for a model with a separate log."""
+    """Followed model and range of its log; absent for a model that reads its own log."""
     loaded: Literal[False]
 
 
@@ -542,7 +542,7 @@ class Ready(ResponseModel):
 
 
 class KnownVersions(ResponseModel):
-    """Versions that a release supports, from the first to the last."""
+    """Versions that a release supports, from the oldest to the newest."""
 
     first: int
     last: int

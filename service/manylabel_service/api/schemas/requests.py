@@ -227,7 +227,7 @@ class TrainedItem(_Request):
     """Example to predict by a trained model: `x` or `views`."""
 
     x: Annotated[_Dense | _Sparse | _Named | _Several | _Record | _Text, Discriminator(form_of_trained)] | None = None
-    """Features as in any example, also a record or a text; for a model with views, an object with `views`."""
+    """Features as in any example, including a record or a text; for a model with views, an object with `views`."""
     views: _Views | None = None
     """Views, if they are sent without `x`."""
     y: Any = None
@@ -430,8 +430,8 @@ class SnapshotRequest(_Request):
     """Request to take a snapshot, which stays until it is deleted."""
 
     name: Annotated[str, Field(strict=True, pattern=names.PATTERN)] | None = None
-    """Name that can be used instead of the position: lower-case letters, digits, and dots, dashes, underscores between,
-    but not digits and dashes alone."""
+    """Name that can be used instead of the position: lower-case letters, digits, and dots, dashes, underscores between
+    them, but not only digits and dashes."""
     note: Annotated[str, Field(strict=True, max_length=1000)] | None = None
     """Purpose of the snapshot."""
 
@@ -537,7 +537,7 @@ class ModelRequest(ModelSpec):
     """Null: the model starts empty. Otherwise it starts with the state of another model, with its algorithm,
     parameters, features and labels; only a name may be set as well."""
     follow: FollowSource | None = None
-    """Null: the model has a separate log. Otherwise it learns from the log of another model, with its own spec, and
+    """Null: the model has its own log. Otherwise it learns from the log of another model, with its own spec, and
     rejects updates.
     """
     groups: _Groups = Field(default_factory=list)

@@ -151,7 +151,7 @@ def check_count(value: Any, at: Path, max_fields: int) -> None:
 
 
 def _n_fields(value: Any) -> int:
-    """Return the number of elements of an object or a list, nested ones included."""
+    """Return the number of elements of an object or a list, including nested ones."""
     if not isinstance(value, list | dict):
         return 0
     count = len(value)
@@ -169,7 +169,7 @@ def _has_record(item: Any) -> bool:
 
 
 def _valid(form: type[ItemT], item: Any, kind: type[BaseModel], at: Path) -> ItemT:
-    """Return an item in one of the forms of its kind; raise a Problem in terms of the kind."""
+    """Return an item validated as `form`; raise a Problem that lists the fields of `kind`."""
     return validated(form, item, at, path_in_item, {(): kind})
 
 
@@ -255,8 +255,8 @@ def _check_bytes(names: Sequence[str] | dict[str, Any], at: Path) -> None:
 
 
 def path_in_item(location: Sequence[str | int]) -> Path:
-    """Return the path inside an item. In `x`, `y` and each view the next part of a location is the form that was
-    recognised."""
+    """Return the path inside an item. In `x`, `y` and each view the next part of a location names the recognised input
+    kind."""
     if len(location) > 1 and location[0] == "views":
         _, view, *inside = location
         return ("views", view, *path_in_item(("x", *inside))[1:])

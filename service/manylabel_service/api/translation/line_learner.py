@@ -29,7 +29,7 @@ from manylabel_service.slices import in_slices
 MAX_REFUSED = 1_000
 """Maximum number of consecutive invalid lines, because each gets a long response; a stream with more ends."""
 MAX_ANSWER_BYTES = 2**16
-"""Size in bytes from which buffered answers are sent."""
+"""Size in bytes from which buffered responses are sent."""
 MAX_LISTED = 1_000
 """Maximum number of rejected lines listed with `answers=errors`, because socket buffers hold them until the client
 reads.
@@ -84,7 +84,7 @@ class LineLearner:
         self._n_listed = 0
         self.summary = StreamSummary(learnt=0, replayed=0, refused=0, next=1, position=None, updates=None)
         self._n_refused = 0
-        """Lines up to the last response, after the last good one."""
+        """Number of consecutive rejected lines up to the last response."""
 
     async def responses(self, lines: list[Line]) -> AsyncIterator[bytes]:
         """Learn a block, and yield responses to its lines in order. Raises StreamFailed."""

@@ -88,13 +88,13 @@ def receipt(updated: UpdateResult, scope: Scope) -> dict[str, Any]:
 
 
 def receipt_of_change(updated: UpdateResult, request: Request, response: Response) -> dict[str, Any]:
-    """Return the receipt of a change of a model; a header of the response tells whether the change was replayed."""
+    """Return the receipt of a change of a model; a header of the response shows whether the change was replayed."""
     note_replayed(response, updated.replayed)
     return receipt(updated, request.scope)
 
 
 def numbers(scores: int, probabilities: bool) -> int:
-    """Return how many scores, and requested probabilities, a response has."""
+    """Return the number of scores and requested probabilities in a response."""
     return 2 * scores if probabilities else scores
 
 

@@ -1,4 +1,4 @@
-"""Uploads written to unnamed files in the data directory, with at most a megabyte of each in memory."""
+"""Uploads written to unnamed files in the data directory, with at most a megabyte of each upload in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
@@ -147,7 +147,7 @@ async def receive(
     """Return the file of an upload, with the labels and label details if present, as files that `stack` closes.
     Raises NotReady, a Problem, StorageFull or ClientDisconnect.
 
-    Until then they count against the quota of uploads. An idle upload can be displaced by others.
+    Until they are closed, they count against the quota of uploads; an idle upload can be displaced by others.
     """
     content_type = request.headers.get("content-type", "")
     essence = content_type.partition(";")[0].strip().lower()
@@ -166,7 +166,7 @@ async def receive_file(
 ) -> tuple[IO[bytes], int]:
     """Return a body of the given type as a file, which `stack` closes, and its size in bytes.
 
-    Until then it counts against the quota of uploads; an idle upload can be displaced by others.
+    Until it is closed, it counts against the quota of uploads; an idle upload can be displaced by others.
     """
     check_headers(request, media_type, max_bytes)
     part = (await _receive(request, {FILE: max_bytes}, None, idle_seconds, datasets, stack))[FILE]

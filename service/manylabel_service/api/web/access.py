@@ -1,4 +1,4 @@
-"""Authentication and authorisation: the key that a request shows, and the guard of a route."""
+"""Authentication and authorisation: the key of a request, and the guard of a route."""
 
 import binascii
 from base64 import b64decode

@@ -63,7 +63,7 @@ A_LINE = "the line"
 
 
 def json_value(raw: bytes, what: str) -> Any:
-    """Return the JSON value of some bytes. Raises a Problem malformed_json, also for a duplicate key."""
+    """Return the JSON value that the bytes encode. Raises a Problem malformed_json, also for a duplicate key."""
     try:
         return jiter.from_json(raw, catch_duplicate_keys=True)
     except ValueError as error:
@@ -146,7 +146,7 @@ def _check_media_type(media_type: bytes, expected: bytes) -> None:
 
 
 def length_of(content_length: bytes, header: str = "Content-Length") -> int:
-    """Return the number of bytes in a header; raises a Problem malformed_request that names the header."""
+    """Return the number of bytes that a header declares; raises a Problem malformed_request that names the header."""
     if len(content_length) > MAX_LENGTH_DIGITS or not content_length.strip().isdigit():
         raise Problem("malformed_request", f"{header} must be a number of at most {MAX_LENGTH_DIGITS} digits")
     return int(content_length)
@@ -183,7 +183,7 @@ def note_replayed(response: Response, replayed: bool) -> None:
 
 
 _KEY = re.compile(rb"[!-~]{1,255}")
-_KEY_ALLOWED = "must be 1 to 255 visible ASCII characters, given once"
+_KEY_ALLOWED = "must be 1 to 255 visible ASCII characters, sent once"
 
 
 def described_key(text: str) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Compressor(Protocol):
         """Compress the next bytes; return the output so far."""
 
     def flush(self) -> bytes:
-        """Return output with which all bytes so far can be decompressed."""
+        """Return the output needed to decompress all bytes so far."""
 
     def end(self) -> bytes:
         """Return the rest."""

@@ -39,7 +39,7 @@ class CompressedResponse:
         self._coding: Coding | None = None
         self._packer: Compressor | None = None
         self._start: Message | None = None
-        """The beginning of a response whose length was known before it was packed."""
+        """The beginning of a response whose length was known before compression."""
 
     def send(self, message: Message) -> Awaitable[None]:
         """Send the next message."""

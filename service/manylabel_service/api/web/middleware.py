@@ -142,7 +142,7 @@ def _request_id(scope: Scope) -> bytes:
         if name == b"x-request-id" and _SANE_ID.fullmatch(value):
             sane: bytes = value
             return sane
-    return b"%016x" % getrandbits(64)  # unlike a key, an id is no secret: no system call
+    return b"%016x" % getrandbits(64)  # an id, unlike a key, is no secret, so it needs no system call
 
 
 def _broken(error: Exception, scope: Scope) -> Problem:

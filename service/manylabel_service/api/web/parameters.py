@@ -54,7 +54,7 @@ def refuse_parameters(document: Any, model: type[Parameters]) -> None:
 
 
 def _problem(errors: Sequence[Any], known: Sequence[str]) -> Problem:
-    """Return the problem of the first of some errors of pydantic's, of a call with these parameters."""
+    """Return the problem for the first of pydantic's errors in a call with these parameters."""
     first = errors[0]
     name = str(first["loc"][0])  # followed, for a list, by the index
     if first["type"] == "extra_forbidden":
@@ -90,7 +90,7 @@ def _defaults(model: type[P]) -> P:
 
 @cache
 def _lists(model: type[Parameters]) -> frozenset[str]:
-    """Return the names of the parameters that may be given several times."""
+    """Return the names of the parameters that may be repeated."""
     fields = model.model_fields.items()
     return frozenset(field.alias or name for name, field in fields if get_origin(field.annotation) is list)
 
@@ -102,7 +102,7 @@ def _values(request: Request, lists: frozenset[str]) -> dict[str, Any]:
         if name in lists:
             values.setdefault(name, []).append(value)
         elif name in values:
-            raise wrong(name[:100], "must be given once")
+            raise wrong(name[:100], "must be sent once")
         else:
             values[name] = value
     return values

@@ -124,7 +124,7 @@ class ProblemDocument(Documented):
 
 
 class InferenceError(Documented):
-    """An error by the Open Inference Protocol."""
+    """An error in the format of the Open Inference Protocol."""
 
     model_config = ConfigDict(extra="forbid")
 

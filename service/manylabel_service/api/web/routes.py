@@ -77,7 +77,7 @@ def _needed(scopes: Sequence[AccessScope]) -> str:
 
 
 def check_guarded(routes: Iterable[object]) -> None:
-    """Raise TypeError if a route needs no key without having declared it."""
+    """Raise TypeError for a route that needs no key but does not declare it."""
     for route in routes:
         if not isinstance(route, GuardedRoute):
             raise TypeError(f"{getattr(route, 'path', route)} is not a GuardedRoute: it would be served without a key")

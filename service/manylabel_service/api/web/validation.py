@@ -18,7 +18,7 @@ MAX_ERRORS_LOOKED_AT = 1_000
 """Number of errors above which a body is not examined further; describing them would take longer than finding them."""
 
 MAX_FIELDS = 100
-"""Maximum number of fields of an object of known fields. No object has as many."""
+"""Maximum number of fields of an object with known fields; no such object has as many."""
 
 _NO_OBJECT = ("dict_type", "is_instance_of", "model_type", "model_attributes_type")
 

@@ -82,7 +82,7 @@ async def server_metadata() -> schemas.ServerMetadata:
 
 @router.endpoint("GET /v2/health/live", "Is the server alive?", None, schemas.ServerLive, stored=False)
 async def server_live() -> schemas.ServerLive:
-    """Responds 200 as soon as the process serves requests."""
+    """Responds with 200 as soon as the process serves requests."""
     return schemas.ServerLive(live=True)
 
 
@@ -95,7 +95,7 @@ async def server_live() -> schemas.ServerLive:
     stored=False,
 )
 async def server_ready(context: ContextOf) -> schemas.ServerReady:
-    """Responds 200 when every model is restored and caught up."""
+    """Responds with 200 when every model is restored and caught up."""
     context.registry.check_ready()
     return schemas.ServerReady(ready=True)
 
@@ -133,7 +133,7 @@ async def version_metadata(context: ContextOf, name: str, version: str) -> dict[
     ["model_not_found", "no_version_served", "version_damaged"],
 )
 async def model_ready(context: ContextOf, name: str) -> schemas.ModelReady:
-    """Responds 200 when the model can predict. A model that is not in memory is loaded."""
+    """Responds with 200 when the model can predict. A model that is not in memory is loaded."""
     await signature_of(context, await context.registry.get(name))
     return schemas.ModelReady(name=name, ready=True)
 
@@ -146,7 +146,7 @@ async def model_ready(context: ContextOf, name: str) -> schemas.ModelReady:
     ["model_not_found", "version_not_found", "no_version_served", "model_is_online", "version_damaged"],
 )
 async def version_ready(context: ContextOf, name: str, version: str) -> schemas.ModelReady:
-    """Responds 200 when the version of a trained model can predict; the version is loaded."""
+    """Responds with 200 when the version of a trained model can predict; the version is loaded."""
     await signature_of(context, await context.registry.get(name), read_number(name, version))
     return schemas.ModelReady(name=name, ready=True)
 

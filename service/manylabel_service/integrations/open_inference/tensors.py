@@ -171,7 +171,7 @@ def _checked(tensor: Tensor, n: int, d: int) -> int:
 
 
 async def _pieces(tensor: Tensor, n: int, d: int) -> Any:
-    """Yield the elements, valid ones, in pieces between which other requests run."""
+    """Yield the validated elements in chunks between which other requests run."""
     elements = _ELEMENTS[tensor.asked.datatype]
     for at, values in _lists(tensor):
         async for begin in in_slices(range(0, len(values), PIECE_ELEMENTS)):

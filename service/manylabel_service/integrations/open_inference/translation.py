@@ -194,7 +194,7 @@ def _flag(value: Any, *at: str | int) -> bool:
 
 
 def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
-    """Return how many scores and probabilities a response needs."""
+    """Return the number of scores and probabilities in a response."""
     return max(1, sum(output.name != "labels" for output in outputs)) * n_examples * n_labels
 
 

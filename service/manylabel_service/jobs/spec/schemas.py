@@ -24,7 +24,7 @@ ENDED = frozenset[State](("succeeded", "failed", "cancelled"))
 
 Name = Annotated[str, Field(strict=True, pattern=names.PATTERN)]
 Split = Annotated[str, Field(strict=True, min_length=1, max_length=64)]
-"""Split of a dataset, such as train or test; all is every row."""
+"""Split of a dataset, such as train or test; `all` for every row."""
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Plain = Annotated[str, Field(strict=True, max_length=256)] | bool | int | Number | None
 """A value of a parameter in a search."""
@@ -60,7 +60,7 @@ class DataOfStream(_RequestModel):
     stream: Name
     """Name of the model."""
     last: Annotated[int, Field(strict=True, ge=1, le=10_000_000)]
-    """Maximum number of examples sampled, the latest."""
+    """Maximum number of the latest examples to sample."""
     minimum: Annotated[int, Field(strict=True, ge=1, le=10_000_000)] | None = None
     """Minimum number of examples; with fewer the job fails. Null: `last`, or the number that the model has learnt if
     that is less."""

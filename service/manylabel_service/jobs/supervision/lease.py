@@ -128,7 +128,7 @@ class TaskLease:
             raise LeaseLost(str(error)) from error
 
     def _store_seconds(self) -> float:
-        """Return how long to wait for the store before the process must be paused."""
+        """Return the seconds to wait for the store before the process must be paused."""
         return max(POLL_SECONDS, self._valid_seconds() - MARGIN_SECONDS)
 
     def _allow_or_pause(self) -> None:

@@ -47,7 +47,7 @@ log = structlog.get_logger()
 
 
 class TaskFailed(Exception):
-    """The task cannot succeed, however often it is tried."""
+    """The task cannot succeed, even if it is retried."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)

@@ -56,7 +56,7 @@ def load(request: FitRequest, directory: Path) -> TrainingData:
 
 
 def stacked(one: Dataset, other: Dataset) -> Dataset:
-    """Return the rows of both datasets, which have the same columns."""
+    """Return the combined rows of two datasets with the same columns."""
     views = {name: _stacked(view, other.views[name]) for name, view in one.views.items()}
     Y: Any = _stacked(one.Y, other.Y)
     labelled = np.concatenate([one.labelled, other.labelled])

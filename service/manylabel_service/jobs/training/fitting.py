@@ -223,7 +223,7 @@ class FitRun:
         return self.checkpoint.scores
 
     def _fitted(self, fresh: Any, data: Dataset, fold: Fold) -> Any:
-        """Return an estimator that has learnt these rows, from the checkpoint on."""
+        """Return an estimator fitted to these rows, from the checkpoint on."""
         at, self._fold, self._last = self.checkpoint, fold, None
         estimator = type(fresh).from_bytes(at.estimator) if at.estimator else fresh
 

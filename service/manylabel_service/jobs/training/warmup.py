@@ -60,7 +60,7 @@ def _fits() -> Iterator[tuple[Any, bytes]]:
 
 
 def _data(views: bool) -> Iterator[bytes]:
-    """Yield datasets of rows of each form."""
+    """Yield datasets with dense and sparse rows."""
     import numpy as np
     import scipy.sparse as sp
 
