@@ -112,7 +112,7 @@ async def _restore(given: argparse.Namespace, settings: Settings) -> tuple[str, 
 
 
 def _without(path: Path) -> "Without":
-    """Return the examples that a file names."""
+    """Return the examples named in a file."""
     from manylabel_service.archive.restoring import Without
 
     try:
@@ -129,7 +129,7 @@ def _without(path: Path) -> "Without":
 
 
 def _receipt(receipt: "Receipt") -> list[str]:
-    """Return what is printed of a receipt."""
+    """Return the printed form of a receipt."""
     if not receipt.examples:
         return [f"its history, which begins at position {receipt.since}, has no example that --without names"]
     told = [
@@ -141,7 +141,7 @@ def _receipt(receipt: "Receipt") -> list[str]:
 
 
 def _until(text: str) -> str | int:
-    """Return a position, or a time in milliseconds of Unix time."""
+    """Return a position as a string, or a time in milliseconds of Unix time."""
     try:
         position_key(text)
     except ValueError:
@@ -158,7 +158,7 @@ def _until(text: str) -> str | int:
 
 
 def parser(direction: str = "backup") -> Parser:
-    """Return the parser of the arguments; the first is the direction."""
+    """Return the argument parser; the first argument is the direction."""
     epilog = _EPILOG + _WHEN.get(direction, "")
     made = Parser(f"manylabel {direction}", description=_DESCRIPTIONS.get(direction, ""), epilog=epilog)
     made.add_argument("direction", choices=_DESCRIPTIONS, help=argparse.SUPPRESS)
