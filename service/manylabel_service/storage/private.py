@@ -21,8 +21,8 @@ def private_directory(path: Path) -> None:
 def make_private(path: Path) -> None:
     """Remove the access of other users to a directory or a file, and log it.
 
-    A path of another user, such as the root of a Kubernetes volume, or on a file system without modes is not changed;
-    the log has a warning then.
+    A path of another user, such as the root of a Kubernetes volume, or on a file system without modes is not changed; a
+    warning is logged instead.
     """
     found = path.stat()
     if not found.st_mode & _OTHERS:
