@@ -1,6 +1,6 @@
 """Window of idempotency keys, with the responses to their requests.
 
-Part of a model's state: every replica gives a retry the response that the first request got.
+It is part of a model's state: every replica gives a retry the response of the first request.
 """
 
 from collections import OrderedDict
@@ -15,12 +15,12 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.outcome import UpdateOutcome
 
 MAX_KEYS = 10_000
-"""Maximum number of keys per model; a later retry counts as a new update."""
+"""Maximum number of keys per model; a retry with a forgotten key counts as a new update."""
 MAX_ANSWER_BYTES = 32 * 2**20
-"""Maximum bytes of stored predictions; above it the oldest keys are forgotten early, but not the newest."""
+"""Maximum bytes of stored predictions; above it the oldest keys are forgotten early, but never the newest."""
 
 _KEY_BYTES = 400
-"""Estimated bytes of a key without its text and its scores, a constant for all machines."""
+"""Estimated bytes of a key without its text and its scores; a constant, so all machines agree."""
 
 
 class IdempotencyWindow:
@@ -37,7 +37,7 @@ class IdempotencyWindow:
         return key in self._answers
 
     def find(self, key: str) -> tuple[bytes, UpdateOutcome] | None:
-        """Return the digest and the response of the request that came with the key, or None."""
+        """Return the digest and the response of the request with the key, or None."""
         return self._answers.get(key)
 
     def add(self, key: IdempotencyKey, answer: UpdateOutcome) -> None:
@@ -62,7 +62,7 @@ class IdempotencyWindow:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "IdempotencyWindow":
-        """Return the window that `to_array` saw. Raises ValueError."""
+        """Return the window from the output of `to_array`. Raises ValueError."""
         rows, window = _unpacked(packed), cls()
         if not isinstance(rows, list):
             raise ValueError("keys: expected a list")

@@ -9,13 +9,13 @@ _MAX_POSITION = 64
 
 
 def check_names(given: set[str], due: set[str]) -> None:
-    """Raise ValueError unless a state has just the parts that it must have."""
+    """Raise ValueError unless a state has exactly the required parts."""
     if given != due:
-        raise ValueError(f"parts are missing or too many: {', '.join(sorted(given ^ due)[:3])}")
+        raise ValueError(f"parts are missing or unexpected: {', '.join(sorted(given ^ due)[:3])}")
 
 
 def check_position(position: Any) -> str:
-    """Return a position as it is. Raises ValueError."""
+    """Return a position unchanged, after a check. Raises ValueError."""
     if not isinstance(position, str) or len(position) > _MAX_POSITION:
         raise ValueError(f"a position is a string of at most {_MAX_POSITION} characters")
     position_key(position)
