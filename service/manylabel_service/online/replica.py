@@ -650,7 +650,7 @@ class Replica(HostedModel):
                 position = min(position, self.position, key=position_key)
             return await PastStates(self.record, self._store).at(position)
         except (LogTrimmed, LogLost) as error:
-            raise NotReady(f"the history of model {self.record.name!r} is being cut: {error}") from error
+            raise NotReady(f"the history of model {self.record.name!r} is being trimmed: {error}") from error
 
     async def find_entry(self, position: str) -> str:
         """Return a position of the history in the syntax of the log.

@@ -214,7 +214,7 @@ class Snapshots:
     async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
         """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if it is missing.
 
-        A snapshot that is already manual keeps its name and note; only missing ones are set.
+        A snapshot that is already manual keeps its name, and its note unless a new one is passed.
 
         Raises `ModelGone`, `SnapshotExists` if the snapshot already has another name, or another snapshot of the model
         has this name, and `SnapshotsFull` if the model would have more than `most` manual snapshots; nothing has

@@ -145,7 +145,7 @@ class HistoryReader:
                 raise LogTrimmed(self._record.name, segment.after, catalogue.begin) from error
             raise HistoryDamaged(self._record.name, segment.after, segment.through, str(error)) from error
         if (after, entries[-1].position) != (segment.after, segment.through):
-            reason = "the segment stored for them contains others"
+            reason = "the segment stored for them contains other entries"
             raise HistoryDamaged(self._record.name, segment.after, segment.through, reason)
         return entries
 

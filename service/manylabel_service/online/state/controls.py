@@ -149,9 +149,9 @@ class Relabel(Control):
         paused: bool | None = None,
     ) -> "Relabel":
         if not isinstance(label, str) or not (to is None or isinstance(to, str)) or type(merges) is not bool:
-            raise ValueError("expected two labels, and whether they are merged")
+            raise ValueError("expected two labels, and a flag for a merge")
         if paused is not None and (type(paused) is not bool or to is not None or merges):
-            raise ValueError("expected one label, and whether it is paused")
+            raise ValueError("expected one label, and a flag for a pause")
         return cls(label, to, durability, key, merges, paused)
 
     def to_json(self) -> dict[str, Any]:

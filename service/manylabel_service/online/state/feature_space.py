@@ -310,10 +310,10 @@ class FeatureSpace:
         vectors = _checked_vectors(facts.pop("vectors", []))
         found = Layout(**facts, vectors=vectors, declared=self.layout.declared, most=self.layout.most)
         if type(found.size) is not int or type(found.fixed) is not bool or not 0 <= found.size <= MAX_COLUMNS:
-            raise ValueError("layout: expected a size and whether it is fixed")
+            raise ValueError("layout: expected a size and a flag for a fixed size")
         as_declared = found == self.layout and names == self.names
         if not (as_declared if found.declared else _undeclared(found, names)):
-            raise ValueError("layout: does not fit the names, or what was declared")
+            raise ValueError("layout: does not match the names or the declared features")
         columns = IndexColumns.from_array(arrays["indices"])
         self._check_indices(columns.indices, found)
         if self._limit is not None:

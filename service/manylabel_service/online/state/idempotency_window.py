@@ -68,10 +68,10 @@ class IdempotencyWindow:
             raise ValueError("keys: expected a list")
         for row in rows:
             if not isinstance(row, list) or len(row) != 10:
-                raise ValueError("keys: an answer has 10 parts")
+                raise ValueError("keys: a response must have 10 parts")
             key, digest, *answer = row
             if not (isinstance(key, str) and isinstance(digest, bytes) and len(digest) in (0, 16)) or key in window:
-                raise ValueError("keys: expected distinct strings with 16 bytes or none each")
+                raise ValueError("keys: expected distinct strings, each with 16 bytes or none")
             window.add(IdempotencyKey(key, digest), _unpack(*answer))
         return window
 
@@ -98,22 +98,22 @@ def _unpack(
 ) -> UpdateOutcome:
     words = (position, durability, "" if rolled_back_to is None else rolled_back_to)
     if not all(isinstance(word, str) for word in words):
-        raise ValueError("keys: an answer's position, durability and target are strings")
+        raise ValueError("keys: position, durability and target of a response must be strings")
     if not all(type(count) is int and count >= 0 for count in (updates, skipped)):
-        raise ValueError("keys: an answer's numbers are counts")
+        raise ValueError("keys: the numbers of a response must be counts")
     rows, likely = _unpacked_rows(scores), _unpacked_rows(probabilities)
     if not all(len(row) and np.isfinite(row).all() for row in rows or ()):
-        raise ValueError("keys: an answer's scores are a threshold and finite numbers")
+        raise ValueError("keys: the scores of a response must be a threshold and finite numbers")
     if likely is not None and [1 + len(row) for row in likely] != [len(row) for row in rows or ()]:
-        raise ValueError("keys: an answer has as many probabilities as scores of labels")
+        raise ValueError("keys: expected one probability per label score")
     if not all(((row >= 0) & (row <= 1)).all() for row in likely or ()):
-        raise ValueError("keys: an answer's probabilities are from 0 to 1")
+        raise ValueError("keys: probabilities must be from 0 to 1")
     decided = None if decisions is None else tuple(np.frombuffer(row, dtype="<i4") for row in decisions)
     if decided is not None and len(decided) != len(rows or ()):
-        raise ValueError("keys: an answer has as many decisions as predictions")
+        raise ValueError("keys: expected one decision per prediction")
     for row, own in zip(rows or (), decided or (), strict=False):
         if not len(own) or own[0] not in (0, 1) or ((own[1:] < 0) | (own[1:] >= len(row) - 1)).any():
-            raise ValueError("keys: a decision says whether to review, and has columns of labels")
+            raise ValueError("keys: a decision must be a review flag and columns of labels")
     return UpdateOutcome(position, updates, durability, rows, skipped, rolled_back_to, likely, decided)
 
 

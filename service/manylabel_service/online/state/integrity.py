@@ -29,7 +29,7 @@ def check_rollbacks(rollbacks: Any, most: int) -> list[tuple[str, str]]:
     checked = [(check_position(at), check_position(to)) for at, to in rollbacks]
     keys = [position_key(at) for at, _ in checked]
     if any(position_key(to) >= at for at, (_, to) in zip(keys, checked, strict=True)):
-        raise ValueError("rollbacks: each goes back to an earlier position")
+        raise ValueError("rollbacks: each must return to an earlier position")
     if any(a >= b for a, b in pairwise(keys)):
-        raise ValueError("rollbacks: positions ascend")
+        raise ValueError("rollbacks: positions must ascend")
     return checked

@@ -219,7 +219,7 @@ def _packed_key(key: IdempotencyKey | None) -> tuple[str | None, bytes | None]:
 
 def _check(update: Update) -> None:
     if update.want_probabilities and not update.want_predictions:
-        raise ValueError("probabilities are a part of predictions")
+        raise ValueError("probabilities require predictions")
     n_examples = len(update.examples)
     for kept in (update.prediction_ids, update.served):
         if (kept is None) != (update.prediction_ids is None) or (kept is not None and len(kept) != n_examples):
@@ -229,7 +229,7 @@ def _check(update: Update) -> None:
     if update.answered is not None:
         widths = [len(answered.labels) for answered in update.answered]
         if widths != [len(scores) for scores in update.served or ()]:
-            raise ValueError("each answer of a version must have a score for each of its labels")
+            raise ValueError("each response of a version must have a score for each label of the version")
     if update.stream is None:
         return
     lines, through = update.stream.lines, update.stream.through

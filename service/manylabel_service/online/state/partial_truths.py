@@ -142,5 +142,5 @@ def _unpacked(number: Any, labels: bytes, truth: bytes, margins: bytes, weight: 
     if type(number) is not int or not 0 < len(measured.labels) == len(measured.truth) == measured.margins.shape[1]:
         raise ValueError("parts: expected one truth and one margin per label")
     if np.isinf(measured.margins).any() or len(np.unique(measured.labels)) < len(measured.labels):
-        raise ValueError("parts: expected distinct labels, and margins that are finite or unknown")
+        raise ValueError("parts: expected distinct labels, and finite or unknown margins")
     return measured

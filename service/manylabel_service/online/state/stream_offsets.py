@@ -18,9 +18,9 @@ _STREAM_BYTES = 300
 
 
 class StreamPart(NamedTuple):
-    """Position of an update in a stream: its key, and the line number of each example.
+    """Position of an update in a stream: the key of the stream, and the line number of each example.
 
-    Numbers are ascending, from 1. They identify repeated lines. `through` is the last line if its example was
+    Line numbers ascend from 1, and identify repeated lines. `through` is the last line if its example was
     forgotten.
     """
 

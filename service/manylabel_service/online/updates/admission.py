@@ -19,9 +19,9 @@ more might exceed the limit, each update checks the size."""
 
 
 class Admitted(NamedTuple):
-    """Admitted update: its remaining examples, its log entry, and the result of its dry run.
+    """Admitted update: remaining examples, log entry, and result of the dry run.
 
-    `refused` has the errors of omitted examples by index.
+    `refused` has the errors of rejected examples by index.
     """
 
     update: Update

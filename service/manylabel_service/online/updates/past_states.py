@@ -154,9 +154,9 @@ class PastStates:
             raise TargetLost(f"a rollback in the log returns to position {position}, but {error}") from error
 
     async def _stored_before(self, position: str, begin: str) -> list[tuple[str, str | None]]:
-        """Return the positions of stored states at or before a position, the latest first.
+        """Return the positions of stored states at or before a position, latest first.
 
-        Each has the id of its blob in the history, None for a snapshot.
+        Each comes with the id of its blob in the history, or None for a snapshot.
         """
         stored: dict[str, str | None] = {snapshot.position: None for snapshot in await self._snapshots.list()}
         stored |= {state.position: state.id for state in (await self._catalogue.read()).states}

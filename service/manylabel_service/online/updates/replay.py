@@ -124,7 +124,7 @@ class LogReplayer:
     async def stored(self, beginning: Callable[[], Awaitable[OnlineModel]]) -> Restored:
         """Return a follower at its newest intact snapshot from which the leader's log continues, or at its beginning.
 
-        Raises FollowerFailed if the leader's log has the entries after none of these, or the leader was deleted.
+        Raises FollowerFailed if the leader's log continues from none of these, or the leader was deleted.
         """
         follow = self._follow
         assert follow is not None
