@@ -121,7 +121,7 @@ class SuccessorWriter:
             await self._put_predictions(predictions)
 
     async def copy_last_predictions(self, done: set[str]) -> None:
-        """Copy the remaining predictions once the successor is complete, or all again if its labels have other columns."""
+        """Copy the remaining predictions once the successor is complete, or all if its labels have other columns."""
         old, new = self._ends
         names = old.labels.names
         if names == new.labels.names[: len(names)]:
