@@ -267,5 +267,5 @@ async def entries_of(place: Place, part: LogPart) -> list[Entry]:
     except segment.DamagedSegment as error:
         raise ObjectDamaged(part.key, str(error)) from error
     if (after, entries[-1].position) != (part.after, part.through):
-        raise ObjectDamaged(part.key, "its entries are those of another object")
+        raise ObjectDamaged(part.key, "its entries belong to another object")
     return entries

@@ -401,7 +401,7 @@ class _Restoring:
         data = await asyncio.to_thread(model.to_buffer)
         checked = await asyncio.to_thread(OnlineModel.from_bytes, data, lambda arrays: check_arrays(arrays, settings))
         if checked.spec.name != archived.record.name:
-            raise DamagedState(f"the state is that of a model {checked.spec.name!r}, not {archived.record.name!r}")
+            raise DamagedState(f"the state belongs to model {checked.spec.name!r}, not {archived.record.name!r}")
         if isinstance(checked.spec, ModelSpec):
             check_size(checked.spec, checked, settings)
         return checked

@@ -124,7 +124,7 @@ class Forgetter:
         rewritten = await rewriter.finish(replica.snapshotter.log_bytes)
         if copied & rewriter.counted.predictions:
             raise ReplayDiffers(
-                "more of these examples came in meanwhile, as labels of stored predictions; request it again"
+                "more of these examples arrived meanwhile, as labels of stored predictions; repeat the request"
             )
         await rewriter.copy_last_predictions(copied)
         await self._successions.check_state(replica, rewritten.position, rewritten.before, versions.format)

@@ -101,10 +101,10 @@ def _scaling_of(estimator: Any) -> str:
 
 def _check_columns(spec: ModelSpec, features: tuple[str, ...] | int, labels: tuple[str, ...]) -> None:
     if spec.features is not None and spec.features != (features if isinstance(features, int) else list(features)):
-        due = f"the number of columns, {features}" if isinstance(features, int) else "its names in their order"
+        due = f"the number of columns, {features}" if isinstance(features, int) else "its names in the same order"
         raise CannotInitialise(("features",), f"must be null or those of the trained model: {due}")
     if spec.labels is not None and tuple(spec.labels) != labels:
-        raise CannotInitialise(("labels",), "must be null or those of the trained model, in their order")
+        raise CannotInitialise(("labels",), "must be null or those of the trained model, in the same order")
 
 
 def _check_limits(limits: ModelLimits, n_features: int, n_labels: int) -> None:

@@ -172,7 +172,7 @@ def unit_row(x: Features, columns_of: dict[Any, int]) -> UnitRow:
 
 
 def spread(rows: Sequence[UnitRow]) -> Iterator[int]:
-    """Yield the indices of examples in their order, with near-duplicates of earlier ones last."""
+    """Yield the indices of examples in order, except that near-duplicates of earlier examples come last."""
     if not rows:
         return
     late: list[int] = []

@@ -113,5 +113,5 @@ def _descriptors(wanted: int) -> int:
     possible = soft - min(RESERVED_DESCRIPTORS, soft // 2)
     if possible < wanted:
         error = f"the process may open {soft:,} files and sockets, too few for {wanted:,} connections"
-        log.warning("few_descriptors", error=error, action=f"takes at most {possible:,} connections")
+        log.warning("few_descriptors", error=error, action=f"the server accepts at most {possible:,} connections")
     return possible

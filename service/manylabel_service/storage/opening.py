@@ -47,7 +47,7 @@ def open_store(settings: StoreSettings) -> Store:
     if settings.store == EMBEDDED:
         return SQLiteStore(settings.data_dir)
     if not is_redis(settings.store):
-        raise ValueError(f"there is no store {settings.store.partition('://')[0]!r}; there are sqlite and redis")
+        raise ValueError(f"unknown store {settings.store.partition('://')[0]!r}; use sqlite or redis")
     # Imported only if needed: the client library takes 0.1 s to import.
     from manylabel_service.storage.redis import RedisStore
 

@@ -34,5 +34,5 @@ def make_private(path: Path) -> None:
     if changed:
         log.warning("made_private", path=str(path), mode=mode, action="other users of this machine have no access now")
     else:
-        action = "set data_dir to a directory below it: the server makes that one with mode 0700"
+        action = "set data_dir to a directory below it: the server creates it with mode 0700"
         log.warning("open_to_other_users", path=str(path), mode=mode, owner=found.st_uid, action=action)

@@ -156,7 +156,7 @@ class Applier:
         return bool(self._busy or waiters)
 
     async def sync(self) -> ServiceError | None:
-        """Wait until all current log entries are applied; return the error that prevented it.
+        """Wait until all current log entries are applied; return the error that prevented this, if any.
 
         If the model was deleted, the loop has ended when this returns.
         """
@@ -260,7 +260,7 @@ class Applier:
             _answer(waiters, error)
 
     async def _commit(self, group: list[Pending]) -> ServiceError | None:
-        """Append and apply a group, and resolve its requests; return the error that prevented it."""
+        """Append and apply a group, and resolve its requests; return the error that prevented this, if any."""
         failure: ServiceError | None = None
         results: list[ApplyResult] = []
         try:
@@ -333,7 +333,7 @@ class Applier:
         return None
 
     async def _follow_on(self) -> ServiceError | None:
-        """Learn the next entries of the leader's log; return the error that prevented it.
+        """Learn the next entries of the leader's log; return the error that prevented this, if any.
 
         Snapshots are taken in between, so a restart begins at the latest one.
         """

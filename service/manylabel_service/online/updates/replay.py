@@ -131,7 +131,7 @@ class LogReplayer:
         leader = await self._store.models.find(follow.model)
         if leader is None or leader.incarnation != follow.incarnation:
             raise FollowerFailed(
-                f"follower {self._record.name!r} cannot go on: model {follow.model!r}, which it follows, was deleted; "
+                f"follower {self._record.name!r} cannot continue: model {follow.model!r}, which it follows, was deleted; "
                 "delete the follower too"
             )
         for snapshot in [*await self._snapshot_reader.list(), None]:
@@ -143,7 +143,7 @@ class LogReplayer:
             else:
                 return Restored(model, snapshot, 0, 0)
         raise FollowerFailed(
-            f"follower {self._record.name!r} cannot go on: the history of its leader no longer reaches back to what it "
+            f"follower {self._record.name!r} cannot continue: the history of its leader no longer reaches back to what it "
             "has learnt; delete it, and create it again"
         )
 
