@@ -131,8 +131,8 @@ class LogReplayer:
         leader = await self._store.models.find(follow.model)
         if leader is None or leader.incarnation != follow.incarnation:
             raise FollowerFailed(
-                f"follower {self._record.name!r} cannot continue: model {follow.model!r}, which it follows, was deleted; "
-                "delete the follower too"
+                f"follower {self._record.name!r} cannot continue: model {follow.model!r}, which it follows, was "
+                "deleted; delete the follower too"
             )
         for snapshot in [*await self._snapshot_reader.list(), None]:
             try:
@@ -143,8 +143,8 @@ class LogReplayer:
             else:
                 return Restored(model, snapshot, 0, 0)
         raise FollowerFailed(
-            f"follower {self._record.name!r} cannot continue: the history of its leader no longer reaches back to what it "
-            "has learnt; delete it, and create it again"
+            f"follower {self._record.name!r} cannot continue: the history of its leader no longer reaches back to what "
+            "it has learnt; delete it, and create it again"
         )
 
     async def _from_newest(self) -> Restored:
