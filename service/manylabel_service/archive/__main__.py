@@ -93,7 +93,7 @@ async def _restore(given: argparse.Namespace, settings: Settings) -> tuple[str, 
     if isinstance(given.until, str) and given.model is None:
         raise ValueError("a position belongs to one model: name it with --model, or set --until to a time")
     if given.without is not None and given.model is None:
-        raise ValueError("--without forgets examples of one model: say --model too")
+        raise ValueError("--without forgets examples of one model: set --model too")
     without = None if given.without is None else _without(given.without)
     place = open_place(given.archive_address)
     store = open_store(settings)
@@ -112,7 +112,7 @@ async def _restore(given: argparse.Namespace, settings: Settings) -> tuple[str, 
 
 
 def _without(path: Path) -> "Without":
-    """Return the examples that a file names."""
+    """Return the examples named in a file."""
     from manylabel_service.archive.restoring import Without
 
     try:
@@ -124,12 +124,12 @@ def _without(path: Path) -> "Without":
             f'{path} must be JSON such as {{"refs": ["customer-4711"]}}: {where}: {first["msg"]}'
         ) from None
     if not without.refs and not without.positions:
-        raise ValueError(f"{path} names no example: it must have refs or positions")
+        raise ValueError(f"{path} names no example: add refs or positions")
     return without
 
 
 def _receipt(receipt: "Receipt") -> list[str]:
-    """Return what is printed of a receipt."""
+    """Return the printed form of a receipt."""
     if not receipt.examples:
         return [f"its history, which begins at position {receipt.since}, has no example that --without names"]
     told = [
@@ -141,7 +141,7 @@ def _receipt(receipt: "Receipt") -> list[str]:
 
 
 def _until(text: str) -> str | int:
-    """Return a position, or a time in milliseconds of Unix time."""
+    """Return a position as a string, or a time in milliseconds of Unix time."""
     try:
         position_key(text)
     except ValueError:
@@ -158,7 +158,7 @@ def _until(text: str) -> str | int:
 
 
 def parser(direction: str = "backup") -> Parser:
-    """Return the parser of the arguments; the first is the direction."""
+    """Return the argument parser; the first argument is the direction."""
     epilog = _EPILOG + _WHEN.get(direction, "")
     made = Parser(f"manylabel {direction}", description=_DESCRIPTIONS.get(direction, ""), epilog=epilog)
     made.add_argument("direction", choices=_DESCRIPTIONS, help=argparse.SUPPRESS)
@@ -166,10 +166,10 @@ def parser(direction: str = "backup") -> Parser:
         made.add_argument(
             "--from", dest="archive_address", metavar="ADDRESS", required=True, help="the archive, file:///DIRECTORY"
         )
-        when = "restore the state of a time (RFC 3339), or with --model of a position"
+        when = "restore the state at a time (RFC 3339) or, with --model, at a position"
         made.add_argument("--until", type=_until, metavar="TIME|POSITION", help=when)
         made.add_argument("--model", metavar="NAME", help="only this model, into a store that does not have it")
-        without = "with --model: as if it had never seen the examples in this JSON file, refs or positions"
+        without = "with --model: as if it had never seen the examples in this JSON file (refs or positions)"
         made.add_argument("--without", type=Path, metavar="FILE", help=without)
     else:
         made.add_argument("--to", metavar="ADDRESS", help="the archive (default: the setting archive)")

@@ -23,7 +23,7 @@ from manylabel_service.storage.places.place import ObjectDamaged, ObjectMissing,
 
 
 async def catalogue_keys(place: Place) -> list[str]:
-    """Return the keys of the catalogues of all stores, in the order of their times. Raises PlaceUnavailable."""
+    """Return the keys of the catalogues of all stores, oldest first. Raises PlaceUnavailable."""
     stores = [key.removeprefix(layout.STORES) for key in await place.keys(layout.STORES)]
     keys = [key for store in stores for key in await place.keys(layout.catalogue_prefix(store))]
     return sorted(keys, key=lambda key: key.rpartition("/")[2])
@@ -34,7 +34,7 @@ async def find_catalogue(place: Place, until_ms: int | None, model: str | None =
 
     Parameters
     ----------
-    model : model that the catalogue should have; the oldest catalogue is returned if all are later.
+    model : model that the catalogue should contain; the oldest catalogue is returned if all are later.
 
     Raises
     ------
@@ -86,14 +86,14 @@ def present(replaced: Replacements, store: str, model: ArchivedModel) -> tuple[s
 class ArchivedLog:
     """Log and states of a model in an archive, with the interface of a store.
 
-    It has the parts of a `Store` that `PastStates` and `HistoryReader` read: a log trimmed to the beginning of the
+    It has the parts of a `Store` that `PastStates` and `HistoryReader` use: a log trimmed up to the beginning of the
     timeline, and a snapshot for each state.
 
     Attributes
     ----------
     record : the model.
     through : end of the log, or of its part before the first gap.
-    missing : error of the gap after `through`; None without a gap.
+    missing : error for the gap after `through`; None without a gap.
     """
 
     def __init__(self, place: Place, store: str, model: ArchivedModel) -> None:
@@ -143,7 +143,7 @@ class ArchivedLog:
     blobs = None
 
     async def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
-        """Return the next entries after a position, as `Logs.read`; raises ArchiveError too."""
+        """Return the next entries after a position, like `Logs.read`; also raises ArchiveError."""
         key = position_key(after)
         if key < position_key(self.begin):
             raise LogTrimmed(record.name, after, self.begin)

@@ -10,8 +10,9 @@
     STORE/replaced/<incarnation>                         the timeline that has replaced all of this model
     unnamed/<unix ms>-<random>                           objects that no catalogue named at a time
 
-A *timeline* is one unbroken log. A store that lost the end of a log, or more of it than was archived, begins another.
-A model that has forgotten examples is another incarnation; older catalogues name the former ones, which are deleted.
+A *timeline* is one unbroken log. A store that lost the end of a log, or trimmed entries before they were archived,
+begins another. A model that has forgotten examples has a new incarnation; older catalogues name the former
+incarnations, which are deleted.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Replacement(BaseModel):
 
     @classmethod
     def from_bytes(cls, key: str, data: bytes) -> Replacement:
-        """Return the one in an object; raise `ObjectDamaged`."""
+        """Return the replacement in an object; raise `ObjectDamaged`."""
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:
@@ -111,7 +112,7 @@ class StoreCatalogue(BaseModel):
     store: str = Field(pattern=STORE_ID)
     unix_ms: int
     closed: bool
-    """Whether the store had keys."""
+    """Whether the store had API keys."""
     documents: tuple[ArchivedDocument, ...] = ()
     models: tuple[ArchivedModel, ...] = ()
     blobs: tuple[ArchivedBlob, ...] = ()
@@ -133,7 +134,7 @@ class StoreCatalogue(BaseModel):
             raise ObjectDamaged(key, f"this release cannot read it: {error.errors()[0]['msg']}") from error
 
     def has(self, model: str) -> bool:
-        """Return whether there is a model of this name."""
+        """Return whether a model of this name exists."""
         return any(each.name == model for each in self.models)
 
     @property
@@ -179,12 +180,12 @@ def note_key(unix_ms: int, random: str) -> str:
 
 
 def blobs_prefix(store: str) -> str:
-    """Return the prefix of the objects that have blobs."""
+    """Return the prefix of the objects that contain blobs."""
     return f"{store}/blobs/"
 
 
 def blob_key(store: str, key: str) -> str:
-    """Return the key of the object that has a blob."""
+    """Return the key of the object that contains a blob."""
     return blobs_prefix(store) + "/".join(map(quoted, key.split("/")))
 
 
@@ -194,7 +195,7 @@ def replaced_prefix(store: str) -> str:
 
 
 def replaced_key(store: str, incarnation: int) -> str:
-    """Return the key of the object that says what has replaced a model."""
+    """Return the key of the object that names the replacement of a model."""
     return f"{replaced_prefix(store)}{incarnation}"
 
 
@@ -214,7 +215,7 @@ def timeline_prefix(store: str, incarnation: int, timeline: int) -> str:
 
 
 def timeline_of(key: str) -> str:
-    """Return the prefix of the timeline that an object of a model belongs to."""
+    """Return the prefix of the timeline to which an object of a model belongs."""
     return "/".join(key.split("/")[:4]) + "/"
 
 
@@ -229,21 +230,21 @@ def state_key(prefix: str, position: str) -> str:
 
 
 def log_parts(keys: Collection[str]) -> list[LogPart]:
-    """Return the parts of a log among keys of one timeline, in the order of the log."""
+    """Return the parts of a log among the keys of one timeline, in log order."""
     parts = [LogPart(key, *key.rpartition("/")[2].split("_")) for key in keys if "/log/" in key]
     return sorted(parts, key=lambda part: (position_key(part.after), position_key(part.through)))
 
 
 def state_positions(keys: Collection[str]) -> list[str]:
-    """Return the positions of the states among keys of one timeline, in the order of the log."""
+    """Return the positions of the states among the keys of one timeline, in log order."""
     return sorted((key.rpartition("/")[2] for key in keys if "/state/" in key), key=position_key)
 
 
 def chain(parts: Sequence[LogPart], begin: str) -> list[LogPart]:
     """Return the parts that continue a position without a gap.
 
-    Parts may overlap, because two servers may have written the same entries, or short parts were joined. All have the
-    same entries at the same positions.
+    Parts may overlap, because two servers may have written the same entries, or short parts may have been joined.
+    Overlapping parts have the same entries at the same positions.
     """
     found: list[LogPart] = []
     key, best, at = position_key(begin), None, 0
@@ -266,5 +267,5 @@ async def entries_of(place: Place, part: LogPart) -> list[Entry]:
     except segment.DamagedSegment as error:
         raise ObjectDamaged(part.key, str(error)) from error
     if (after, entries[-1].position) != (part.after, part.through):
-        raise ObjectDamaged(part.key, "its entries are those of another object")
+        raise ObjectDamaged(part.key, "its entries belong to another object")
     return entries

@@ -1,8 +1,8 @@
 """Removal of forgotten examples from an archive.
 
 A model that has forgotten examples is a new incarnation with a separate timeline. Once this timeline is archived and in
-a catalogue, the objects of former incarnations are deleted. Before, an object is written for each that redirects
-readers of older catalogues to the new timeline, which has the same positions and times.
+a catalogue, the objects of former incarnations are deleted. Before that, one object per former incarnation is written.
+It redirects readers of older catalogues to the new timeline, which has the same positions and times.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Purger:
     Parameters
     ----------
     store, place, writer : store and archive.
-    id : of the store.
+    id : id of the store.
     """
 
     def __init__(self, store: Store, place: Place, writer: Writer, id: str) -> None:
@@ -38,7 +38,8 @@ class Purger:
         self._purged = set[str]()
 
     async def purge(self, model: ArchivedModel, lineage: Lineage) -> None:
-        """Delete what was archived of a model before it forgot examples. Raises ArchiveError or StorageError.
+        """Delete the objects of a model that were archived before it forgot examples. Raises ArchiveError or
+        StorageError.
 
         Parameters
         ----------

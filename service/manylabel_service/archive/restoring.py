@@ -78,19 +78,19 @@ class Restored(NamedTuple):
     """Contents of a restored store."""
 
     unix_ms: int
-    """Time of the catalogue."""
+    """Time of the restored catalogue."""
     models: dict[str, tuple[str, str]]
     """Positions by model: in the origin, and in this store."""
     datasets: int
     keys: int
     refused: Mapping[str, str] = {}
-    """By name: why a model was not restored."""
+    """Reasons for models that were not restored, by name."""
     receipt: Receipt | None = None
     """Receipt of the examples that were omitted."""
 
 
 class Without(BaseModel):
-    """Examples to omit from a restored model: those with a reference, and those of some entries of the log."""
+    """Examples to omit from a restored model, by reference and by position in the log."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -109,7 +109,7 @@ async def restore(
 ) -> Restored:
     """Restore a store, or one model. Raises RestoreRefused, NoCatalogue, ArchiveError, ServiceError or DamagedState.
 
-    If a model of a store cannot be restored, the others are.
+    If one model of a store cannot be restored, the others still are.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ class _Restoring:
         return position, at
 
     async def _restore_receipts(self, model: ArchivedModel, read: tuple[str, int], record: ModelMeta) -> Lineage:
-        """Store the receipts of forgotten examples, and from which timeline the model was restored.
+        """Store the receipts of forgotten examples, and the timeline from which the model was restored.
 
         Parameters
         ----------
@@ -326,7 +326,7 @@ class _Restoring:
         return lineage
 
     async def _forget(self, record: ModelMeta, without: Without, lineage: Lineage) -> None:
-        """Replace a model that was restored by one that has never seen some examples, and store the receipt."""
+        """Replace a restored model by one that has never seen some examples, and store the receipt."""
         store, settings = self._store, self._settings
         reader = HistoryReader(record, store)
         selection = Selection(without.refs, frozenset([await reader.find(position) for position in without.positions]))
@@ -377,7 +377,7 @@ class _Restoring:
 
         Parameters
         ----------
-        is_of_then : whether the timeline is that of the catalogue.
+        is_of_then : whether the timeline is the one that the catalogue names.
         """
         reader = HistoryReader(archived.record, archived.as_store)
         try:
@@ -401,7 +401,7 @@ class _Restoring:
         data = await asyncio.to_thread(model.to_buffer)
         checked = await asyncio.to_thread(OnlineModel.from_bytes, data, lambda arrays: check_arrays(arrays, settings))
         if checked.spec.name != archived.record.name:
-            raise DamagedState(f"the state is that of a model {checked.spec.name!r}, not {archived.record.name!r}")
+            raise DamagedState(f"the state belongs to model {checked.spec.name!r}, not {archived.record.name!r}")
         if isinstance(checked.spec, ModelSpec):
             check_size(checked.spec, checked, settings)
         return checked

@@ -17,7 +17,7 @@ from manylabel_service.storage import Store
 from manylabel_service.storage.places.place import ArchiveError, Place
 
 LAST_SECONDS = 20.0
-"""Maximum seconds of the last pass, when the server stops."""
+"""Maximum seconds for the last pass when the server stops."""
 
 log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ class ArchiveStatus(NamedTuple):
     Attributes
     ----------
     lag_seconds : seconds since the beginning of the last complete pass; None if this server does not archive.
-    objects, size_bytes : numbers written by this process.
+    objects, size_bytes : number and bytes of objects written by this process.
     error : reason why the last pass is incomplete; None if it is complete.
     """
 

@@ -1,8 +1,8 @@
 """Shipping of new data of a store to an archive.
 
 A pass writes blobs first, then entries and states of models, and last the catalogue that names them, if anything in it
-has changed. Every object is read back. A process may die between any two objects: the next pass, or a reader, finds
-them as parts of the same log. Two processes may ship concurrently, because their objects are equivalent.
+has changed. Every object is read back. A process may die between any two objects: the next pass, or a reader,
+recognises them as parts of the same log. Two processes may ship concurrently, because their objects are equivalent.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ PART_BYTES = 4 << 20
 """Approximate bytes of payloads in one part of a log."""
 
 JOINED_PARTS = 360
-"""Number of short parts, one of each pass, that are joined to one."""
+"""Number of short parts, one per pass, that are joined into one."""
 
 STATE_ENTRIES = 50_000
 STATE_BYTES = 32 << 20
@@ -162,7 +162,7 @@ class Shipper:
         return Shipped(written.objects - before.objects, written.size_bytes - before.size_bytes)
 
     async def _purge(self) -> None:
-        """Delete what was archived of models before they forgot examples."""
+        """Delete the objects of models that were archived before the models forgot examples."""
         self._purger = self._purger or Purger(self._store, self._place, self._writer, self._id)
         for incarnation in self._cursors:  # they are archived in their current state
             model = self._models[incarnation]
@@ -178,7 +178,7 @@ class Shipper:
         stores = {key.removeprefix(layout.STORES) for key in await self._place.keys(layout.STORES)}
         if others := stores - {origin.id, *origin.restored_from}:
             raise OtherStore(
-                f"the archive has the store {min(others)}, which is not this one ({origin.id}): give each store an "
+                f"the archive has the store {min(others)}, which is not this one ({origin.id}): give each store a "
                 "separate address, and stop this server if the other store was restored from it"
             )
         await self._writer.put(layout.store_key(origin.id), origin.to_bytes())
@@ -240,7 +240,7 @@ class Shipper:
         return ArchivedBlob(key=key, size_bytes=size_bytes, sha256=digest)
 
     def _known(self, record: ModelMeta) -> ArchivedModel | None:
-        """Return the latest archived version of the model; a damaged one may not know its incarnation."""
+        """Return the latest archived version of the model; the metadata of a damaged model may lack its incarnation."""
         if record.damaged:
             return next((model for model in self._models.values() if model.name == record.name), None)
         return self._models.get(record.incarnation)
@@ -284,7 +284,8 @@ class Shipper:
         return max(numbers, default=0)
 
     async def _cursor(self, record: ModelMeta) -> _Cursor:
-        """Return where the log of a model is to be shipped on from; raises the errors of `_new_timeline`."""
+        """Return the position from which to continue shipping the log of a model; raises the errors of
+        `_new_timeline`."""
         timeline = await self._last_timeline(record)
         known = self._models.get(record.incarnation)
         if known is None or known.timeline != timeline:
@@ -303,7 +304,7 @@ class Shipper:
         return await self._continued(record, timeline, begin)
 
     async def _continued(self, record: ModelMeta, timeline: int, begin: str) -> _Cursor:
-        """Return the end of a timeline, once its last part is compared with the log. Raises LogLost, LogTrimmed or
+        """Return the end of a timeline after comparing its last part with the log. Raises LogLost, LogTrimmed or
         HistoryDamaged."""
         prefix = layout.timeline_prefix(self._id, record.incarnation, timeline)
         parts = layout.log_parts(await self._place.keys(f"{prefix}log/"))
@@ -311,7 +312,7 @@ class Shipper:
         while found := layout.chain(parts, begin):
             try:
                 archived = await layout.entries_of(self._place, found[-1])
-            except (ObjectDamaged, ObjectMissing) as error:  # its writer died before reading it back
+            except (ObjectDamaged, ObjectMissing) as error:  # the writer died before reading the object back
                 log.warning("archive_damaged", model=record.name, error=str(error), action="it is written again")
                 await self._place.delete(found[-1].key)
                 parts.remove(found[-1])
@@ -355,7 +356,7 @@ class Shipper:
             return
 
     async def _join(self, reader: HistoryReader, cursor: _Cursor) -> None:
-        """Write the last short parts as one, then delete them; readers may meet both."""
+        """Write the last short parts as one, then delete them; readers may find both."""
         short, cursor.short, cursor.short_bytes = cursor.short, [], 0
         after, entries = short[0].after, list[Entry]()
         end = position_key(short[-1].through)
@@ -381,7 +382,7 @@ class Shipper:
     # -- states -------------------------------------------------------------------------------------
 
     async def _ship_first_state(self, record: ModelMeta, prefix: str, begin: str) -> str:
-        """Ship the first state at or after a position; return the position of the state."""
+        """Ship the first state at or after a position; return the position of this state."""
         catalogue = CatalogueStore(record, self._store)
         states = {state.position: state.id for state in (await catalogue.read()).states}
         snapshots = SnapshotReader(record, self._store)
@@ -448,7 +449,7 @@ def _decoded(data: bytes) -> tuple[str, list[Entry]] | None:
 
 
 async def _next(reader: HistoryReader, after: str) -> list[Entry]:
-    """Return the next entries, as many as one part has."""
+    """Return the next entries, enough for one part."""
     entries: list[Entry] = []
     size_bytes = 0
     while size_bytes < PART_BYTES and (page := await reader.read(entries[-1].position if entries else after)):

@@ -23,11 +23,11 @@ class Origin(StoredModel):
 
     id: str = Field(default_factory=lambda: secrets.token_hex(16), pattern=STORE_ID)
     restored_from: tuple[str, ...] = ()
-    """Ids of the store from which it was restored, of the origin of that store, and so on."""
+    """Ids of the store from which this one was restored, of the origin of that store, and so on."""
 
 
 class RestoreMark(StoredModel):
-    """Mark of an incomplete restore; `model` is its only model, None for all."""
+    """Mark of an incomplete restore; `model` is the only restored model, None for all models."""
 
     model: str | None
 

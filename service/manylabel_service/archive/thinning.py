@@ -22,7 +22,7 @@ from manylabel_service.archive.writer import Writer
 from manylabel_service.storage.places.place import ObjectDamaged, ObjectMissing, Place
 
 LOOK_MS = 3_600_000
-"""Time between two looks for what is no longer needed."""
+"""Interval between two searches for unneeded objects."""
 
 DAY_MS = 86_400_000
 
@@ -30,7 +30,7 @@ ALL_MS = 2 * DAY_MS
 """Age in milliseconds up to which all catalogues are retained."""
 
 NOTED_MS = ALL_MS + DAY_MS
-"""Time for which an object stays after it was noted that no catalogue names it."""
+"""Time for which an object stays after it was noted as unreferenced."""
 
 log = structlog.get_logger()
 
@@ -68,7 +68,7 @@ class Thinner:
         self._looked_ms = now_ms
 
     async def _named(self, keys: Sequence[str]) -> set[str]:
-        """Return the keys of blobs, and the prefixes of timelines, that catalogues lead to."""
+        """Return the keys of the blobs, and the prefixes of the timelines, that catalogues reference."""
         self._read = {key: self._read.get(key) or await self._catalogue(key) for key in keys}
         replaced = await replacements(self._place)
         named = set[str]()
@@ -81,10 +81,10 @@ class Thinner:
     async def _catalogue(self, key: str) -> StoreCatalogue:
         data = await self._place.get(key)
         found = await asyncio.to_thread(StoreCatalogue.from_bytes, key, data)
-        return found.model_copy(update={"documents": ()})  # they are its largest part
+        return found.model_copy(update={"documents": ()})  # they are the largest part of a catalogue
 
     async def _unnamed(self, named: set[str]) -> Mapping[str, Sequence[str]]:
-        """Return the keys of objects that are not needed, by the key or the prefix that would be named."""
+        """Return the keys of unneeded objects, by the key or the prefix that a catalogue would name."""
         found = defaultdict[str, list[str]](list)
         for store in await self._place.keys(layout.STORES):
             store = store.removeprefix(layout.STORES)
@@ -97,7 +97,7 @@ class Thinner:
         return {name: keys for name, keys in found.items() if name not in named}
 
     async def _sweep(self, unnamed: Mapping[str, Sequence[str]], now_ms: int) -> None:
-        """Delete what was noted long ago, and note the rest."""
+        """Delete the objects noted long ago, and note the others."""
         noted = set[str]()
         ended = []
         for key in await self._place.keys(layout.NOTES):
@@ -124,7 +124,7 @@ def needed_catalogues(keys: Sequence[str], now_ms: int, days: float) -> dict[str
 
     Parameters
     ----------
-    keys : keys of the catalogues, in the order of their times.
+    keys : keys of the catalogues, oldest first.
     days : days after which a catalogue is deleted, unless it is the newest; 0 for never.
     """
     kept: dict[str, bool] = {}
@@ -147,7 +147,7 @@ def _leads_to(store: str, model: ArchivedModel, replaced: Replacements) -> set[s
 
 
 def _names_in(data: bytes) -> set[str]:
-    """Return the names in a note; none if it is damaged, so that they are noted again."""
+    """Return the names in a note; none if the note is damaged, so the names are noted again."""
     try:
         return set(json.loads(data))
     except (ValueError, TypeError):

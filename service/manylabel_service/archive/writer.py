@@ -12,7 +12,7 @@ from manylabel_service.storage.places.place import ObjectDamaged, ObjectMissing,
 
 
 class Shipped(NamedTuple):
-    """Objects and bytes written by a pass."""
+    """Numbers of objects and bytes written by a pass."""
 
     objects: int = 0
     size_bytes: int = 0
@@ -50,7 +50,7 @@ class Writer:
         raise ObjectDamaged(key, "it differs from what was written")
 
     async def put_file(self, key: str, path: Path, digest: str | None = None) -> None:
-        """Write an object from a file, of which the SHA-256 may be known, and read it back."""
+        """Write an object from a file, whose SHA-256 may be known, and read it back."""
         size_bytes = (await asyncio.to_thread(path.stat)).st_size
         digest = digest or await asyncio.to_thread(digest_of, path)
         for _ in range(2):

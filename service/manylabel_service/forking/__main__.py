@@ -1,4 +1,4 @@
-"""The program of the fork server."""
+"""Program of the fork server."""
 
 import socket
 import sys

@@ -18,7 +18,7 @@ import structlog
 from manylabel_service.forking import server
 
 ANSWER_SECONDS = 120.0
-"""Timeout in seconds of a response of the fork server, including its start; then it is killed and replaced."""
+"""Timeout in seconds for a response of the fork server, including its start; afterwards it is killed and replaced."""
 
 _THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR", "NUMBA")
 
@@ -34,7 +34,7 @@ class _Unanswered(Exception):
 
 
 class Process(Protocol):
-    """Methods of `subprocess.Popen` that end a fork server."""
+    """Methods of `subprocess.Popen` used to end a fork server."""
 
     @property
     def pid(self) -> int: ...
@@ -53,7 +53,7 @@ class ForkServer:
 
     @property
     def pid(self) -> int | None:
-        """The process id; None before the first use."""
+        """Process id; None before the first use."""
         return None if self._running is None else self._running[0].pid
 
     def start(self) -> Process:
@@ -97,11 +97,11 @@ class ForkServer:
 
 
 fork_server = ForkServer()
-"""The fork server of this process."""
+"""Fork server of this process."""
 
 
 class Child:
-    """A running child process, with the streams of `asyncio.subprocess.Process`, made by `start`.
+    """Running child process, created by `start`, with the streams of `asyncio.subprocess.Process`.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class Child:
         return child
 
     async def communicate(self, data: bytes) -> tuple[bytes, bytes]:
-        """Send all its input, and return its output and its errors when it has ended."""
+        """Send the input of the child, and return its output and error output after it has ended."""
         self.stdin.write(data)
         self.stdin.write_eof()
         out, err = await asyncio.gather(self.stdout.read(), self.stderr.read())
@@ -176,19 +176,19 @@ class Child:
         return self.returncode
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal, unless the child has ended."""
         if self.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
     async def kill(self) -> None:
-        """End it at once, if it has not ended, wait for that, and close its streams."""
+        """Kill the child if it has not ended, wait until it has, and close its streams."""
         self.send_signal(signal.SIGKILL)
         await self.wait()
         await self._close()
 
     async def _connect(self, line_bytes: int) -> socket.socket:
-        """Open another stream, and return the child's end."""
+        """Open another stream, and return its end for the child."""
         # Sockets instead of pipes, because asyncio has public streams for sockets. Each is one-way.
         ours, its = socket.socketpair()
         try:

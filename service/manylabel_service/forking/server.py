@@ -1,13 +1,13 @@
-"""The fork server: ``python -m manylabel_service.forking FD``, started by `manylabel_service.forking.client`.
+"""Fork server: ``python -m manylabel_service.forking FD``, started by `manylabel_service.forking.client`.
 
-It has one thread and has imported the trainers and the readers of uploads, which takes seconds, so that forked children
-need not. The socket FD receives requests: one line of JSON each, with open files. The first four files are the child's
-standard input, output and error, and the socket for reports; the others belong to the task. A report is a line of JSON
-too: the process id, then the exit status.
+It has one thread, and has already imported the trainers and the readers of uploads, which takes seconds, so forked
+children need not. The socket FD receives requests: one line of JSON each, with open files. The first four files are the
+child's standard input, output and error, and the socket for reports; the others belong to the task. A report is a line
+of JSON too: the process id, then the exit status.
 
-`multiprocessing` has a fork server as well. Its client waits without a limit for the response, so one that hangs would
-stop the event loop; it reads requests with pickle; and it hands over neither standard streams nor an exit status
-without a process that waits for it.
+`multiprocessing` has a fork server as well. Its client waits for the response without a timeout, so a server that hangs
+would stop the event loop. It reads requests with pickle. It passes on no standard streams, and an exit status only to a
+process that waits for it.
 """
 
 import gc
@@ -49,7 +49,7 @@ def preload() -> None:
         importlib.import_module(module)
     for trainer in TRAINERS.values():
         trainer.estimator_class()
-    # Makes numba load what it needs to read compiled functions from disk, which takes 0.6 s.
+    # Makes numba load its reader of compiled functions on disk, which takes 0.6 s.
     numba.njit(lambda: 0)()  # type: ignore[call-arg]
     gc.collect()
     gc.freeze()

@@ -7,9 +7,9 @@ The digest contains the parts of the host on which learning can depend:
 - Python's version, on which built-in sums depend, and its Unicode version, which defines words;
 - the architecture, and whether numba compiles.
 
-Nothing else is reached. Learning calls no rounding function of the C library, no BLAS, and no sum whose order depends
-on the processor (`tests/core/test_host_arithmetic.py`). So two processors of one kind learn the same bits, with any C
-library.
+Nothing else matters. Learning calls no rounding function of the C library, no BLAS, and no sum whose order depends
+on the processor (`tests/core/test_host_arithmetic.py`). So two processors of the same architecture learn the same bits,
+with any C library.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ RELEASE = version("manylabel")
 
 
 def host_parts() -> list[str]:
-    """Return the parts of the host that the bits of a model may follow from."""
+    """Return the properties of the host that can affect the bits of a model."""
     return [
         f"machine {platform.machine()}",
         f"python {sys.implementation.cache_tag}",
@@ -44,7 +44,7 @@ def host_parts() -> list[str]:
 
 @cache
 def build_id() -> str:
-    """Return a digest of the code and the parts of the host on which the bits of a model can depend."""
+    """Return a digest of the code and of the host properties that can affect the bits of a model."""
     digest = hashlib.sha256("\n".join(host_parts()).encode())
     for package in (manylabel_core, hosting, online):
         root = Path(str(package.__file__)).parent

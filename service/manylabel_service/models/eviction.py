@@ -29,7 +29,7 @@ class Eviction:
     ----------
     settings : limits of memory and idle time.
     replicas : returns the models in memory.
-    evict : evicts a model for which nothing waits.
+    evict : evicts a model that has no pending work.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Eviction:
 
         Parameters
         ----------
-        room_for : bytes that will be needed.
+        room_for : bytes about to be needed.
         spare : model that must not be evicted.
         """
         await self.resident_bytes()
@@ -73,7 +73,7 @@ class Eviction:
                 excess = self._staying_bytes() + room_for - self._most_bytes
 
     async def _leaves(self, replica: HostedModel, reason: str) -> bool:
-        """Start to evict a model; return False if it stays, and True if it is evicted or its snapshot takes long."""
+        """Start to evict a model; return False if it stays, True if it was evicted or its snapshot is taking long."""
         task = self._leaving[replica] = asyncio.create_task(self._take_out(replica, reason))
         task.add_done_callback(lambda _: self._leaving.pop(replica))
         await asyncio.wait([task], timeout=PATIENCE_SECONDS)
@@ -105,7 +105,7 @@ class Eviction:
         return sum(self._sizes[replica][1] for replica in staying if replica in self._sizes)
 
     async def resident_bytes(self) -> int:
-        """Return the bytes of memory of the models; each is measured again only after a change."""
+        """Return the memory of the models in bytes; each model is measured again only after a change."""
         replicas = self._replicas()
         sizes, pace = {}, Pace()
         for replica in replicas:

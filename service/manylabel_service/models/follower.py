@@ -1,4 +1,4 @@
-"""Watcher of the changes that other processes make to the models of this one."""
+"""Watcher for changes that other processes make to the models of this process."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -14,9 +14,9 @@ from manylabel_service.trained.model import TrainedModel
 from manylabel_service.trained.version_store import KIND
 
 WAIT_SECONDS = 1.0
-"""Seconds for which one call waits for a change, and so the maximum delay before a newly loaded model is watched."""
+"""Seconds that one call waits for a change; also the maximum delay before a newly loaded model is watched."""
 LEAST_SECONDS = 0.02
-"""Seconds between two calls, which bound the number of calls during a stream of changes."""
+"""Minimum seconds between two calls, which limits the number of calls during a stream of changes."""
 POLL_SECONDS = 0.5
 """Poll interval in seconds for versions of trained models changed by other processes; the store sends no
 notification."""
@@ -113,13 +113,13 @@ class Follower:
         for replica in replicas:
             if not replica.leads and replica.record in changed:
                 await self._look_for(replica)
-            # A model that has advanced, or is applying, is polled again next time: most often it was its own append.
+            # A model that has advanced, or is applying, is polled again next time: its own append is the usual cause.
             log = replica.log_record
             if log in changed and not replica.busy and (not replica.leads or replica.log_position == positions[log]):
                 replica.poll()
 
     async def _look_for(self, replica: HostedModel) -> None:
-        """End a follower that another process has deleted, which no log shows."""
+        """End a follower that another process has deleted; no log shows this deletion."""
         record = replica.record
         if replica.serving and await self._store.models.find(record.name) != record:
             replica.handle_error(ModelGone(record.name, record.incarnation))

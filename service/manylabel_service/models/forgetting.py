@@ -30,7 +30,7 @@ BEYOND_REACH = {
         "blocks that the file system or the disk has given up but not overwritten",
     ),
 }
-"""Copies that no server can delete, by whether the store is shared."""
+"""Copies that no server can delete; the key says whether the store is shared."""
 
 ARCHIVED = "copies of the archive: versions that its bucket keeps, replicas, snapshots of its file system"
 
@@ -40,7 +40,7 @@ ARCHIVED_BEFORE = "what the archive has from before `since`: manylabel restore -
 async def ended_receipt(
     receipt: Receipt, rewriter: Rewriter, rewritten: Rewritten, versions: Versions, shared: bool, archived: bool
 ) -> Receipt:
-    """Return a receipt with the result of a rewriting.
+    """Return a receipt with the result of a rewrite.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Forgetter:
         ForgetRunning
             The model is already being replaced.
         ModelHasFollowers
-            Others learn from its log, which would be deleted.
+            Other models learn from its log, which would be deleted.
         StorageUnavailable, DocumentDamaged
         """
         name, record = replica.name, replica.record
@@ -92,11 +92,11 @@ class Forgetter:
         return receipt
 
     async def receipts(self, name: str) -> tuple[Receipt, ...]:
-        """Return the receipts of a model, the latest last; raise StorageUnavailable, DocumentDamaged."""
+        """Return the receipts of a model, oldest first; raise StorageUnavailable, DocumentDamaged."""
         return (await self._successions.lineages.find(name)).receipts
 
     async def receipt(self, name: str, id: str) -> Receipt:
-        """Return a receipt; raise ReceiptNotFound, or as `receipts`."""
+        """Return a receipt; raise ReceiptNotFound or the errors of `receipts`."""
         for receipt in await self.receipts(name):
             if receipt.id == id:
                 return receipt
@@ -124,7 +124,7 @@ class Forgetter:
         rewritten = await rewriter.finish(replica.snapshotter.log_bytes)
         if copied & rewriter.counted.predictions:
             raise ReplayDiffers(
-                "more of these examples came in meanwhile, as labels of stored predictions; request it again"
+                "more of these examples arrived meanwhile, as labels of stored predictions; repeat the request"
             )
         await rewriter.copy_last_predictions(copied)
         await self._successions.check_state(replica, rewritten.position, rewritten.before, versions.format)

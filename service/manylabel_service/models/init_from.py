@@ -15,7 +15,7 @@ from manylabel_service.trained.predictor import read_estimator, takes_views
 from manylabel_service.trained.version import Version
 
 GONE_ON_WITH = ("auto", "none")
-"""Scalings of versions that a stream can continue."""
+"""Scalings that an online model can take over from a version."""
 
 
 def warm_start(
@@ -33,10 +33,10 @@ def warm_start(
 
     Parameters
     ----------
-    spec : spec of the new model. Declared features and labels must be those of the version, in their order.
+    spec : spec of the new model. Declared features and labels must be those of the version, in the same order.
     source, version, data : name of the trained model, the version, and its contents as stored.
-    leaves_scaling, leaves_text : whether the scaling, or the text options, of the version replace those of the spec;
-    the state has the resulting spec.
+    leaves_scaling, leaves_text : whether the version's scaling, or text options, replace those of the spec; the state
+    has the resulting spec.
     """
     try:
         contents = ModelArtifact.from_bytes(data)
@@ -101,10 +101,10 @@ def _scaling_of(estimator: Any) -> str:
 
 def _check_columns(spec: ModelSpec, features: tuple[str, ...] | int, labels: tuple[str, ...]) -> None:
     if spec.features is not None and spec.features != (features if isinstance(features, int) else list(features)):
-        due = f"the number of columns, {features}" if isinstance(features, int) else "its names in their order"
+        due = f"the number of columns, {features}" if isinstance(features, int) else "its names in the same order"
         raise CannotInitialise(("features",), f"must be null or those of the trained model: {due}")
     if spec.labels is not None and tuple(spec.labels) != labels:
-        raise CannotInitialise(("labels",), "must be null or those of the trained model, in their order")
+        raise CannotInitialise(("labels",), "must be null or those of the trained model, in the same order")
 
 
 def _check_limits(limits: ModelLimits, n_features: int, n_labels: int) -> None:

@@ -19,11 +19,11 @@ COUNTED_ENTRIES = 1_000
 
 
 class Listing:
-    """Lists the models.
+    """List of the models of a store.
 
     Parameters
     ----------
-    resident : models in memory by name; another class changes the mapping.
+    resident : models in memory by name; the caller updates the mapping.
     """
 
     def __init__(self, store: Store, settings: Settings, resident: Mapping[str, HostedModel]) -> None:
@@ -36,7 +36,7 @@ class Listing:
     ) -> tuple[list[dict[str, Any]], list[str]]:
         """List the selected models by name with their status; for models not in memory, with their spec.
 
-        With a `leader`, only that model and its followers. Returns the names of damaged ones too. Raises
+        With a `leader`, only that model and its followers. Also returns the names of damaged models. Raises
         StorageUnavailable.
         """
         statuses, damaged = [], []
@@ -106,6 +106,6 @@ class Listing:
 
 
 def _leader_of(record: ModelMeta) -> str | None:
-    """Return the name of the model that a model follows."""
+    """Return the name of the leader of a model."""
     follow = None if record.damaged else follow_of(record.spec)
     return None if follow is None else follow.model

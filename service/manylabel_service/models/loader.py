@@ -7,7 +7,7 @@ from manylabel_service.errors import NotReady
 from manylabel_service.hosting.hosted_model import HostedModel
 
 LOADS_AT_A_TIME = 2
-"""Maximum number of concurrent loads, because restoring occupies the event loop."""
+"""Maximum number of concurrent loads, because a restore occupies the event loop."""
 
 
 class ModelLoader:
@@ -26,8 +26,8 @@ class ModelLoader:
         self.slots = asyncio.Semaphore(LOADS_AT_A_TIME)
 
     async def get(self, name: str) -> HostedModel:
-        """Return the loaded replica; a load continues when its callers have left. Raises NotReady, ModelNotFound or
-        StorageUnavailable."""
+        """Return the loaded replica; a load continues even if its callers are cancelled. Raises NotReady, ModelNotFound
+        or StorageUnavailable."""
         task = self._tasks.get(name)
         if task is None:
             task = self._tasks[name] = asyncio.create_task(self._one(name), name=f"load {name}")

@@ -1,10 +1,10 @@
 """Processes that share a store, their releases, and the resulting cluster version.
 
-Each replica describes itself in a separate document, and writes it again every `HEARTBEAT_SECONDS`. A document that was
-not written for `EXPIRY_SECONDS` is removed: its process has died, or hangs. Clocks of other machines are not used, and
+Each replica describes itself in a separate document, which it rewrites every `HEARTBEAT_SECONDS`. A document not
+rewritten for `EXPIRY_SECONDS` is removed: its process has died or hangs. Clocks of other machines are not used, and
 time in which the store was unavailable does not count.
 
-Another document, the cluster version, has the versions in use. When all replicas know later versions, one of them
+Another document, the cluster version, states the versions in use. When all replicas support later versions, one of them
 raises the cluster version; it is never lowered. A joining replica describes itself first, and then writes the cluster
 version again unchanged. If another replica raises it at the same time, one of the two writes fails: either the other
 replica reads all descriptions again, including the new one, or the joining replica finds that it is too old.
@@ -31,7 +31,7 @@ from manylabel_service.storage import Collection, ModelMeta, Store, StoredModel
 
 KIND = "replicas"
 IN_USE = "in-use"
-"""Kind and name of the document that has the versions in use."""
+"""Kind and name of the document that states the versions in use."""
 
 HEARTBEAT_SECONDS = 2.0
 EXPIRY_SECONDS = 10.0
@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 
 class Member(StoredModel):
-    """Description that a process of a store publishes of itself.
+    """Description of itself that a process publishes in the store.
 
     Unknown fields of later releases are ignored.
     """
@@ -66,7 +66,7 @@ class Member(StoredModel):
     withheld: dict[str, str] = Field(default_factory=dict)
     """Models that another release must serve, with the error code."""
     asks: dict[str, int] = Field(default_factory=dict)
-    """Models, with incarnations, of which it needs a snapshot for comparison."""
+    """Models, with incarnations, whose snapshots the process needs for comparison."""
 
 
 class VersionsInUse(StoredModel):
@@ -86,9 +86,9 @@ class Membership:
     store : the store; if it cannot be shared, this process is the only member.
     role : ``"server"`` or ``"worker"``.
     in_use : receives the versions in use.
-    describe : returns `ready`, `models` and `withheld` of a `Member`.
-    on_asked : called with the name and the incarnation of each model of which another process needs a snapshot, until
-    it returns True.
+    describe : returns the fields `ready`, `models` and `withheld` of this process's `Member`.
+    on_asked : called with the name and the incarnation of each model whose snapshot another process needs, until it
+    returns True.
     known : first and last versions that this process supports.
 
     Attributes
@@ -131,20 +131,20 @@ class Membership:
 
     @property
     def id(self) -> str:
-        """The id of this member."""
+        """Id of this member."""
         return self._own.id
 
     @property
     def members(self) -> list[Member]:
-        """This member and the others, in the order of their start; others as of the latest heartbeat."""
+        """All members, including this one, in order of their start; the others as of their latest heartbeat."""
         members = [self._description(), *(seen.member for seen in self._others.values())]
         return sorted(members, key=lambda member: (member.started_at, member.id))
 
     @property
     def leads(self) -> bool:
-        """True for the server that has been ready longest, which does what one server must do for all.
+        """True for the server that has been ready longest, which does the work that only one server must do.
 
-        Two servers may both lead for some seconds, if one of them has hung.
+        Two servers may both lead for some seconds if one of them hung.
         """
         ready = [member.id for member in self.members if member.role == "server" and member.ready]
         return self.refusal is None and ready[:1] == [self.id]
@@ -203,7 +203,7 @@ class Membership:
     # -- snapshots to compare with ----------------------------------------------------------------
 
     def ask(self, record: ModelMeta) -> bool:
-        """Request a snapshot of a model; return whether a server of another build may have it in memory.
+        """Request a snapshot of a model; return whether a server with another build may have the model in memory.
 
         Descriptions that such a server wrote before the request are ignored.
         """
@@ -228,7 +228,7 @@ class Membership:
         return self._own.model_copy(update=self._describe())
 
     async def _tell(self) -> bool:
-        """Write the description of this member; return whether the others may have considered it dead before."""
+        """Write the description of this member; return whether other members may have considered it dead."""
         if not self._shared:
             return False
         description, entering = self._description(), False
@@ -242,7 +242,8 @@ class Membership:
                 return entering
 
     async def _follow_versions(self, entering: bool) -> None:
-        """Read the cluster version; write it if this member is `entering` or all members support a later one."""
+        """Read the cluster version; write it if this member is `entering`, or if all members support a later
+        version."""
         while True:
             found = await self._versions.all()
             document = found.get(IN_USE)
@@ -295,7 +296,7 @@ class Membership:
         for id, member in members.items():
             if id == self.id:
                 continue
-            # A damaged description may be of the oldest release, until it is written again.
+            # A damaged description may belong to the oldest release, until it is rewritten.
             member = (member or Member(id=id)).model_copy(update={"id": id})
             before = self._others.get(id)
             if before is None or before.member.revision != member.revision:

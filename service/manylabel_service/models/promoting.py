@@ -20,7 +20,7 @@ class Promoter:
         self._successions = successions
 
     async def earlier(self, leader: str, follower: str, key: IdempotencyKey | None) -> Promotion | None:
-        """Return the promotion of an earlier request with a key.
+        """Return the promotion that an earlier request with this key made.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class Promoter:
         name, record, versions = leader.name, leader.record, self._successions.in_use.versions
         store, room = self._successions.store, self._successions.room
         ttl_seconds = self._successions.settings.prediction_ttl_seconds
-        for replica in (leader, follower):  # to replay little while the log is sealed
+        for replica in (leader, follower):  # leaves little to replay while the log is sealed
             await replica.take_snapshot()
         writer = PromotionWriter(record, follower.record, store, room, versions.format, ttl_seconds)
         staged = await writer.stage((*leader.model.rollbacks, *follower.model.rollbacks))

@@ -63,18 +63,18 @@ H = TypeVar("H", bound=HostedModel)
 _ACTION = "delete it, or repair the store"
 
 SMALL_SPEC_BYTES = 2**16
-"""Maximum bytes of a spec that is read on the event loop; a larger one, with names by the thousand, in a thread."""
+"""Maximum bytes of a spec parsed on the event loop; a larger one, with thousands of names, is parsed in a thread."""
 
 
 class Registry:
     """Registry of models: it creates, finds, lists and deletes them, loads them on demand, and evicts idle ones.
 
-    It holds online and trained models, which it distinguishes only at their creation.
+    It contains online and trained models, and distinguishes the two only when it creates them.
 
     Attributes
     ----------
     snapshot_room : shared quota of snapshots in memory.
-    in_use : versions in which this process writes.
+    in_use : format and replay versions that this process writes.
     listing : list of all models of the store.
     membership : membership of this process in the cluster.
     successions : replaces models by successors.
@@ -108,7 +108,7 @@ class Registry:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load the compiled functions and, if configured, restore as many models of the store as fit in memory.
+        """Load the compiled functions and, if configured, restore as many stored models as fit in memory.
 
         Raises
         ------
@@ -142,13 +142,13 @@ class Registry:
         except (ModelGone, ModelDamaged, IncompatibleRelease):
             pass
         except StorageUnavailable as error:
-            await self._store.models.find(record.name)  # if that fails too, this model is not the cause
+            await self._store.models.find(record.name)  # if this fails too, the model is not the cause
             log.warning(
                 "model_restore_failed", model=record.name, error=str(error), action="retried on the next request"
             )
 
     async def _restored(self, record: ModelMeta) -> HostedModel:
-        """Restore a model and host it; one that cannot be restored is hosted as failed."""
+        """Restore a model and host it; a model that cannot be restored is hosted as failed."""
         name, large = record.name, len(record.spec) > SMALL_SPEC_BYTES
         replica = await asyncio.to_thread(self._readable, record) if large else self._readable(record)
         try:
@@ -204,7 +204,7 @@ class Registry:
 
     @property
     def failed(self) -> list[str]:
-        """Names of models that could not be restored, failed, or are damaged; the others are not affected.
+        """Names of models that could not be restored, have failed or are damaged; other models are not affected.
 
         They include trained models whose served version cannot be loaded.
         """
@@ -225,7 +225,7 @@ class Registry:
             raise error(f"another release must serve {len(codes)} of the models; see the log")
 
     def check_ready(self) -> None:
-        """Raise NotReady, or like `check_compatible`, if this server must not receive requests."""
+        """Raise NotReady, or the error of `check_compatible`, if this server must not receive requests."""
         self.check_compatible()
         self.require_ready()
 
@@ -238,7 +238,7 @@ class Registry:
         }
 
     def _asked(self, name: str, incarnation: int) -> bool:
-        """Take a snapshot soon for another process to compare with; return whether the model is here."""
+        """Take a snapshot soon, for another process to compare with; return whether the model is in memory here."""
         model = self._replicas.get(name)
         if model is None or model.record.incarnation != incarnation or not model.serving:
             return False
@@ -275,12 +275,13 @@ class Registry:
         return replica
 
     async def ask(self, model: H, request: Callable[[H], Awaitable[T]]) -> T:
-        """Return the result of a model; if the model is evicted or deleted in the meantime, retry once by its name.
+        """Return the result of a call on a model; if the model was evicted or deleted meanwhile, retry once by its
+        name.
 
         Raises
         ------
         NotReady
-            The name belongs to a model of another kind now; or as in `get`, whose other errors are raised too.
+            The name now belongs to a model of another kind. All errors of `get` are raised too.
         """
         deleted = False
         while True:
@@ -304,7 +305,7 @@ class Registry:
             model.poll()
 
     async def _still_there(self, replica: HostedModel) -> bool:
-        """Return whether a failed model still exists, which must be looked up because its log is not followed."""
+        """Return whether a failed model still exists; this needs a look-up, because its log is not followed."""
         record = await self._store.models.find(replica.record.name)
         if record != replica.record:
             self._forget(replica)
@@ -377,7 +378,7 @@ class Registry:
             data = await asyncio.to_thread(state.to_buffer, self.in_use.versions.format)
             await self.snapshot_room.add_stored(len(data))
         record = await self._store.models.create(spec.name, stored, data)
-        # Meanwhile others may have deleted the leader, or created followers.
+        # Meanwhile other processes may have deleted the leader or created followers.
         records = await self._store.models.all()
         followers = followers_of(follow.record, records)
         leads = any(each.incarnation == follow.incarnation for each in records)
@@ -407,7 +408,7 @@ class Registry:
         Raises
         ------
         NotPromotable
-            The follower has failed, or does not learn all of the log; the leader was deleted, or is being replaced.
+            The follower has failed or does not learn the whole log, or the leader was deleted or is being replaced.
         NotReady
             The follower has not caught up yet.
         ModelNotFound, ModelIsOnline, KeyInFlight, KeyReused, StorageError
@@ -433,7 +434,7 @@ class Registry:
         return await self._promoter.promote(leader, follower, key, key_id), False
 
     async def _current(self, name: str) -> HostedModel:
-        """Return a model as the store has it: another process may have replaced it just now."""
+        """Return the stored metadata of a model: another process may have just replaced it."""
         model = await self.get(name)
         if await self._store.models.find(name) == model.record:
             return model
@@ -446,7 +447,7 @@ class Registry:
         Raises
         ------
         ModelHasFollowers
-            The model has followers, which are not to be deleted.
+            The model has followers, and the request does not allow their deletion.
         NotReady, ModelNotFound, StorageError
         """
         self.require_ready()
@@ -464,7 +465,7 @@ class Registry:
         name = record.name
         await self._store.models.delete(record)
         self._damaged.discard(name)
-        with suppress(StorageUnavailable):  # blobs that are left are deleted later
+        with suppress(StorageUnavailable):  # the remaining blobs are deleted later
             await CatalogueStore(record, self._store).delete_all()
             await self.successions.delete(name)
             if not record.damaged and is_trained(record.spec):
@@ -494,7 +495,7 @@ class Registry:
         return (TrainedModel if is_trained(record.spec) else Replica)(record, self._shared)
 
     async def _host(self, replica: HostedModel) -> HostedModel:
-        """Register a replica; return the registered one, which can be that of a newer or an older model."""
+        """Register a replica; return the registered replica, which may belong to a newer or an older model."""
         name = replica.record.name
         other = self._replicas.get(name)
         if other is not None and other.record.incarnation >= replica.record.incarnation:
@@ -525,7 +526,7 @@ class Registry:
             return replica
 
     async def _size_bytes(self, record: ModelMeta) -> int:
-        """Return the approximate size of a model that is to be loaded."""
+        """Return the approximate size of a model to be loaded."""
         if is_trained(record.spec):
             target = (await VersionStore(record, self._store).read()).target
             return 0 if target is None else target.size_bytes
@@ -538,13 +539,13 @@ class Registry:
         replica.evict()
 
     def _replaced(self, record: ModelMeta) -> None:
-        """Release a replaced model; waiting requests use its successor."""
+        """Release a replaced model; pending requests use its successor."""
         replica = self._replicas.get(record.name)
         if replica is not None and replica.record.incarnation == record.incarnation:
             replica.handle_error(ModelGone(record.name, record.incarnation))
 
     def _forget(self, replica: HostedModel) -> None:
-        """Forget a model that was deleted elsewhere."""
+        """Unregister a model that another process has deleted."""
         name = replica.record.name
         if self._replicas.get(name) is replica:
             del self._replicas[name]
@@ -552,5 +553,5 @@ class Registry:
 
 
 def _followed(follow: Follow) -> str:
-    """Return the name of the limit of followers in errors."""
+    """Return the name that errors use for the limit on followers."""
     return f"followers of model {follow.model!r}"

@@ -1,10 +1,10 @@
 """Replacement of models by their successors, and recovery after a crash.
 
-The steps: the change and its owner are stored in the lineage document; the successors are staged and added there; they
-are written up to about the end of the log; the log is sealed; the rest is written; the successors take the names, in
-one step of the store; the old models are purged. A process that finds a change of a dead owner checks whether the
-successor has the name. If so, it purges the old models. If not, it discards the successors, so that an owner which was
-only paused cannot complete the change, and unseals the log.
+The steps: the change and its owner are stored in the lineage document; the successors are staged and added to it; their
+data is written almost up to the end of the log; the log is sealed; the rest is written; the successors take the names,
+in one step of the store; the old models are purged. A process that finds a change whose owner is dead checks whether
+the successor has the name. If so, it purges the old models. If not, it discards the successors, which prevents an owner
+that was only paused from completing the change, and unseals the log.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
 
 POLL_SECONDS = 2.0
-"""Seconds between two looks for changes whose owners are gone."""
+"""Poll interval in seconds for changes whose owners are gone."""
 
 Change = Receipt | Promotion
 Pairs = Sequence[tuple[ModelMeta, ModelMeta]]
@@ -47,7 +47,7 @@ log = structlog.get_logger()
 
 
 class ReplayDiffers(Exception):
-    """The replay of the history, or of the successor, gives another state than expected."""
+    """The replay of the history, or of the successor, gives an unexpected state."""
 
 
 class Successions:
@@ -79,7 +79,7 @@ class Successions:
         self._tasks: dict[str, _Work] = {}
 
     async def is_same(self, name: str, one: int, other: int) -> bool:
-        """Return whether two incarnations are of one model, which was replaced in between."""
+        """Return whether two incarnations belong to one model that was replaced in between."""
         return {one, other} <= {*(await self.lineages.find(name)).incarnations}
 
     async def delete(self, name: str) -> None:
@@ -137,7 +137,7 @@ class Successions:
         return None
 
     async def note(self, name: str, change: Change, successions: Pairs) -> None:
-        """Store what is known of a change by now; raise ModelGone if another process has taken it over."""
+        """Store the progress of a change; raise ModelGone if another process has taken it over."""
         noted = tuple(Succession(old.name, old.incarnation, new.incarnation) for old, new in successions)
 
         def noting(lineage: Lineage) -> Lineage:
@@ -152,7 +152,7 @@ class Successions:
         await self.lineages.update(name, noting)
 
     async def check_state(self, replica: Replica, position: str, checksum: str, format_version: int) -> None:
-        """Raise ReplayDiffers unless a model that serves has the state that its history gives."""
+        """Raise ReplayDiffers unless the replay of its history gives the state of a serving model."""
         await replica.sync()
         if not replica.serving:
             return  # the model is no longer in memory
@@ -161,7 +161,7 @@ class Successions:
             raise ReplayDiffers(f"the history does not give the state that {replica.name} has at position {position}")
 
     async def replace(self, name: str, change: Change, successions: Pairs) -> None:
-        """Give the names to complete successors, and end the change."""
+        """Give complete successors their names, and end the change."""
         await self.note(name, change, successions)
         await self.store.models.replace(successions)
         await self._purge(
@@ -169,7 +169,7 @@ class Successions:
         )
 
     async def _purge(self, name: str, change: Change, successions: Sequence[Succession]) -> None:
-        """Delete what the models that were replaced had, and end the change."""
+        """Delete the data of the replaced models, and end the change."""
         log.info("model_replaced", model=name, change=change.id, position=change.position)
         await self._move_followers(successions[0])
         for old in (ModelMeta(each.name, each.incarnation, b"") for each in successions):
@@ -224,14 +224,14 @@ class Successions:
                         log.exception("recovery_failed", model=name)
 
     async def stop(self) -> None:
-        """Abort the changes running here."""
+        """Abort the changes that this process is running."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _is_owned(self, lineage: Lineage) -> bool:
-        """Return whether the owner of a change is a member; one that has just joined is not known here yet."""
+        """Return whether the owner of a change is a known member; a process that has just joined is not known yet."""
         if lineage.owner not in self._members():
             await self._membership.look()
         return lineage.owner in self._members()

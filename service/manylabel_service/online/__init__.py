@@ -1,1 +1,1 @@
-"""Online models: deterministic replay of a log, and the requests to it."""
+"""Online models: deterministic replay of a log, and the handling of requests."""

@@ -1,4 +1,4 @@
-"""Beginning of a follower: its spec, the part of the log that it learns, and its initial state."""
+"""Start of a follower: its spec, the part of the log that it learns, and its initial state."""
 
 from manylabel_service.errors import BeforeHistory, InvalidField
 from manylabel_service.online.replica import Replica
@@ -16,8 +16,8 @@ async def begin_follower(
     Parameters
     ----------
     leader : the model to follow.
-    spec : spec of the follower; unset texts, features and labels are those of the leader.
-    from_start : whether it begins at the start of the history, otherwise now.
+    spec : spec of the follower; texts, features and labels that are not set are copied from the leader.
+    from_start : whether the follower begins at the start of the history; otherwise it begins now.
     until : last position or time (milliseconds of Unix time) to learn; None: no end.
 
     Raises

@@ -21,8 +21,8 @@ class Host:
     store, settings : store and settings of the server.
     on_deleted : callback with a model that another process has deleted.
     snapshot_room : quota of snapshots.
-    store_health : clock of the last response of the store; notified of failures.
-    in_use : versions in which this process writes.
+    store_health : time of the store's last response; notified of failures.
+    in_use : format and replay versions that this process writes.
     pace : pace of the followers.
     """
 

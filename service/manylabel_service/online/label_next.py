@@ -23,15 +23,15 @@ ALIKE_AMONG = 20
 """Number of candidates checked for near-duplicates, as a multiple of the limit."""
 
 UnitRow = tuple[NDArray[np.int64], NDArray[np.float64]]
-"""Columns and values of an example with unit norm."""
+"""Columns and values of an example scaled to unit norm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unlabelled:
     """Stored prediction without labels, predicted again by the current model.
 
-    `record` is the example as posted, in JSON, if stored. `auto` and `review` are those that were served, if precision
-    was promised.
+    `record` is the example as posted, in JSON, if stored. `auto` and `review` are the served ones, if precision was
+    promised.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Unlabelled:
 
 @dataclass(frozen=True, slots=True)
 class RankedPredictions:
-    """Stored predictions to label next, chosen from `candidates` by uncertainty at the state of a position."""
+    """Stored predictions to label next, chosen from `candidates` by their uncertainty in the state at a position."""
 
     predictions: Sequence[Unlabelled]
     candidates: int
@@ -82,13 +82,13 @@ async def label_next(replica: Replica, limit: int, order: str) -> RankedPredicti
 async def needing_review(replica: Replica, since_ms: int, until_ms: int, least: float) -> list[tuple[float, str]]:
     """Return unlabelled stored predictions that need review, most uncertain first, with ids.
 
-    If the model promises a precision, the served decision counts, as in the order "review" of `label_next`. At most
-    the newest `max_ranked_predictions` of a time are compared. Raises NotReady, StorageUnavailable or ModelGone.
+    If the model promises a precision, the served decision counts, as in the order "review" of `label_next`. At most the
+    newest `max_ranked_predictions` of the period are compared. Raises NotReady, StorageUnavailable or ModelGone.
 
     Parameters
     ----------
     replica : the model.
-    since_ms, until_ms : bounds of their time in milliseconds of Unix time; the first is excluded.
+    since_ms, until_ms : bounds of the prediction times in milliseconds of Unix time; the first is exclusive.
     least : uncertainty, 0 to 1, from which a prediction needs review if the model promises no precision.
     """
     replica.check_serving()
@@ -150,7 +150,7 @@ async def _without_repeats(
 
 
 def unit_row(x: Features, columns_of: dict[Any, int]) -> UnitRow:
-    """Return columns and values of an example with unit norm, for `spread`.
+    """Return columns and values of an example, scaled to unit norm, for `spread`.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def unit_row(x: Features, columns_of: dict[Any, int]) -> UnitRow:
 
 
 def spread(rows: Sequence[UnitRow]) -> Iterator[int]:
-    """Yield the indices of examples in their order, with near-duplicates of earlier ones last."""
+    """Yield the indices of examples in order, except that near-duplicates of earlier examples come last."""
     if not rows:
         return
     late: list[int] = []

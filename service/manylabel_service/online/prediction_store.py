@@ -1,4 +1,4 @@
-"""Stored predictions for delayed labels: their features and the returned scores.
+"""Stored predictions for delayed labels: features and returned scores.
 
 They are encoded like log entries: msgpack, little-endian float32 and int32, float64 for scores. So learning and metrics
 give the same bits on any machine.
@@ -33,9 +33,9 @@ log = structlog.get_logger()
 class StoredPrediction(NamedTuple):
     """Features of a prediction, and the scores that were returned.
 
-    `scores` (float64) has the score minus threshold of each known label, in column order. For a trained model, there
-    are no features, and `answered` is the version that predicted. `record` is the example as posted, as JSON, if
-    requested. `decision` is the served one, if precision was promised.
+    `scores` (float64) has the score minus threshold of each known label, in column order. A trained model stores no
+    features, and `answered` is the version that predicted. `record` is the example as posted, as JSON, if requested.
+    `decision` is the served decision, if precision was promised.
     """
 
     x: Features
@@ -47,7 +47,7 @@ class StoredPrediction(NamedTuple):
 
 SEALED_SECONDS = 30.0
 SEALED_POLL_SECONDS = 0.05
-"""Seconds for which a log that is being replaced is waited for, and between two looks."""
+"""Seconds to wait for a log that is being replaced, and poll interval in seconds."""
 
 PAGE = 500
 """Number of stored predictions read at a time."""
@@ -61,7 +61,7 @@ class PredictionStore:
     Attributes
     ----------
     max_ranked : maximum number of predictions that are compared to find those to label next.
-    kept_bytes : bytes of all predictions in the store, at the latest `put` of this process.
+    kept_bytes : bytes of all predictions in the store at the latest `put` by this process.
     """
 
     def __init__(self, record: ModelMeta, store: Store, settings: Settings) -> None:
@@ -84,7 +84,7 @@ class PredictionStore:
         """Store features and returned scores under each id until they expire.
 
         The scores of a prediction belong to the first labels, in order, unless `columns_of` returns the columns of
-        labels (-1: no column). `records` has the examples as posted, in JSON, if they are to be stored too.
+        labels (-1: no column). `records` are the examples as posted, in JSON, if they must be stored too.
         """
         parts = zip(xs, predictions, repeat(None) if records is None else records, strict=False)
         kept = (
@@ -127,7 +127,7 @@ class PredictionStore:
         """Yield the requested stored predictions, at most `most`, newest first, in batches. Raises
         StorageUnavailable or ModelGone.
 
-        Only those after `since_ms` and up to `until_ms`, in milliseconds of Unix time.
+        Yields only those after `since_ms` and up to `until_ms`, in milliseconds of Unix time.
         """
         before: str | None = None
         while most > 0 and (ids := await self._store.predictions.ids(self._record, PAGE, before)):
@@ -140,7 +140,7 @@ class PredictionStore:
                 return
 
     async def find(self, ids: Sequence[str]) -> list[tuple[str, StoredPrediction]]:
-        """Return those of the predictions that are still stored and intact, with their ids; raises like `newest`."""
+        """Return the predictions that are still stored and intact, with their ids; raises like `newest`."""
         kept = await self._store.predictions.get(self._record, ids)
         found = []
         async for id, packed in in_slices(zip(ids, kept, strict=True)):

@@ -1,7 +1,8 @@
-"""Hosted online model: the requests to it, and the application of its log.
+"""Hosted online model, which handles requests and applies its log.
 
 All access to the model is on the event loop, in time slices, except for the thread that serialises a snapshot while the
-applier pauses. Updates go through the log; a prediction waits only if it requests a position that is not reached yet.
+applier pauses. Updates go through the log; a prediction waits only if it requests a position that the model has not
+reached yet.
 """
 
 import asyncio
@@ -75,7 +76,7 @@ class Replica(HostedModel):
 
     Attributes
     ----------
-    follow : followed log of another model; None: it has a separate log.
+    follow : log of another model that this model follows; None if it has a separate log.
     queue : updates from admission to response.
     snapshot_reader : reader of the stored snapshots.
     prediction_store : stored predictions that wait for their labels.
@@ -166,7 +167,7 @@ class Replica(HostedModel):
         }
 
     def signature(self) -> Signature:
-        """Return the names of inputs and labels; raises like `status`."""
+        """Return the names of features and labels; raises like `status`."""
         self.check_serving()
         model = self.model
         vectors = dict(model.features.layout.vectors)
@@ -178,7 +179,8 @@ class Replica(HostedModel):
         )
 
     def measures(self) -> dict[str, Any]:
-        """Return the metrics, cumulative and of the window, and drift if it is detected; raise like `status`."""
+        """Return the metrics, cumulative and of the window, and drift, if drift detection is on; raise like
+        `status`."""
         self.check_serving()
         return {**measured(self.model.prequential), **self.model.drift()}
 
@@ -204,15 +206,15 @@ class Replica(HostedModel):
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
         """Load the newest intact snapshot and replay the log after it; then start to serve.
 
-        With `ask`, which requests a snapshot from other processes, it first verifies that it computes the same state,
-        and raises ReplayMismatch for another one. Raises LogTrimmed, LogLost, TargetLost or UnreadableEntry if the
+        With `ask`, which requests a snapshot from other processes, it first verifies that it computes the same state as
+        they do; if not, it raises ReplayMismatch. Raises LogTrimmed, LogLost, TargetLost or UnreadableEntry if the
         current state cannot be computed.
         """
         await self._applier.restore(ask)
         self.start()
 
     def start(self) -> None:
-        """Start to serve; a follower, once it has caught up. A new model needs no `restore`."""
+        """Start to serve; a follower serves once it has caught up. A new model needs no `restore`."""
         if self.follow is None:
             super().start()
         else:
@@ -221,7 +223,7 @@ class Replica(HostedModel):
 
     @property
     def catching_up(self) -> bool:
-        """True while a follower has not yet reached the end of the log for the first time."""
+        """True until a follower first reaches the end of the log."""
         return self.follow is not None and self.state is ModelLifecycle.RESTORING
 
     async def catch_up(self, seconds: float) -> None:
@@ -262,7 +264,7 @@ class Replica(HostedModel):
         return await self._applier.reach(position, seconds)
 
     async def cover(self) -> bool:
-        """Ensure that a snapshot is up to date; return whether one is. Raises NotReady, StorageError or ModelGone."""
+        """Ensure an up-to-date snapshot; return whether there is one. Raises NotReady, StorageError or ModelGone."""
         if not await self.snapshotter.covers(self.model.position):
             await self.take_snapshot()
         return self.model.position == self.snapshotter.covered
@@ -293,7 +295,7 @@ class Replica(HostedModel):
 
     @property
     def has_probabilities(self) -> bool:
-        """True if its predictions may have probabilities."""
+        """True if the model's predictions can have probabilities."""
         return self.model.learner.calibrate
 
     async def predict(
@@ -340,9 +342,10 @@ class Replica(HostedModel):
         work: Callable[[int, Sequence[Features]], Sequence[T]],
         slices: SliceSize | None = None,
     ) -> list[T]:
-        """Return the results of `work` for slices of examples, each called with the index of its first example.
+        """Return the results of `work` for slices of examples; each call gets a slice and the index of its first
+        example.
 
-        `slices` adapts the size of slices; None: that of predictions.
+        `slices` adapts the size of slices; None: the size for predictions.
         """
         slices = slices or self._predict_slice
         made: list[T] = []
@@ -384,9 +387,9 @@ class Replica(HostedModel):
         await self.prediction_store.put(ids, xs, predictions, columns_of, records)
 
     async def kept(self, ids: Sequence[str], truths: Sequence[Labels]) -> list[StoredPrediction]:
-        """Return the stored predictions of these ids, whose true labels, or some of them, are now known.
+        """Return the stored predictions with these ids, whose true labels, or some of them, are now known.
 
-        Raises PredictionLabelled if one has these labels already, and the errors of `PredictionStore.get`.
+        Raises PredictionLabelled if one already has these labels, and the errors of `PredictionStore.get`.
         """
         self.check_serving()
         self.check_leads()
@@ -401,7 +404,7 @@ class Replica(HostedModel):
     # -- updates ----------------------------------------------------------------------------------
 
     def check_changeable(self) -> None:
-        """Raise the current error unless the model accepts changes, which a follower never does."""
+        """Raise the current error unless the model accepts changes; a follower never does."""
         self.check_leads()
         super().check_changeable()
 
@@ -425,7 +428,7 @@ class Replica(HostedModel):
         refuse_each: bool = False,
         deadline: float = math.inf,
     ) -> UpdateResult:
-        """Learn the examples in order, all or none; return when they are in the log and learnt.
+        """Learn the examples in order, all or none; return once they are in the log and learnt.
 
         Parameters
         ----------
@@ -433,21 +436,22 @@ class Replica(HostedModel):
         key : idempotency key of the request; a retry gets the first response.
         want_predictions : whether to return the prediction of each example just before it was learnt.
         want_probabilities : whether to return their probabilities too.
-        prediction_ids : ids of the stored predictions whose labels the examples have; each label once.
-        served : served scores of each, as in `StoredPrediction`.
-        answered : version of a trained model that served each.
-        decisions : that were served then, of each, where precision was promised.
-        stream : where the examples stand in a stream; lines learnt before are skipped.
-        refuse_each : whether examples are refused one by one, and the others learnt; the response has the errors then.
-        deadline : time.monotonic() at which the update is refused if those before it are not done; without one it
-            waits for as long as it takes.
+        prediction_ids : ids of the stored predictions that the examples label; each label counts once.
+        served : served scores of each prediction, as in `StoredPrediction`.
+        answered : version of a trained model that served each prediction.
+        decisions : served decision of each prediction, if precision was promised.
+        stream : position of the examples in a stream; lines learnt before are skipped.
+        refuse_each : whether to reject invalid examples separately and learn the others; the response then has the
+        errors.
+        deadline : time.monotonic() at which the update is rejected if earlier updates are not done; None: no time
+        limit.
 
         Raises
         ------
         NotReady, InvalidExample, KeyInFlight, KeyReused, QueueFull, LimitExceeded, PredictionError, StorageUnavailable
         NoProbabilities
         ModelGone
-            The model was deleted elsewhere; nothing was learnt. There may be a new one under its name.
+            Another process deleted the model; nothing was learnt. A new model may have the same name.
         """
         self.check_changeable()
         if want_probabilities:
@@ -475,7 +479,7 @@ class Replica(HostedModel):
         return answer._replace(refused=refused) if refused else answer
 
     async def rollback(self, to: str | int, key: IdempotencyKey | None = None) -> UpdateResult:
-        """Return to an earlier state, here and on every other replica at the same entry.
+        """Return to an earlier state, here and on every other replica, at the same log entry.
 
         Parameters
         ----------
@@ -513,7 +517,7 @@ class Replica(HostedModel):
         return model.position
 
     async def change(self, entry: Control) -> UpdateResult:
-        """Change the model by a control entry other than a rollback, here and on every other replica.
+        """Change the model by a control entry other than a rollback, on this and every other replica.
 
         Raises
         ------
@@ -551,7 +555,7 @@ class Replica(HostedModel):
         return key.key in self._keys or key.key in self.model.keys
 
     async def replayed(self, key: IdempotencyKey | None) -> UpdateResult | None:
-        """Return the result of an earlier request with this key; None if this is the first. Raises NotReady,
+        """Return the result of an earlier request with this key; None if this is the first request. Raises NotReady,
         KeyInFlight, KeyReused, StorageUnavailable or ModelGone."""
         if key is None:
             return None
@@ -570,7 +574,7 @@ class Replica(HostedModel):
     async def _learn(
         self, update: Update, each: bool, deadline: float
     ) -> tuple[ApplyResult | None, dict[int, ServiceError]]:
-        """Learn an update; with `each`, skip the rejected examples, which may be all."""
+        """Learn an update; with `each`, skip rejected examples, perhaps all."""
         refused: dict[int, ServiceError] = {}
         indices = list(range(len(update.examples)))
         while update.examples or not each:
@@ -646,7 +650,7 @@ class Replica(HostedModel):
                 position = min(position, self.position, key=position_key)
             return await PastStates(self.record, self._store).at(position)
         except (LogTrimmed, LogLost) as error:
-            raise NotReady(f"the history of model {self.record.name!r} is being cut: {error}") from error
+            raise NotReady(f"the history of model {self.record.name!r} is being trimmed: {error}") from error
 
     async def find_entry(self, position: str) -> str:
         """Return a position of the history in the syntax of the log.
@@ -667,7 +671,7 @@ class Replica(HostedModel):
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int
     ) -> list[Entry]:
-        """Return entries of the log, see `HistoryReader.between`; raises like it, ModelFollows or NotReady."""
+        """Return entries of the log (see `HistoryReader.between`); also raises ModelFollows and NotReady."""
         self.check_serving()
         self.check_leads()
         return await self.history().between(after, to, limit, limit_bytes)
@@ -675,7 +679,7 @@ class Replica(HostedModel):
     # -- snapshots --------------------------------------------------------------------------------
 
     async def take_snapshot(self) -> SnapshotMeta:
-        """Take a snapshot of everything learnt so far; return when it is stored. Raises NotReady, LimitExceeded,
+        """Take a snapshot of everything learnt so far; return once it is stored. Raises NotReady, LimitExceeded,
         StorageUnavailable or ModelGone."""
         super().check_changeable()
         return await self._applier.snapshot()
@@ -686,7 +690,7 @@ class Replica(HostedModel):
         Raises
         ------
         SnapshotExists, SnapshotsFull
-            The snapshot was taken nevertheless; it is automatic, and removed later.
+            The snapshot was taken nevertheless; it is automatic, and will be removed later.
         NotReady, StorageUnavailable, ModelGone, LimitExceeded
         """
         record = await self.take_snapshot()

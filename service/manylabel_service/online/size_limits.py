@@ -1,4 +1,4 @@
-"""Limits on the size of a new model. `Admission` checks later additions to it."""
+"""Limits on the size of a new model. `Admission` checks later growth."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _MANY_EXAMPLES = 2**53
 
 
 def max_learner_bytes(spec: ModelSpec) -> int:
-    """Return the maximum memory of the learner that follows from a spec; dimensions without a limit are not counted."""
+    """Return the maximum memory of the learner of a spec; dimensions without a limit are not counted."""
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     learner = spec.learner()
     nbytes = learner.pipeline.nbytes_after(n_features, n_labels, _MANY_EXAMPLES, _MANY_EXAMPLES * n_features)
@@ -26,12 +26,12 @@ def max_learner_bytes(spec: ModelSpec) -> int:
 
 
 def max_features(spec: ModelSpec) -> int | None:
-    """Return the most features that a model can have, or None."""
+    """Return the maximum number of features of a model, or None."""
     return _most(spec.features, (spec.limits or UNLIMITED).features)
 
 
 def max_labels(spec: ModelSpec) -> int | None:
-    """Return the most labels that a model can have, or None."""
+    """Return the maximum number of labels of a model, or None."""
     return _most(spec.labels, (spec.limits or UNLIMITED).labels)
 
 
@@ -46,7 +46,7 @@ NAME_BYTES = 200
 
 
 def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None:
-    """Check the arrays of a state before a model, which may need much more memory, is built from them. Raises
+    """Check the arrays of a state before building a model from them, which may need much more memory. Raises
     LimitExceeded."""
     sizes = {name: (*array.shape, 0, 0) for name, array in arrays.items()}
     rows, columns = sizes.get("learner.weights", (0, 0))[:2]
@@ -66,7 +66,7 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], settings: Settings) -> None
 def check_size(spec: ModelSpec, state: OnlineModel | None, settings: Settings) -> None:
     """Check the initial columns and bytes of a model, from its spec or its initial state.
 
-    A model with limits counts as if it had reached them.
+    A model with limits is checked as if it had reached them.
     """
     n_features, n_labels = max_features(spec) or 0, max_labels(spec) or 0
     nbytes = spec.learner().pipeline.nbytes_after(n_features, n_labels, 0, 0)

@@ -25,7 +25,7 @@ _ID = prediction_ids.make(0, bytes(prediction_ids.N_RANDOM_BYTES))
 def warm_up() -> None:
     """Run small models that together call every kernel with every argument type.
 
-    A test compares them with all specs, so that no request compiles anything.
+    A test compares them with all specs, so no request triggers a compilation.
     """
     for scaling in SCALINGS:
         _exercise(algorithm="falt", scaling=scaling)

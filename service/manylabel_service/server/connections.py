@@ -30,7 +30,7 @@ class Connection(Protocol):
         """Close the connection if it is idle; return whether it did."""
 
     def cut_off(self) -> None:
-        """End a connection whose client does not read its responses."""
+        """Close a connection whose client does not read its responses."""
 
 
 class ConnectionLimits:
@@ -60,7 +60,7 @@ class ConnectionLimits:
         telemetry.watch_connections(lambda: len(self._connections), lambda: self._unsent_bytes)
 
     def start(self, connections: Set[Any]) -> None:
-        """Start monitoring the connections in a set of uvicorn on the running event loop."""
+        """Start monitoring the connections in uvicorn's set, on the running event loop."""
         self._connections = connections
         self._schedule()
 
@@ -113,5 +113,5 @@ def _descriptors(wanted: int) -> int:
     possible = soft - min(RESERVED_DESCRIPTORS, soft // 2)
     if possible < wanted:
         error = f"the process may open {soft:,} files and sockets, too few for {wanted:,} connections"
-        log.warning("few_descriptors", error=error, action=f"takes at most {possible:,} connections")
+        log.warning("few_descriptors", error=error, action=f"the server accepts at most {possible:,} connections")
     return possible

@@ -46,7 +46,7 @@ POLL_SECONDS = 0.02
 
 MAX_BACKGROUND_THREADS = 6
 NICENESS = 10
-"""Niceness of background threads relative to the event loop, which needs the processor briefly but at once."""
+"""Niceness of background threads relative to the event loop, which needs the processor briefly but immediately."""
 
 _ENDING = (signal.SIGTERM, signal.SIGINT)
 
@@ -80,8 +80,8 @@ def run(
 
     Parameters
     ----------
-    settings : of the server.
-    listener : socket that listens or is bound; closed at the end.
+    settings : settings of the server.
+    listener : listening or bound socket; closed at the end.
     on_ready : callback when every model is restored and caught up.
     place : slot of this process among the server processes; None if it is the only one.
 
@@ -160,7 +160,7 @@ class _Server(uvicorn.Server):
     Parameters
     ----------
     config : configuration with the application.
-    app : application, whose state has the functions `drain` and `is_ready`.
+    app : application whose state has the functions `drain` and `is_ready`.
     place : see `run`.
     limits : limits of the connections.
     certificate : certificate for TLS; None without TLS.
@@ -189,7 +189,7 @@ class _Server(uvicorn.Server):
             super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start as uvicorn does, which accepts connections from the end of the lifespan's startup on."""
+        """Start as uvicorn does, which accepts connections once the startup of the lifespan has ended."""
         if self._held:
             self.lifespan = _HeldLifespan(self.config, lambda: self._is_ready() or self.should_exit)
         self._limits.start(self.server_state.connections)

@@ -23,10 +23,10 @@ from manylabel_service.server.connections import ConnectionLimits
 MAX_HEAD_BYTES = 2**16
 """Maximum bytes of a request line with headers, and between two chunks of a body."""
 MAX_PIPELINED = 16
-"""Maximum number of pipelined requests; a connection with more ends after them."""
+"""Maximum number of pipelined requests; a connection with more is closed after these."""
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 2**20
-"""Maximum seconds and bytes that a rejected client may still send, because closing at once would lose the response."""
+"""Maximum seconds and bytes for which a rejected client may still send; closing at once would lose the response."""
 BODY_BYTES_PER_SECOND = 2**15
 """Bytes of a body that extend its timeout by a second."""
 
@@ -59,15 +59,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._room = MAX_HEAD_BYTES
         """Bytes that may arrive before the headers end or a body continues; 0 for a rejected connection."""
         self._received = 0
-        """Bytes since the head."""
+        """Bytes received since the headers."""
         self._went_on = False
         """Whether the bytes being parsed contain part of the body."""
         self._refusal: Problem | None = None
-        """The reason why parsing was broken off."""
+        """Reason why parsing was aborted."""
         self._number = 0
         """Number of requests begun."""
         self._answering: RequestResponseCycle | None = None
-        """The request that the application has; with a chain of them, `cycle` is the last that came."""
+        """Request that the application is handling; if requests are pipelined, `cycle` is the latest."""
         self._seen: tuple[int, int, bool] | None = None
         self._seen_at = self._unsent_since = limits.now
         self._unsent = 0
@@ -135,7 +135,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._count(len(data), stood, cycle)
 
     def _count(self, n_bytes: int, stood: int, cycle: object) -> None:
-        """Count bytes, unless they belong to an earlier request or carried a part of the body."""
+        """Count bytes, unless they belong to an earlier request or contained part of the body."""
         if self._stands == _HEAD:
             if stood != _BODY and self.cycle is cycle:
                 self._room = max(0, self._room - n_bytes)
@@ -173,7 +173,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.pipeline.appendleft((self.cycle, self.app))
 
     def _set_address(self) -> None:
-        """Write the request to the scope."""
+        """Fill the scope from the request."""
         url, scope = httptools.parse_url(self.url), self.scope
         path = url.path.decode("ascii")
         scope["method"] = self.parser.get_method().decode("ascii")
@@ -219,7 +219,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
         Parameters
         ----------
-        now : of `ConnectionLimits`; a state is timed from the first call that finds it.
+        now : time by the clock of `ConnectionLimits`; a state is timed from the first call that finds it.
         """
         situation = self._situation()
         if situation != self._seen:

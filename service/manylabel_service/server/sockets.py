@@ -43,7 +43,7 @@ def share(settings: Settings) -> socket.socket:
 
 
 def reserve(settings: Settings) -> socket.socket:
-    """Return a socket as `share` does, for an address that no other server has. Raises OSError like `listen`.
+    """Return a socket like `share`, for an address that no other server uses. Raises OSError like `listen`.
 
     While the socket is open, no other server can bind the address exclusively.
     """
@@ -52,7 +52,7 @@ def reserve(settings: Settings) -> socket.socket:
 
 
 def url_of(settings: Settings, bound: socket.socket) -> str:
-    """Return where the socket is reached, with the port it got."""
+    """Return the URL of the socket, with the port that the system assigned."""
     scheme = "http" if settings.tls_cert_file is None else "https"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"{scheme}://{host}:{bound.getsockname()[1]}"

@@ -22,7 +22,7 @@ HSTS = ("strict-transport-security", "max-age=31536000")
 
 _PEM = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _VALIDITY = re.compile(rb"\x30.(?:\x17\x0d\d{12}Z|\x18\x0f\d{14}Z)(?:\x17\x0d(\d{12})Z|\x18\x0f(\d{14})Z)", re.DOTALL)
-"""Pattern of the validity in a certificate (RFC 5280, 4.1.2.5): two times, the second of which is its end."""
+"""Pattern of the validity in a certificate (RFC 5280, 4.1.2.5): two times, its beginning and its end."""
 
 log = structlog.get_logger()
 
@@ -40,7 +40,7 @@ class Certificate:
     Attributes
     ----------
     context : context of listening sockets, with the certificate read last.
-    expires_at : its expiry in seconds since 1970.
+    expires_at : expiry of this certificate in seconds since 1970.
     """
 
     def __init__(self, cert_file: Path, key_file: Path) -> None:
@@ -81,12 +81,12 @@ class Certificate:
         connection.context = self._current
 
     def _stamps(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return a fingerprint that changes with the files or symbolic links on their path."""
+        """Return a fingerprint that changes with the files or with symbolic links in their paths."""
         return tuple(_stamp(path) for path in (self._cert_file, self._key_file))
 
 
 def certificate_of(settings: Settings) -> Certificate | None:
-    """Return the certificate that the settings name, if they name one; raises the errors of `Certificate`."""
+    """Return the certificate named by the settings, or None; raises the errors of `Certificate`."""
     if settings.tls_cert_file is None or settings.tls_key_file is None:
         return None
     return Certificate(settings.tls_cert_file, settings.tls_key_file)
@@ -110,7 +110,7 @@ def expiry(pem: str) -> float:
     first = _PEM.search(pem)
     found = None if first is None else _VALIDITY.search(ssl.PEM_cert_to_DER_cert(first[0]))
     if found is None:
-        raise ValueError("it has no certificate")
+        raise ValueError("it contains no certificate")
     short, long = (None if each is None else each.decode() for each in found.groups())
     text = long or f"{'19' if short >= '50' else '20'}{short}"  # type: ignore[operator]  # one of them is there
     return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC).timestamp()

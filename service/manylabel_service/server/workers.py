@@ -32,10 +32,10 @@ from manylabel_service.telemetry.logs import configure_logging
 log = structlog.get_logger()
 
 STABLE_SECONDS = 60.0
-"""Seconds of readiness after which a server process that dies is restarted at once, without the backoff."""
+"""Seconds of readiness after which a server process that dies is restarted at once, without backoff."""
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 30.0
-"""Maximum seconds of the wait before a restart, which starts at `FIRST_WAIT_SECONDS` and doubles."""
+"""Maximum seconds before a restart; the wait starts at `FIRST_WAIT_SECONDS` and doubles."""
 LAST_SNAPSHOTS_SECONDS = 60.0
 """Seconds after `shutdown_timeout_seconds` for the last snapshots of a stopping server process, before it is killed."""
 
@@ -69,7 +69,7 @@ class Supervisor:
     ----------
     settings : settings of the server; the port is reserved and not 0.
     url : address of the server.
-    directory : directory of the processes' private sockets.
+    directory : directory of the private sockets of the processes.
     """
 
     def __init__(self, settings: Settings, url: str, directory: Path) -> None:
@@ -103,7 +103,7 @@ class Supervisor:
                 worker.start(held=any(other.ready for other in self._workers))
 
     def _wait(self) -> None:
-        """Wait until a worker is ready, ended or due, or a signal came."""
+        """Wait until a worker is ready, has ended or is due to start, or until a signal arrives."""
         due = [worker.starts_at for worker in self._workers if worker.process is None]
         times = due if self._kill_at is None else [self._kill_at]
         events = [event for worker in self._workers for event in worker.events()]
@@ -130,7 +130,8 @@ class Supervisor:
 
     def _handle_exit(self, worker: "_Worker", status: int) -> None:
         if self._kill_at is not None:
-            # A worker that is told to stop before it handles signals is killed by SIGTERM; that is not a failure.
+            # A worker that gets the signal to stop before it handles signals is killed by SIGTERM; that is not a
+            # failure.
             self._status = self._status if status in (0, -signal.SIGTERM) else 1
         elif status > 0 and not self._served:
             self._status = 1  # the worker has logged why; a restart would fail the same way
@@ -161,7 +162,7 @@ class _Worker:
         self.number = number
         self.process: BaseProcess | None = None
         self.starts_at = 0.0
-        """When it may be started (monotonic seconds)."""
+        """Earliest time of the next start (monotonic seconds)."""
         self._settings, self._directory = settings, directory
         self._ready_pipe: Connection | None = None
         self._ready_at: float | None = None
@@ -209,7 +210,7 @@ class _Worker:
         return status
 
     def schedule_restart(self) -> float:
-        """Decide when to start again; return the seconds until then."""
+        """Schedule the next start; return the seconds until then."""
         if self._ready_at is not None and time.monotonic() - self._ready_at > STABLE_SECONDS:
             self._deaths = 0
         # Count deaths only while the delay still grows.

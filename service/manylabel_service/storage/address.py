@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 EMBEDDED = "sqlite"
-"""Value of the setting `store` for the store of one process in its data directory, instead of an address."""
+"""Value of the setting `store` that selects the store in the data directory, for one process, instead of an address."""
 
 REDIS_SCHEMES = ("redis", "rediss")
-"""Schemes of the addresses of a Redis."""
+"""URL schemes of Redis addresses."""
 
 FORM = "redis://[user:password@]host[:port][/database], or rediss:// for TLS"
 
@@ -22,7 +22,7 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
 def is_redis(store: str) -> bool:
-    """Return whether a setting names a Redis, which several processes can share."""
+    """Return whether a setting names a Redis store, which several processes can share."""
     return store.partition("://")[0] in REDIS_SCHEMES
 
 
@@ -41,8 +41,8 @@ class Address:
 
     Parameters
     ----------
-    host, port, database : of the Redis server.
-    tls : whether the connection is encrypted, and the server's certificate checked.
+    host, port, database : location of the database.
+    tls : whether to encrypt the connection and check the server's certificate.
     username, password : None if missing.
     ca_file : certificates of trusted authorities, instead of those of the system.
     cert_file, key_file : client certificate and key, for a server that requires them; None if missing.
@@ -98,7 +98,7 @@ class Address:
         return f"{'rediss' if self.tls else 'redis'}://{host}:{self.port}/{self.database}"
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of a redis-py client, but for the host and the database."""
+        """Return the arguments of a redis-py client, except the host and the database."""
         arguments: dict[str, Any] = {"port": self.port, "username": self.username, "password": self.password}
         if self.tls:
             files = {"ssl_ca_certs": self.ca_file, "ssl_certfile": self.cert_file, "ssl_keyfile": self.key_file}

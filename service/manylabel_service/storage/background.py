@@ -14,7 +14,7 @@ log = structlog.get_logger()
 
 
 class BackgroundTasks:
-    """Tasks that closing the store waits for."""
+    """Tasks that the store awaits before it closes."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -44,7 +44,7 @@ class BackgroundTasks:
 
 
 async def attempt(work: Coroutine[Any, Any, None]) -> None:
-    """Do work that is repeated later if it fails."""
+    """Do work that will be repeated later if it fails."""
     try:
         await work
     except StorageError as error:

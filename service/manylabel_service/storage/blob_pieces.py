@@ -1,4 +1,4 @@
-"""Chunks of large values, which are never written, read or compared as a whole."""
+"""Chunks of large values, which are never written, read or compared in one step."""
 
 import asyncio
 import hashlib
@@ -23,7 +23,7 @@ HASHED_AT_ONCE = 1 << 16
 
 @dataclass(slots=True)
 class BlobManifest:
-    """Manifest of a blob: location of its pieces, progress of the write, and checksum so far."""
+    """Manifest of a blob: location of the pieces, progress of the write, and checksum so far."""
 
     token: str = field(default_factory=lambda: secrets.token_hex(8))
     pieces: int = 0
@@ -31,7 +31,7 @@ class BlobManifest:
     _hash: Any = field(default_factory=lambda: hashlib.blake2b(digest_size=8))
 
     def text(self) -> str:
-        """Return the manifest as stored."""
+        """Return the stored form of the manifest."""
         return f"{self.token} {self.pieces} {self.size_bytes} {self.checksum}"
 
     @property
@@ -109,7 +109,7 @@ async def pieces_of_file(path: Path) -> AsyncGenerator[bytes, None]:
 
 
 async def file_to_blob(blobs: _Writable, path: Path, key: str) -> int:
-    """Store a file as a blob, close it in any case, and return its size in bytes; raises like `put`."""
+    """Store a file as a blob, always close the file, and return its size in bytes; raises like `put`."""
     async with aclosing(pieces_of_file(path)) as pieces:
         return await blobs.put(key, pieces)
 
@@ -136,13 +136,13 @@ async def blob_to_file(blobs: _Readable, key: str, path: Path) -> int:
 
 
 async def blob_bytes(blobs: _Readable, key: str) -> bytes:
-    """Return a whole blob, which is known to be small. Raises `BlobNotFound`, as `blob_to_file`."""
+    """Return a whole blob that is known to be small. Raises `BlobNotFound`, like `blob_to_file`."""
     async with aclosing(blobs.read(key)) as pieces:
         return b"".join([piece async for piece in pieces])
 
 
 async def evenly(pieces: AsyncIterable[bytes], size_bytes: int) -> AsyncGenerator[bytes, None]:
-    """Split bytes into nonempty pieces of one size, the last one smaller."""
+    """Split bytes into nonempty pieces of equal size; the last piece may be smaller."""
     held = bytearray()
     async for piece in pieces:
         if len(piece) == size_bytes and not held:

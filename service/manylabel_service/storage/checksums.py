@@ -1,8 +1,8 @@
 """Checksums that detect damaged values in a store.
 
 An entry of a log has a link, computed from the previous link and the position, time and payload of the entry; the first
-link depends on the incarnation. So changed, lost, repeated and misplaced entries are detected. The links are computed
-where the order is decided (SQLite's writer, a script in Redis); readers check them.
+link depends on the incarnation. So changed, lost, repeated and misplaced entries are detected. The component that fixes
+the order computes the links (SQLite's writer, a script in Redis); readers check them.
 
 Other values (metadata, documents, stored predictions) are sealed: a checksum precedes the value. Blobs have a checksum
 over all bytes, and snapshots an additional one inside.
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 
 def first_link(incarnation: int) -> int:
-    """Return the link before the first entry of a log, 32 bits as all links."""
+    """Return the link before the first entry of a log, 32 bits like every link."""
     return crc32(b"log %d" % incarnation)
 
 
@@ -35,14 +35,14 @@ def next_link(link: int, number: int, payload: bytes) -> int:
     Parameters
     ----------
     link : link of the previous entry.
-    number : sum of the parts of its position, and of its time if the position lacks it.
+    number : sum of the parts of the entry's position, plus its time if the position does not contain it.
     payload : payload of the entry.
     """
     return (link * MULTIPLIER + crc32(payload) + number) & 0xFFFFFFFF
 
 
 def damaged_entry(name: str, position: str) -> ModelDamaged:
-    """Return the error of an entry that does not fit into the log of a model."""
+    """Return the error for an entry that does not match the log of a model."""
     return ModelDamaged(name, f"its log does not match its checksums at position {position}")
 
 
@@ -53,14 +53,14 @@ def seal(value: bytes, *context: object) -> bytes:
 
 def unseal(sealed: object, *context: object) -> bytes | None:
     """Return a value sealed with this context; None if it is damaged or not sealed."""
-    if not isinstance(sealed, bytes):  # SQLite returns any type that a damaged row states
+    if not isinstance(sealed, bytes):  # for a damaged row, SQLite may return a value of any type
         return None
     value = sealed[SEAL_BYTES:]
     return value if sealed[:SEAL_BYTES] == _seal_of(value, context) else None
 
 
 def unsealed_prediction(record: ModelMeta, id: str, sealed: object) -> bytes | None:
-    """Return a stored prediction; None if missing, or, with a line in the log, a damaged one."""
+    """Return a stored prediction; None if it is missing or damaged. Damage is logged."""
     if sealed is None:
         return None
     payload = unseal(sealed, record.incarnation, id)

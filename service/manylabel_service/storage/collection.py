@@ -46,7 +46,7 @@ class Changes(NamedTuple, Generic[T]):
     Attributes
     ----------
     names : set of str or None
-        Names of all documents, at a whole poll: others that the caller knows have been deleted. Else None.
+        Names of all documents after a whole poll: any other document has been deleted. Otherwise None.
     """
 
     values: dict[str, T | None]
@@ -82,7 +82,7 @@ class Collection(Generic[T]):
             raise DocumentDamaged(self.kind, name) from error
 
     async def all(self, after: int = 0) -> dict[str, T | None]:
-        """Return the documents that changed after a revision, by name and ordered by revision; None if damaged."""
+        """Return the documents that changed after a revision, by name, ordered by revision; None for damaged ones."""
         return await self._read_many(await self._documents.all(self.kind, after))
 
     async def names(self) -> set[str]:
@@ -92,14 +92,14 @@ class Collection(Generic[T]):
     async def put(self, name: str, value: T, *, urgent: bool = False) -> T:
         """Store a model at its new revision, and return it.
 
-        Raises RevisionConflict if the document is not at the revision of the model (0: if it exists). `urgent` is that
-        of `Documents.put`.
+        Raises RevisionConflict if the document is not at the revision of the model (0: if it exists). `urgent` is as in
+        `Documents.put`.
         """
         revision = value.revision or None
         return value.at(await self._documents.put(self.kind, name, value.to_bytes(), revision=revision, urgent=urgent))
 
     async def change(self, name: str, change: Callable[[T | None], T | None], *, urgent: bool = False) -> T | None:
-        """Replace a document by the result of a function, and return it as it is afterwards.
+        """Replace a document by the result of a function, and return the current document.
 
         Parameters
         ----------
@@ -119,7 +119,8 @@ class Collection(Generic[T]):
                 continue
 
     async def delete(self, name: str, revision: int | None = None) -> bool:
-        """Delete a document, with a revision only if it is at that; return whether it exists no more."""
+        """Delete a document, only at the given revision if there is one; return whether the document no longer
+        exists."""
         while (found := revision or (await self._documents.revisions(self.kind)).get(name)) is not None:
             try:
                 await self._documents.delete(self.kind, name, revision=found)
@@ -131,7 +132,7 @@ class Collection(Generic[T]):
         return True
 
     async def delete_damaged(self, name: str) -> bool:
-        """Delete a document if it is damaged; return whether it was."""
+        """Delete a document if it is damaged; return whether it was damaged."""
         for document in await self._documents.all(self.kind):
             if document.name == name and self._read([document])[name] is None:
                 return await self.delete(name, document.revision)

@@ -16,7 +16,7 @@ class Poll(NamedTuple):
     ----------
     documents : list of Document Documents that changed since the last poll, ordered by revision.
     names : set of str or None
-        Names of all documents of the kind, at a whole poll: others that the caller knows have been deleted. Else None.
+        Names of all documents of the kind after a whole poll: any other document has been deleted. Otherwise None.
     """
 
     documents: list[Document]
@@ -29,7 +29,7 @@ class DocumentFollower:
     Only `poll` moves the cursor, to the highest revision that it returned. Changes by this process do not move it,
     because another process may have made an earlier change that no poll has returned yet.
 
-    Deletions have no revision, and a store may return with older data. So the first poll, each poll after a failure,
+    Deletions have no revision, and a store may come back with older data. So the first poll, each poll after a failure,
     and one poll per `WHOLE_SECONDS` compare the revisions of all documents.
     """
 
@@ -41,7 +41,7 @@ class DocumentFollower:
         self._whole_at: float | None = None
 
     def restart(self) -> None:
-        """Make the next poll return all documents, because those of the last one were not processed."""
+        """Make the next poll return all documents, because the caller did not process the last ones."""
         self._revisions, self._seen, self._whole_at = {}, 0, None
 
     async def poll(self, whole: bool = False) -> Poll:

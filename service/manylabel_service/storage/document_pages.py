@@ -11,7 +11,7 @@ MAX_NAME_BYTES = 256
 
 PAGE_DOCUMENTS = 1_000
 PAGE_BYTES = 1 << 20
-"""Approximate maximum of bytes of a list read in one step."""
+"""Approximate maximum bytes of a list read in one step."""
 
 _KIND = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
@@ -35,13 +35,13 @@ def check_key(key: str) -> None:
 
 
 def sealed_document(kind: str, name: str, revision: int, sealed: object) -> Document:
-    """Return a document whose value is sealed with its kind and name."""
+    """Return a document from a value that is sealed with its kind and name."""
     value = unseal(sealed, kind, name)
     return Document(name, revision, value or b"", damaged=value is None)
 
 
 def intact(kind: str, document: Document | None) -> Document | None:
-    """Return a document; raise `DocumentDamaged` for one that is damaged."""
+    """Return a document; raise `DocumentDamaged` if it is damaged."""
     if document is not None and document.damaged:
         raise DocumentDamaged(kind, document.name)
     return document

@@ -1,4 +1,4 @@
-"""Gate that admits calls while a store is open, and lets closing wait for calls in progress."""
+"""Gate that admits calls while a store is open; to close, the store waits for calls in progress."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -16,7 +16,7 @@ _passed: ContextVar[frozenset["Gate"]] = ContextVar("_passed", default=frozenset
 
 
 class Gate:
-    """Gate, initially closed, used as a context around each call; for one event loop, not for threads."""
+    """Gate, initially closed, used as a context manager around each call; for one event loop, not for threads."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -87,7 +87,7 @@ G = TypeVar("G", bound=Gated)
 def gated(method: Callable[Concatenate[G, P], Awaitable[T]]) -> Callable[Concatenate[G, P], Coroutine[Any, Any, T]]:
     """Guard a method by the gate of its store, which waits for running calls before it closes.
 
-    Calls within the method, and tasks that it begins, pass the gate until they end.
+    Calls within the method, and tasks that it starts, pass the gate until they end.
     """
 
     @wraps(method)

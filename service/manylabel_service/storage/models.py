@@ -12,14 +12,14 @@ from manylabel_service.storage.protocol import SEED, START, Bytes, Logs, ModelMe
 from manylabel_service.storage.snapshots import Snapshots
 
 Succession = tuple[ModelMeta | None, ModelMeta]
-"""A model, None for a new name, and its successor."""
+"""Model (None for a new name) and its successor."""
 
 
 class Models(ABC):
-    """The records of all models: a name, an incarnation and a spec each. All stores share what is not abstract.
+    """Metadata of all models: name, incarnation and spec of each. All stores share the methods that are not abstract.
 
-    A new model, like a successor, is prepared without a name. It exists once it has one. A deletion removes the name
-    first.
+    A new model, like a successor, is prepared without a name, and exists once it has a name. A deletion removes the
+    name first.
     """
 
     def __init__(self, gate: Gate, background: BackgroundTasks, logs: Logs, snapshots: Snapshots) -> None:
@@ -38,11 +38,11 @@ class Models(ABC):
 
     @abstractmethod
     def position_at(self, position: str) -> str:
-        """Return the first position at or after one of any store at which a log of this store can begin."""
+        """Return the first position at which a log of this store can begin, at or after a position of any store."""
 
     @abstractmethod
     async def _prepare(self, name: str, spec: bytes, at: str) -> ModelMeta:
-        """Add a log without a name, which ends at a position."""
+        """Add an unnamed log that ends at a position."""
 
     @abstractmethod
     async def _name(self, successions: Sequence[Succession]) -> None:
@@ -50,15 +50,16 @@ class Models(ABC):
 
     @abstractmethod
     async def _unname(self, record: ModelMeta) -> None:
-        """Remove the name, after which all calls with the record raise `ModelGone`; raise `ModelGone`."""
+        """Remove the name; later calls with the record raise `ModelGone`. Raises `ModelGone` if there is no such
+        name."""
 
     @abstractmethod
     async def _discard(self, successor: ModelMeta) -> bool:
-        """Make a log without a name inaccessible; return whether it was one."""
+        """Make an unnamed log inaccessible; return whether there was such a log."""
 
     @abstractmethod
     def _purge(self, record: ModelMeta) -> Coroutine[Any, Any, None]:
-        """Remove what a model without a name has left in the store."""
+        """Remove the remains of an unnamed model from the store."""
 
     @gated
     async def create(self, name: str, spec: bytes, state: Bytes | None = None, at: str = SEED) -> ModelMeta:
@@ -93,20 +94,20 @@ class Models(ABC):
         """Prepare a successor of a model: another incarnation with its spec, whose log ends, without entries, at a
         position.
 
-        It is not listed, and goes by itself some time after its process died. Calls with its record work as for any
-        model. Raises `ModelGone`.
+        The successor is not listed, and is removed some time after its process has died. Calls with its record work as
+        for any model. Raises `ModelGone`.
         """
         await self._logs.check(record)
         return await self._prepare(record.name, record.spec, at)
 
     @gated
     async def replace(self, successions: Sequence[tuple[ModelMeta, ModelMeta]]) -> None:
-        """Give the names of models to their successors, all in one step; what the names stood for is deleted as by
+        """Give the names of models to their successors, all in one step; the replaced models are deleted as by
         `delete`.
 
-        Each pair is a model and its successor, with the spec that it has from then on. A successor of the same
-        incarnation is the model itself, which only gets another spec. Raises `ModelGone` for a model, or for a
-        successor that was discarded; nothing has changed then.
+        Each pair is a model and its successor, with the new spec. A successor with the same incarnation is the model
+        itself, which only gets a new spec. Raises `ModelGone` for a model, or for a successor that was discarded;
+        nothing has changed then.
         """
         await self._background.finish(self._name(successions))
         for record, successor in successions:
@@ -115,7 +116,7 @@ class Models(ABC):
 
     @gated
     async def discard(self, successor: ModelMeta) -> None:
-        """Remove a successor that has not replaced its model; it no longer can."""
+        """Remove a successor that has not replaced its model; the replacement is no longer possible."""
         if await self._discard(successor):
             await self._forget(successor)
 
@@ -123,9 +124,8 @@ class Models(ABC):
     async def delete(self, record: ModelMeta) -> None:
         """Remove the model with its log and its snapshots.
 
-        When this returns, the name is free and every call with this record raises `ModelGone`, one
-        that is in progress either ends as if it came before or raises too. The space may be given
-        back later, bit by bit.
+        When this returns, the name is free and every call with this record raises `ModelGone`. A call in progress
+        either completes as if it came before the deletion, or raises too. The space may be freed later, in steps.
         """
         await self._background.finish(self._unname(record))
         await self._forget(record)

@@ -47,7 +47,7 @@ def open_store(settings: StoreSettings) -> Store:
     if settings.store == EMBEDDED:
         return SQLiteStore(settings.data_dir)
     if not is_redis(settings.store):
-        raise ValueError(f"there is no store {settings.store.partition('://')[0]!r}; there are sqlite and redis")
+        raise ValueError(f"unknown store {settings.store.partition('://')[0]!r}; use sqlite or redis")
     # Imported only if needed: the client library takes 0.1 s to import.
     from manylabel_service.storage.redis import RedisStore
 
@@ -57,17 +57,17 @@ def open_store(settings: StoreSettings) -> Store:
 async def open_when_available(
     store: Store, start: Callable[[], Awaitable[None]], backoff_seconds: tuple[float, float]
 ) -> None:
-    """Open a store and call `start`, again and again while the store is unavailable.
+    """Open a store and call `start`; retry while the store is unavailable.
 
     Parameters
     ----------
-    start : started with the open store; may be called again after it raised StorageUnavailable.
+    start : called with the open store; may be called again after it raised StorageUnavailable.
     backoff_seconds : minimum and maximum seconds between two attempts.
 
     Raises
     ------
     StoreUnusable
-        The store cannot be used; or StorageUnavailable, if waiting does not help.
+        The store cannot be used; or StorageUnavailable if waiting does not help.
     """
     is_open = False
     for pause in pauses(*backoff_seconds):
@@ -85,14 +85,14 @@ async def open_when_available(
 
 
 def redis_address(settings: StoreSettings) -> Address:
-    """Return the address of the Redis that the settings name, with its secrets."""
+    """Return the address of the Redis server named in the settings, with its secrets."""
     password = settings.redis_password.get_secret_value() if settings.redis_password else None
     files = settings.redis_ca_file, settings.redis_cert_file, settings.redis_key_file
     return Address.parse(settings.store, password, *files)
 
 
 def store_address(settings: StoreSettings) -> str:
-    """Return where the store is, without secrets, for people to read."""
+    """Return the location of the store without secrets, for people to read."""
     if settings.store == EMBEDDED:
         return str(settings.data_dir)
     return str(Address.parse(settings.store))

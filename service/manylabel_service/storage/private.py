@@ -21,8 +21,8 @@ def private_directory(path: Path) -> None:
 def make_private(path: Path) -> None:
     """Remove the access of other users to a directory or a file, and log it.
 
-    A path of another user, such as the root of a Kubernetes volume, or on a file system without modes is not changed;
-    the log has a warning then.
+    A path of another user, such as the root of a Kubernetes volume, or on a file system without modes is not changed; a
+    warning is logged instead.
     """
     found = path.stat()
     if not found.st_mode & _OTHERS:
@@ -34,5 +34,5 @@ def make_private(path: Path) -> None:
     if changed:
         log.warning("made_private", path=str(path), mode=mode, action="other users of this machine have no access now")
     else:
-        action = "set data_dir to a directory below it: the server makes that one with mode 0700"
+        action = "set data_dir to a directory below it: the server creates it with mode 0700"
         log.warning("open_to_other_users", path=str(path), mode=mode, owner=found.st_uid, action=action)

@@ -2,49 +2,45 @@
 
 The docstrings here are the contract, which a test suite checks for each store.
 
-A model is a fold over its log, so a store keeps three things for each model: a record (name and
-spec), a log of entries, and snapshots that spare a reader the beginning of the log. Records,
-payloads and snapshots are opaque bytes to it. Beside the models it keeps documents and blobs.
+The state of a model follows from its log, so a store keeps three things for each model: a record (name and spec), a log
+of entries, and snapshots, with which a reader can skip the beginning of the log. The store treats specs, payloads and
+snapshots as opaque bytes. Besides models, it keeps documents and blobs.
 
-**Positions.** The store gives each entry a position, a string. Positions of one model grow with the
-log in the order of `position_key`, mean nothing outside that model, and are never given twice: not
-after the log was trimmed to nothing, not after a crash. Only what a loss of power took away without
-``fsync`` may be given again; and no snapshot is ever ahead of what was kept. `START` comes before the first entry.
+**Positions.** The store assigns each entry a position, a string. Positions of one model grow with the
+log in the order of `position_key`, mean nothing outside that model, and are never assigned twice, not even after the
+whole log was trimmed or after a crash. Only positions that a power failure lost without ``fsync`` may be assigned
+again, and no snapshot is ever ahead of the remaining entries. `START` comes before the first entry.
 
-**Times.** The store gives each entry the time at which it was appended, by one clock for all servers (the process that
-writes SQLite, Redis itself). Times never go back within a log, not even if the clock does. After a log was trimmed
-through its end, the next time is that of the clock.
+**Times.** The store assigns each entry the time of its append, by one clock for all servers (the process that
+writes SQLite, Redis itself). Times never decrease within a log, even if the clock is set back. After a log was trimmed
+through its end, the next entry gets the time of the clock.
 
-**Incarnations.** Each creation of a model gets a number never used before in this store. Logs and
-snapshots belong to the incarnation, not to the name: a name that is deleted and created again
-starts with nothing, however the deletion went on, and a caller that still holds the old record gets
-`ModelGone` and reaches nothing of the new one.
+**Incarnations.** Each creation of a model gets a number that was never used before in this store. Logs and
+snapshots belong to the incarnation, not to the name: a name that is deleted and created again starts empty, whether or
+not the deletion has freed all space, and a caller that still has the old record gets `ModelGone` and cannot reach the
+new model.
 
-**Documents.** Small bytes under a kind and a name, changed by compare-and-set. Each change gives a
-document a revision above all that were given before in this store, also to a document that was
-deleted in between; so two revisions that are equal are the same state. They are kept as reliably as
-models are.
+**Documents.** Small bytes under a kind and a name, changed by compare-and-set. Each change gives a document a revision
+above all earlier ones in this store, even if the document was deleted in between, so equal revisions mean equal states.
+Documents are stored as reliably as models.
 
-**Blobs.** Large bytes under a key, which never change: another blob may take the place of one.
+**Blobs.** Large bytes under a key, which never change; another blob may replace them.
 
-**All or nothing.** What changes something changes all of it or none of it, for any reader and over
-any crash.
+**All or nothing.** Each change takes effect completely or not at all, for every reader and after any crash.
 
-**Failure.** Each method may raise `StorageUnavailable`. When it comes from a method that changes
-something, or when the await of that method is cancelled, the change may have been made or not (an
-answer can get lost on its way), but never half; where it is on its way to another server still, it
-may even be made later. For `append` this needs no care: entries that did get in come back, at their
-place in the log, from an `append` or `read` after the same position. Nor for documents: a caller that reads
-one again, and finds the value that it put, knows that the change was made. `StorageFull` is the
-`StorageUnavailable` for a full store; then the change was not made.
+**Failure.** Each method may raise `StorageUnavailable`. If a method that changes something raises it, or is cancelled,
+the change may or may not have been made (a response can be lost), but never in part. A change still on its way to
+another server may even be made later. A caller of `append` need not care: entries that were added are returned, at
+their positions in the log, by an `append` or `read` after the same position. A caller of `Documents.put` can read the
+document again: if it has the new value, the change was made. `StorageFull` is the `StorageUnavailable` of a full store;
+the change was not made then.
 
-**Damage.** Every stored value has a checksum, which is checked when it is read (`checksums`). An entry of a log is
-chained to the one before it, so that a lost or repeated entry is detected as well. A value that does not match is never
-returned: a method of a model raises `ModelDamaged`, a list names what is damaged and has the others.
+**Damage.** Every stored value has a checksum, which is verified on each read (`checksums`). Each log entry is chained
+to the previous one, so lost and repeated entries are detected too. A value that does not match is never returned: a
+method of a model raises `ModelDamaged`; a list names the damaged items and contains the others.
 
-**Concurrency.** All methods of an open store may be awaited at the same time by tasks of one event
-loop, and none blocks that loop. Calls on different models do not wait for long work on one of them
-(a snapshot, a trim, a delete).
+**Concurrency.** Tasks of one event loop may await all methods of an open store concurrently, and no method blocks the
+loop. Calls on different models do not wait for long work on one of them (a snapshot, a trim, a delete).
 """
 
 import re
@@ -64,10 +60,10 @@ Bytes = bytes | memoryview
 """Bytes of a large value, which may be passed without a copy."""
 
 Durability = Literal["log", "fsync"]
-"""Guarantee of an append that has returned: ``log`` survives a crash of any process, ``fsync`` loss of power too."""
+"""Guarantee of an append that has returned: ``log`` survives a crash of any process, ``fsync`` also a power failure."""
 
 UNBOUNDED_BYTES = 2**53
-"""Upper bound of the bytes of a store."""
+"""Upper bound of the size of a store in bytes."""
 
 MAX_DOCUMENT_BYTES = 1 << 20
 """Maximum bytes of the value of one document."""
@@ -103,18 +99,18 @@ class ModelMeta:
     damaged: bool = False
 
     def check(self) -> None:
-        """Raise `ModelDamaged` for a damaged one."""
+        """Raise `ModelDamaged` if the record is damaged."""
         if self.damaged:
             raise ModelDamaged(self.name, "its record does not match its checksum")
 
 
 class Entry(NamedTuple):
-    """Entry of a log: its position, its payload, and its time."""
+    """Entry of a log: position, payload and time."""
 
     position: str
     payload: bytes
     time_ms: int
-    """Unix time in milliseconds by the clock of the store, never below the time of the entry before it."""
+    """Unix time in milliseconds by the clock of the store, never below the time of the previous entry."""
 
 
 class LogExtent(NamedTuple):
@@ -154,7 +150,7 @@ class SnapshotMeta:
 
 
 class Document(NamedTuple):
-    """Value at one revision; empty if the document is `damaged`."""
+    """Document at one revision; `value` is empty if the document is `damaged`."""
 
     name: str
     revision: int
@@ -179,19 +175,18 @@ class Logs(Protocol):
     async def append(
         self, record: ModelMeta, payloads: Sequence[bytes], after: str, durability: Durability
     ) -> list[Entry]:
-        """Add entries at the end of the log, and catch up with it.
+        """Append entries to the log, and catch up with it.
 
-        Returns every entry after the position `after`, in log order: first those that others added
-        since, last the new ones, one per payload in the order given and with nothing between them.
-        The caller who applies the response in order, and passes the last position of it as the next
-        `after`, has seen the whole log.
+        Returns every entry after the position `after`, in log order: first those that other processes have added, then
+        the new ones, one per payload, consecutive and in the same order. A caller that applies the result in order, and
+        passes its last position as the next `after`, sees the whole log.
 
         Parameters
         ----------
         record : the model.
         payloads : at least one; all are added or none.
-        after : the position up to which the caller knows the log.
-        durability : what the entries have survived when this returns; a store may do more.
+        after : position up to which the caller knows the log.
+        durability : durability of the entries when this returns; a store may guarantee more.
 
         Raises
         ------
@@ -199,53 +194,52 @@ class Logs(Protocol):
         LogTrimmed
             If entries after `after` have been trimmed; nothing was added.
         LogLost
-            If the entry at `after` is not in the log and was not trimmed either: the store lost it.
-            Nothing was added; the caller's state holds what the log does not, and must be restored.
+            If the entry at `after` is neither in the log nor trimmed: the store has lost it. Nothing was added; the
+            caller's state includes entries that the log lacks, and must be restored.
         DurabilityUnavailable
-            If it is not among `durabilities`; nothing was added.
+            If the durability is not among `durabilities`; nothing was added.
         ValueError
-            If there is no payload, or the durability or the position is not one; nothing was added.
+            If there is no payload, or the durability or the position is invalid; nothing was added.
         """
         ...
 
     async def read(self, record: ModelMeta, after: str, limit: int) -> list[Entry]:
         """Return the next entries after a position, in log order.
 
-        At least one and at most `limit` of them, empty only at the end of the log. A response
-        shorter than `limit` is not the end: a store may stop earlier to keep answers with large
-        entries small.
+        Returns one to `limit` entries; none only at the end of the log. Fewer than `limit` entries do not mean the end:
+        a store may stop earlier to keep results with large entries small.
 
-        Raises `ModelGone`, `ModelDamaged`, `LogTrimmed` if entries after `after` have been trimmed, `LogLost` as
-        `append`, and ValueError for a limit below 1 or a string that is not a position.
+        Raises `ModelGone`, `ModelDamaged`, `LogTrimmed` if entries after `after` have been trimmed, `LogLost` like
+        `append`, and ValueError for a limit below 1 or an invalid position.
         """
         ...
 
     async def changed(self, positions: Mapping[ModelMeta, str], seconds: float) -> list[ModelMeta]:
         """Wait at most `seconds` until other processes have changed some of these models.
 
-        Returns those that have entries after the position given, or were deleted; none when the
-        time is over. A store that only one process can have open has nothing to tell, and waits. `close`
-        does not wait for it, but ends it with `StorageUnavailable`.
+        Returns the models that have entries after the passed position, or were deleted; none after the timeout. A store
+        that only one process can open has nothing to report, and just waits. `close` does not wait for this call, but
+        ends it with `StorageUnavailable`.
         """
         ...
 
     async def entries_after(self, positions: Mapping[ModelMeta, str], most: int) -> dict[ModelMeta, int]:
-        """Return how many entries each of these logs has after a position, about `most` where there are more.
+        """Return the number of entries of each log after a position, counted up to about `most`.
 
-        Models that are gone or damaged are omitted.
+        Deleted and damaged models are omitted.
         """
         ...
 
     async def trim(self, record: ModelMeta, through: str) -> None:
-        """Remove the entries at or before a position; one beyond the end counts as the end.
+        """Remove the entries at or before a position; a position beyond the end counts as the end.
 
-        From the first moment on, reading from before `through` raises `LogTrimmed`. Positions continue
-        from where they were. The caller keeps a snapshot at or after `through`. Raises `ModelGone`.
+        As soon as this begins, reading from before `through` raises `LogTrimmed`. Later positions continue as before.
+        The caller must keep a snapshot at or after `through`. Raises `ModelGone`.
         """
         ...
 
     async def adopt(self, successor: ModelMeta, entries: Sequence[Entry]) -> None:
-        """Add entries of the log of a model to that of its successor, at their positions, with their times."""
+        """Add entries of a model's log to the log of its successor, with the same positions and times."""
         ...
 
     async def seal(self, record: ModelMeta, sealed: bool) -> None:
@@ -268,9 +262,9 @@ class Predictions(Protocol):
     ) -> int:
         """Store predictions, all or none, for a number of seconds, at most until the model is deleted.
 
-        Returns the bytes of all that are kept for the model now, with their checksums; those of some that are over may
-        be among them. Raises `ModelGone`, and `PredictionsFull` if more than `most`, or more than `most_bytes` of them,
-        would be kept for this model then.
+        Returns the bytes of all predictions now stored for the model, with their checksums; expired predictions may be
+        included. Raises `ModelGone`, and `PredictionsFull` if the model would then have more than `most` predictions,
+        or more than `most_bytes` bytes.
         """
         ...
 
@@ -282,10 +276,10 @@ class Predictions(Protocol):
         ...
 
     async def ids(self, record: ModelMeta, most: int, before: str | None = None) -> list[str]:
-        """Return the ids of the stored predictions, at most `most`, the newest first (ids sort by their age).
+        """Return the ids of the stored predictions, at most `most`, newest first (ids sort by age).
 
-        With `before`, an id that an earlier call returned: those older than it; none if it is kept no longer, since the
-        older ones are not either. Raises `ModelGone`.
+        With `before`, an id from an earlier call: only older ids; none if that prediction has expired, because older
+        ones have expired too. Raises `ModelGone`.
         """
         ...
 
@@ -300,15 +294,15 @@ class Documents(Protocol):
     async def put(
         self, kind: str, name: str, value: bytes, *, revision: int | None, urgent: bool = False, least: int = 0
     ) -> int:
-        """Change a document that is at a revision, or add one that must not exist; return the new revision.
+        """Change a document that is at a revision, or add a document that does not exist yet; return the new revision.
 
-        The new revision is `least` or higher: so a document that moves to another store can keep the one that it had.
+        The new revision is at least `least`, so a document moved to another store can keep its revision.
 
-        `urgent` is for a change that must not wait until a full store has room again: it takes away rights, or gives
-        room back. A store keeps some room for such changes, and for everything that deletes.
+        `urgent` is for a change that must succeed even if the store is full, because it revokes rights or frees space.
+        A store reserves some space for such changes and for deletions.
 
-        Raises `RevisionConflict` if the document is at another revision, or does not exist; for None, if it exists. Of
-        several attempts at once from one revision exactly one succeeds.
+        Raises `RevisionConflict` if the document is at another revision or does not exist; for None, if it exists.
+        Exactly one of several concurrent attempts from one revision succeeds.
         """
         ...
 
@@ -317,20 +311,21 @@ class Documents(Protocol):
         ...
 
     async def all(self, kind: str, after: int = 0) -> list[Document]:
-        """Return the documents of a kind that changed after a revision, as they are now, ordered by their revisions.
+        """Return the current documents of a kind that changed after a revision, ordered by revision.
 
-        Each is there once. With 0: all documents. A caller that passes the highest revision of the result as the next
-        `after` sees the last state of every document; deletions are not reported. Cheap
-        where nothing has changed.
+        Each appears once; with 0, all documents do. A caller that passes the highest revision of the result as the next
+        `after` sees the last state of every document; deletions are not reported. The call is cheap if nothing has
+        changed.
         """
         ...
 
     async def revisions(self, kind: str) -> dict[str, int]:
-        """Return the revision of each document of a kind by its name, without reading the values."""
+        """Return the revision of each document of a kind, by name, without reading the values."""
         ...
 
     async def delete(self, kind: str, name: str, *, revision: int) -> None:
-        """Remove a document that is at a revision. Raises `RevisionConflict` if it is at another, or not there."""
+        """Remove a document that is at a revision. Raises `RevisionConflict` if it is at another revision or
+        missing."""
         ...
 
 
@@ -338,21 +333,20 @@ class Blobs(Protocol):
     """Blobs of a store: large bytes under a key of 1 to 256 bytes of text; ValueError for other keys."""
 
     async def put(self, key: str, pieces: AsyncIterable[bytes]) -> int:
-        """Store the joined pieces under a key; return how many bytes they are.
+        """Store the joined pieces under a key; return their size in bytes.
 
-        It replaces the blob of the key once all of it is stored: at the end, in one step. Where
-        `pieces` raises, or the caller is cancelled, what came before it is removed, and what a process that
-        died has left goes by itself. A source that is slow is waited for, however long it takes; not by
-        `close`, after which this raises `StorageUnavailable`.
+        The new blob replaces the key's earlier blob in one step, once all pieces are stored. If `pieces` raises, or the
+        caller is cancelled, the stored pieces are removed; those of a dead process are removed later. This waits for a
+        slow source without a timeout. `close` does not wait, and afterwards this raises `StorageUnavailable`.
         """
         ...
 
     def read(self, key: str) -> AsyncGenerator[bytes, None]:
         """Read the bytes of a blob, in order, in pieces of a few megabytes.
 
-        All come from one blob: of one that is replaced or removed meanwhile the rest follows, or `BlobGone` is
-        raised. Raises `BlobNotFound` with the first piece if it is missing, and `BlobDamaged` before the last piece
-        of one that is damaged. `close` does not wait for it.
+        All pieces come from one blob: if it is replaced or removed meanwhile, the rest still follows, or `BlobGone` is
+        raised. Raises `BlobNotFound` at the first piece if the blob is missing, and `BlobDamaged` before the last piece
+        if it is damaged. `close` does not wait for the reader.
         """
         ...
 
@@ -361,5 +355,5 @@ class Blobs(Protocol):
         ...
 
     async def keys(self, prefix: str = "") -> list[str]:
-        """Return the keys of all blobs that begin with a prefix, sorted."""
+        """Return the sorted keys of all blobs whose keys begin with a prefix."""
         ...

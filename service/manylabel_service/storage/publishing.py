@@ -1,18 +1,19 @@
 """Publishing of large data: blobs that documents name.
 
-A blob is stored first, under a key with an id that is never used again, and exists from the moment that a document
-names it. A process that dies in between leaves a blob that no document names, which is removed by its age.
+A blob is stored first, under a key with an id that is never used again, and is published once a document names it. A
+process that dies in between leaves a blob that no document names; such a blob is removed when it is old enough.
 """
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
 
 ORPHANED_SECONDS = 7_200.0
-"""Age in seconds from which a blob that no document names counts as left by a dead process."""
+"""Age in seconds at which a blob that no document names is assumed to be left by a dead process."""
 
 
 def is_old(id: str, before_ms: int | None = None) -> bool:
-    """Return whether a blob with this id is an orphan if no document names it. Raises ValueError for no ULID.
+    """Return whether a blob with this id is an orphan if no document names it. Raises ValueError if the id is not a
+    ULID.
 
     `before_ms` is the Unix time in milliseconds before which all blobs count as old.
     """

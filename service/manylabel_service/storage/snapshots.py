@@ -54,7 +54,7 @@ log = structlog.get_logger()
 
 
 class SnapshotTable(StoredModel):
-    """Snapshots of one model, by the ids of their blobs."""
+    """Table of the snapshots of one model, by the ids of their blobs."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -66,7 +66,7 @@ class SnapshotTable(StoredModel):
         return next(((id, each) for id, each in self.snapshots.items() if each.position == position), None)
 
     def having(self, id: str, snapshot: SnapshotMeta) -> "SnapshotTable":
-        """Return the table with a snapshot instead of the one at its position."""
+        """Return the table with a snapshot that replaces any other at its position."""
         others = {other: each for other, each in self.snapshots.items() if each.position != snapshot.position}
         return self.model_copy(update={"snapshots": {**others, id: snapshot}})
 
@@ -76,9 +76,9 @@ class SnapshotTable(StoredModel):
 
 
 class Snapshots:
-    """The snapshots of all models: bytes at positions of their logs.
+    """Snapshots of all models: states as bytes, at positions of the logs.
 
-    All stores share this class, which needs the logs, documents and blobs of a store.
+    All stores share this class, which uses the logs, documents and blobs of a store.
     """
 
     def __init__(self, gate: Gate, logs: Logs, documents: Documents, blobs: Blobs) -> None:
@@ -93,13 +93,13 @@ class Snapshots:
     ) -> None:
         """Add a snapshot, or replace the one at the same position.
 
-        A `foreign` position is not looked for in the log: it is one of another model's log, or the model is a
-        successor whose log does not reach it yet.
+        A `foreign` position is not looked up in the log: it belongs to the log of another model, or the model is a
+        successor whose log has not reached it yet.
 
-        It is listed, and can be read, only once all of it is in place, was read again and equals what was passed (or
-        `StorageUnavailable` is raised); if it is lost (by a loss of power), so is a `trim` that was requested
-        later. Several processes that put a snapshot at one position put equal bytes. Raises `ModelGone`, and `LogLost`
-        as `append` for a position that the log does not have, or `LogTrimmed` for one from before its start.
+        The snapshot is listed and readable only after all of it was stored, read back and found equal; otherwise
+        `StorageUnavailable` is raised. If a power failure loses it, any later `trim` is lost too. All processes that
+        put a snapshot at one position put equal bytes. Raises `ModelGone`, and, like `append`, `LogLost` for a position
+        that the log does not have, or `LogTrimmed` for a position before its start.
         """
         id, position = ulid.new(), _normal(position)
         new = SnapshotMeta(position, len(data), now_ms(), extent=extent)
@@ -120,7 +120,8 @@ class Snapshots:
             raise
 
     async def _verify(self, record: ModelMeta, key: str) -> None:
-        """Read a blob back; delete it and raise `StorageUnavailable` or `ModelGone` if it is not what was written."""
+        """Read a blob back; if it differs from the written bytes, delete it and raise `StorageUnavailable` or
+        `ModelGone`."""
         try:
             async with aclosing(self._blobs.read(key)) as pieces:
                 async for _ in pieces:
@@ -132,7 +133,7 @@ class Snapshots:
 
     @gated
     async def all(self, record: ModelMeta) -> list[SnapshotMeta]:
-        """Return the snapshots of a model, the highest position first. Raises `ModelGone`."""
+        """Return the snapshots of a model, highest position first. Raises `ModelGone`."""
         await self._logs.check(record)
         table = await self._table(record)
         return sorted(table.snapshots.values(), key=lambda each: position_key(each.position), reverse=True)
@@ -141,8 +142,8 @@ class Snapshots:
     async def get(self, record: ModelMeta, position: str) -> memoryview | None:
         """Return the stored bytes of a snapshot; the reader verifies their checksum.
 
-        They belong to the caller, who may write to them. None if there is no snapshot at the position, or one whose
-        bytes are lost. Raises `ModelGone`.
+        The caller owns the bytes and may modify them. None if there is no snapshot at the position, or its bytes are
+        lost. Raises `ModelGone`.
         """
         tried, found = None, await self._find(record, position)
         while found is not None and found[0] != tried:
@@ -162,8 +163,8 @@ class Snapshots:
     async def read(self, record: ModelMeta, position: str) -> AsyncGenerator[bytes, None]:
         """Read the bytes that `get` returns, in order, in pieces of a few megabytes.
 
-        None at all if there is no such snapshot; not all of them if it is removed meanwhile, but all if it is
-        replaced. `close` does not wait for it. Raises `ModelGone`.
+        Yields nothing if there is no such snapshot. If the snapshot is removed meanwhile, the last pieces may be
+        missing; if it is replaced, they are not. `close` does not wait for the reader. Raises `ModelGone`.
         """
         tried, n_sent, found = None, 0, await self._find(record, position)
         while found is not None and found[0] != tried:
@@ -203,9 +204,9 @@ class Snapshots:
 
     @gated
     async def pin(self, record: ModelMeta, position: str, pinned: bool) -> bool:
-        """Protect a snapshot from `Snapshots.delete`, or protect it no longer.
+        """Protect a snapshot from `Snapshots.delete`, or end the protection.
 
-        False if there is no snapshot at the position. Raises `ModelGone`.
+        Returns False if there is no snapshot at the position. Raises `ModelGone`.
         """
         return await self._replace(record, position, lambda own, _: replace(own, pinned=pinned))
 
@@ -213,10 +214,11 @@ class Snapshots:
     async def keep(self, record: ModelMeta, position: str, kept: ManualSnapshot, most: int) -> bool:
         """Protect a snapshot from `Snapshots.delete` until `let_go`; return False if it is missing.
 
-        One that is kept stays so, under the name that it has; it gets what it does not have.
+        A snapshot that is already manual keeps its name, and its note unless a new one is passed.
 
-        Raises `ModelGone`, `SnapshotExists` if it has another name already, or another snapshot of the model has this
-        one, and `SnapshotsFull` if more than `most` of the model would be kept; nothing has changed then.
+        Raises `ModelGone`, `SnapshotExists` if the snapshot already has another name, or another snapshot of the model
+        has this name, and `SnapshotsFull` if the model would have more than `most` manual snapshots; nothing has
+        changed then.
         """
 
         def keep(own: SnapshotMeta, snapshots: Iterable[SnapshotMeta]) -> SnapshotMeta:
@@ -247,7 +249,7 @@ class Snapshots:
         position: str,
         change: Callable[[SnapshotMeta, Iterable[SnapshotMeta]], SnapshotMeta],
     ) -> bool:
-        """Change one snapshot, by a function of it and of all; return False if it is missing."""
+        """Change one snapshot by a function of it and of the table; return False if it is missing."""
         position = _normal(position)
 
         def changed(table: SnapshotTable) -> SnapshotTable:
@@ -259,7 +261,7 @@ class Snapshots:
     async def _change(
         self, record: ModelMeta, change: Callable[[SnapshotTable], SnapshotTable], *, urgent: bool = False
     ) -> SnapshotTable:
-        """Change the table, and return it; delete the blobs that it no longer names. Raises ModelGone."""
+        """Change the table and return it; delete the blobs that the table no longer names. Raises ModelGone."""
         before = await self._table(record)
 
         def changed(found: SnapshotTable | None) -> SnapshotTable | None:
@@ -288,11 +290,12 @@ class Snapshots:
         try:
             return await self._tables.get(str(record.incarnation)) or SnapshotTable(model=record.name)
         except DocumentDamaged as error:
-            log.error("snapshot_damaged", model=record.name, error=str(error), action="it is made from the blobs")
+            log.error("snapshot_damaged", model=record.name, error=str(error), action="it is rebuilt from the blobs")
             return await self._restored(record)
 
     async def _restored(self, record: ModelMeta) -> SnapshotTable:
-        """Replace a damaged table by one of all blobs; the snapshots are manual, because it is unknown which were."""
+        """Rebuild a damaged table from all blobs; every snapshot becomes manual, because it is unknown which ones
+        were."""
         name, snapshots = str(record.incarnation), {}
         for key in await self._blobs.keys(f"{BLOBS}{name}/"):
             *_, position, id = key.split("/")
@@ -319,7 +322,7 @@ class Snapshots:
         models : iterable of ModelMeta
             All models of the store; successors need not be among them.
         before_ms : int, optional
-            Unix time in milliseconds before which no process of today stored a blob.
+            Unix time in milliseconds; no running process stored a blob before this time.
         """
         keys, tables = await self._blobs.keys(BLOBS), await self._tables.all()
         alive = {str(record.incarnation) for record in models}

@@ -1,4 +1,4 @@
-"""The protocol of a store."""
+"""Protocol of a store."""
 
 from typing import Protocol
 
@@ -8,11 +8,11 @@ from manylabel_service.storage.snapshots import Snapshots
 
 
 class Store(Protocol):
-    """Store with six parts, which exist from the start and work while the store is open.
+    """Store with six parts, which exist from its creation and work while the store is open.
 
     Attributes
     ----------
-    shared : whether several processes can have it open.
+    shared : whether several processes can open it.
     """
 
     shared: bool
@@ -33,9 +33,9 @@ class Store(Protocol):
     async def open(self) -> None:
         """Make the store ready; called before anything else.
 
-        Raises `StoreUnusable` when it cannot be used, `StorageUnavailable` when it cannot be reached now: then it
-        may be called again. Either way it holds nothing open. Unfinished work of a process that died is
-        finished or undone, at the latest in the background.
+        Raises `StoreUnusable` if the store cannot be used, and `StorageUnavailable` if it cannot be reached now; in
+        that case the call may be repeated. After either error, no resource stays open. Unfinished work of a dead
+        process is completed or undone, possibly in the background.
         """
         ...
 
@@ -57,7 +57,7 @@ async def named_models(store: Store, kind: str, prefix: str) -> dict[int, ModelM
     Returns
     -------
     dict
-        By incarnation: the model, None if it was deleted. Empty if a model is damaged: the rest may be of that.
+        Model by incarnation; None if it was deleted. Empty if any model is damaged: the data may belong to it.
     """
     blobs = {key.removeprefix(prefix).partition("/")[0] for key in await store.blobs.keys(prefix)}
     named = {int(name) for name in blobs | (await store.documents.revisions(kind)).keys()}

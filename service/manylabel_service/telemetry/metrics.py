@@ -1,4 +1,4 @@
-"""Counters and histograms behind /metrics."""
+"""Counters and histograms of /metrics."""
 
 from collections.abc import Callable, Collection, Iterable, Set
 from importlib.metadata import version
@@ -106,11 +106,11 @@ class Telemetry:
         duration.observe(seconds)
 
     def answered_problem(self, code: str) -> None:
-        """Count a response that is a problem document."""
+        """Count a response with a problem document."""
         self._problems.labels(code).inc()
 
     def lost_audit(self, n_calls: int) -> None:
-        """Count calls missing in the audit log."""
+        """Count calls missing from the audit log."""
         self._audit_lost.inc(n_calls)
 
     def attempted_delivery(self, outcome: str) -> None:
@@ -170,7 +170,7 @@ class Telemetry:
 
     @property
     def models(self) -> Set[str]:
-        """Names of the models with series."""
+        """Names of the models that have series."""
         return self._by_model.keys()
 
     def keep(self, models: Collection[str]) -> None:

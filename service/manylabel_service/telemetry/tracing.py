@@ -32,7 +32,7 @@ class _Traced:
 
 
 class Mark(NamedTuple):
-    """Position of an update in a trace, and the time at which it began to wait."""
+    """Position of an update in a trace, and the time when it began to wait."""
 
     context: Any
     unix_ns: int
@@ -42,7 +42,7 @@ _request: ContextVar[_Traced | None] = ContextVar("manylabel_traced_request", de
 
 
 def start(endpoint: str | None) -> None:
-    """Trace the requests of this process, if the address of a collector is set.
+    """Trace the requests of this process if the address of a collector is set.
 
     OpenTelemetry reads the name of the service and the share of the requests that are traced from OTEL_SERVICE_NAME,
     OTEL_TRACES_SAMPLER and OTEL_TRACES_SAMPLER_ARG.
@@ -141,7 +141,7 @@ class Stages:
             self._span("queue", one.context, one.unix_ns, None)
 
     def done(self, stage: str, positions: Sequence[str | None] = ()) -> None:
-        """End the stage that began with the end of the one before.
+        """End the stage that began when the previous one ended.
 
         Parameters
         ----------

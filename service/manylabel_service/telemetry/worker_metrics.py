@@ -28,7 +28,7 @@ class WorkerMetrics:
     ----------
     directory : directory of the sockets.
     number : number of this process.
-    of : number of processes.
+    of : total number of processes.
     """
 
     def __init__(self, directory: Path, number: int, of: int) -> None:

@@ -1,1 +1,1 @@
-"""History of a model: segments of its log, which remain after trimming, and states from which to replay them."""
+"""History of a model: segments of its log, which remain after trimming, and states from which replay can begin."""

@@ -1,7 +1,8 @@
 """Archiver that moves a log into segments before it is trimmed, stores states of the model, and drops the oldest ones.
 
 A segment is stored, read back and compared; then the catalogue names it; only then is the log trimmed through its end.
-A server killed between two of these leaves a blob that nothing names, or entries that both the log and a segment have.
+A server killed between two of these steps leaves a blob that nothing names, or entries that are in both the log and a
+segment.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ SEGMENT_BYTES = 4 << 20
 """Bytes of payloads after which a segment ends."""
 
 SEGMENT_SECONDS = 86_400.0
-"""Seconds after which a segment ends where entries may be kept for a number of days only."""
+"""Seconds after which a segment ends if entries may be retained for a limited number of days only."""
 
 STATE_EXAMPLES = 50_000
 STATE_LOG_BYTES = 32 << 20
@@ -46,20 +47,20 @@ READ_ENTRIES = 1_000
 """Number of entries read from the log at a time."""
 
 YOUNG_SECONDS = 300.0
-"""Seconds for which a state that a rollback asked for stays before the log has the rollback."""
+"""Seconds for which a state requested by a rollback is retained before the rollback is in the log."""
 
 log = structlog.get_logger()
 
 
 class HistoryLimits(NamedTuple):
-    """Limits of the history of a model: bytes (0: no history) and age in seconds (0: unlimited)."""
+    """Limits on the history of a model: bytes (0: no history) and age in seconds (0: unlimited)."""
 
     size_bytes: int
     seconds: float = 0.0
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
-        """Return the limits of the settings."""
+        """Return the limits in the settings."""
         return cls(settings.history_bytes, 86_400 * settings.history_days)
 
 
@@ -82,7 +83,7 @@ class Archiver:
         self.size_bytes = 0
 
     async def close(self, through: str) -> str:
-        """Move the log up to about a position into segments; return the position up to which it may be trimmed.
+        """Move the log up to about a position into segments; return the position up to which the log may be trimmed.
 
         Entries that do not fill a segment stay in the log. Raises StorageUnavailable, ModelGone or ModelDamaged.
         """
@@ -105,7 +106,7 @@ class Archiver:
             found = await self._add(found, entries)
 
     async def keep_states(self, snapshots: Sequence[SnapshotMeta]) -> None:
-        """Copy the snapshots that the history needs; raises like `close`."""
+        """Copy the snapshots that the history needs; raises the errors of `close`."""
         if not self._limits.size_bytes:
             return
         catalogue = await self._found()
@@ -126,7 +127,7 @@ class Archiver:
         check_limit(f"bytes of the history of model {self._record.name!r}", found.size_bytes + len(data), limit)
         check_limit(f"states in the history of model {self._record.name!r}", len(found.states), MAX_STATES)
         id, size_bytes = await self._catalogue.put_blob(pieces_of(data))
-        # The bytes of the log before it are unknown, so the next state is due regardless of it.
+        # The bytes of the log before this state are unknown, so the state does not delay the next one.
         await self._add_state(StoredState(id, position, examples, 0, size_bytes))
 
     async def retain(self, rollbacks: Iterable[tuple[str, str]], trimmed: str) -> None:
@@ -134,7 +135,7 @@ class Archiver:
 
         Parameters
         ----------
-        rollbacks : positions of the rollbacks that may be needed, with their target positions.
+        rollbacks : positions of rollbacks that may be needed, with their target positions.
         trimmed : position up to which the log was trimmed.
         """
         targets = {position_key(to): position_key(entry) for entry, to in rollbacks}
@@ -198,7 +199,7 @@ class Archiver:
     def _is_due(self, entries: Sequence[Entry], catalogue: Catalogue) -> bool:
         if not entries or sum(len(entry.payload) for entry in entries) >= SEGMENT_BYTES:
             return bool(entries)
-        # Otherwise states that only the rest of the log needs could not be dropped.
+        # Otherwise, states needed only by the rest of the log could not be dropped.
         is_large = catalogue.size_bytes > self._limits.size_bytes
         is_old = entries[0].time_ms < 1_000 * (time.time() - SEGMENT_SECONDS)
         return is_large or (is_old and self._limits.seconds > 0)
@@ -222,7 +223,7 @@ class Archiver:
             entries[-1].time_ms,
         )
         added = await self._catalogue.put(found, found.with_segment(segment))
-        if added is None:  # another server has changed it, and may have added this segment
+        if added is None:  # another server has changed the catalogue, and may have added this segment
             await self._catalogue.delete([id])
             return await self._found()
         log.info(
@@ -233,13 +234,13 @@ class Archiver:
     async def _begun_anew(self, found: Catalogue, error: LogLost | LogTrimmed) -> Catalogue:
         """Return the catalogue, restarted if the log does not continue it.
 
-        The log begins after the end of the history at first, and if the history was disabled for a while. It lacks the
+        The log begins after the end of the history when the history is new, or was disabled for a while. It lacks the
         end of the history if the store lost its newest entries; then the log still has all entries that were not
         trimmed.
         """
         newest = await self._found()
         if newest.revision != found.revision:
-            return newest  # another server has added to it, and trimmed the log
+            return newest  # another server has added to the history, and trimmed the log
         begin = START
         try:
             await self._store.logs.read(self._record, START, 1)
@@ -282,7 +283,7 @@ class Archiver:
         return await self._add_state(StoredState(id, snapshot.position, *snapshot.extent, size_bytes))
 
     async def _add_state(self, state: StoredState) -> Catalogue:
-        """Add a state to the catalogue; remove its blob if the catalogue has another one at the position."""
+        """Add a state to the catalogue; remove the blob if the catalogue already has a state at the position."""
 
         def add(catalogue: Catalogue) -> Catalogue:
             return catalogue if catalogue.state_at(state.position) else catalogue.with_state(state)

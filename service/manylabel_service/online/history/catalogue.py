@@ -1,8 +1,8 @@
 """Catalogue of the history of a model: a document that names its segments and its states.
 
 A blob is stored first, under a separate key; it belongs to the history once the catalogue, which is changed by
-compare-and-set, names it. So of two servers that store the same segment one succeeds, and orphans of a dead server are
-removed by their age.
+compare-and-set, names it. So if two servers store the same segment, one of them succeeds. Orphans of a dead server are
+removed when they are old enough.
 """
 
 from collections.abc import AsyncIterable, Callable, Container, Iterable
@@ -24,10 +24,10 @@ KIND = "history"
 BLOBS = "history/"
 
 MAX_SEGMENTS = 4_096
-"""Maximum segments of one history: their names fit in one document."""
+"""Maximum number of segments of one history, whose names must fit in one document."""
 
 MAX_STATES = 1_024
-"""Maximum states of one history."""
+"""Maximum number of states of one history."""
 
 
 class Segment(NamedTuple):
@@ -38,9 +38,9 @@ class Segment(NamedTuple):
     through: str
     entries: int
     raw_bytes: int
-    """Bytes of the payloads."""
+    """Total size of the payloads in bytes."""
     size_bytes: int
-    """Bytes of the blob."""
+    """Size of the blob in bytes."""
     first_ms: int
     last_ms: int
     """Times of the first and the last entry in milliseconds."""
@@ -53,7 +53,7 @@ class StoredState(NamedTuple):
     position: str
     examples: int
     log_bytes: int
-    """Number of examples, and bytes of all payloads, up to the position: see `LogExtent`."""
+    """Number of examples, and bytes of all payloads, up to the position (see `LogExtent`)."""
     size_bytes: int
 
 
@@ -65,8 +65,8 @@ class Catalogue(StoredModel):
 
     Attributes
     ----------
-    moved_to : position in the log of this store that corresponds to the end of the last segment, if that comes from a
-    store with other positions; there are no entries in between.
+    moved_to : position in the log of this store that corresponds to the end of the last segment, if this segment comes
+    from a store with other positions; there are no entries in between.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -83,12 +83,12 @@ class Catalogue(StoredModel):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all blobs."""
+        """Total size of all blobs in bytes."""
         return sum(each.size_bytes for each in self.segments) + sum(each.size_bytes for each in self.states)
 
     @property
     def ids(self) -> set[str]:
-        """The ids of all blobs."""
+        """Ids of all blobs."""
         return {each.id for each in self.segments} | {each.id for each in self.states}
 
     def segment_after(self, position: str) -> Segment | None:
@@ -99,7 +99,7 @@ class Catalogue(StoredModel):
         return next((segment for segment in self.segments if position_key(segment.through) > key), None)
 
     def state_at(self, position: str) -> StoredState | None:
-        """Return the state at a position, if there is one."""
+        """Return the state at a position, or None."""
         key = position_key(position)
         return next((state for state in self.states if position_key(state.position) == key), None)
 
@@ -133,11 +133,11 @@ class CatalogueStore:
         self._documents = Collection(store.documents, KIND, Catalogue)
 
     async def read(self) -> Catalogue:
-        """Return the catalogue as it is now; raise `DocumentDamaged`."""
+        """Return the current catalogue; raise `DocumentDamaged`."""
         return await self._documents.get(self._name) or Catalogue()
 
     async def put(self, found: Catalogue, catalogue: Catalogue) -> Catalogue | None:
-        """Replace a catalogue that was found; return None if it has changed since.
+        """Replace a catalogue that `find` returned; return None if it has changed since.
 
         Blobs that it no longer names are removed. Raises `DocumentDamaged`.
         """

@@ -37,7 +37,7 @@ class _Change(BaseModel):
 
 
 class Receipt(_Change):
-    """Result of a request to forget examples."""
+    """Receipt of a request to forget examples."""
 
     entries: int = 0
     examples: int = 0
@@ -73,11 +73,11 @@ class Succession(NamedTuple):
 
 
 class Lineage(StoredModel):
-    """Receipts and promotions of a model, the latest last.
+    """Receipts and promotions of a model, oldest first.
 
-    During a change, `owner` is the process that works on it, `incarnation` the model to replace, and `successions` has
-    the staged successors, that of the model itself first. `incarnations` has those of the model, the latest last, and
-    `origins` those from which it was restored, each with the id of its store.
+    During a change, `owner` is the process that works on it, `incarnation` the model to replace, and `successions` the
+    staged successors, beginning with the model's own. `incarnations` are those of the model, oldest first; `origins`
+    are those from which it was restored, each with the id of its store.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -97,7 +97,8 @@ class Lineage(StoredModel):
         return next((each for each in latest if each.status == "running"), None)
 
     def with_change(self, change: Receipt | Promotion) -> Self:
-        """Return the lineage with a change added, or replaced if the latest change of its kind has the same id."""
+        """Return the lineage with a change added; it replaces the latest change of its kind if both have the same
+        id."""
         field = "receipts" if isinstance(change, Receipt) else "promotions"
         changes: tuple[Receipt | Promotion, ...] = getattr(self, field)
         if changes and changes[-1].id == change.id:
@@ -113,7 +114,7 @@ class Lineage(StoredModel):
         return ended.model_copy(update={**rest, "incarnations": (incarnation,), "origins": origins})
 
     def purged(self, ids: Container[str]) -> Self:
-        """Return it with receipts that say that the archive was purged."""
+        """Return the lineage with the archive marked as purged in its receipts."""
         receipts = (each.model_copy(update={"archive": "purged"}) if each.id in ids else each for each in self.receipts)
         return self.model_copy(update={"receipts": tuple(receipts)})
 
@@ -129,7 +130,7 @@ class LineageStore(Collection[Lineage]):
         return await self.get(name) or Lineage()
 
     async def update(self, name: str, change: Callable[[Lineage], Lineage]) -> None:
-        """Change the lineage of a model as it is by then, also on a full disk."""
+        """Change the current lineage of a model, even on a full disk."""
 
         def changed(found: Lineage | None) -> Lineage | None:
             before = found or Lineage()
@@ -139,12 +140,12 @@ class LineageStore(Collection[Lineage]):
         await self.change(name, changed, urgent=True)
 
     async def intact(self) -> dict[str, Lineage]:
-        """Return those of all models by name, but for damaged ones."""
+        """Return the lineages of all models by name, except damaged ones."""
         return {name: lineage for name, lineage in (await self.all()).items() if lineage is not None}
 
 
 def read_lineage(value: bytes) -> Lineage:
-    """Return what a document has; nothing if it is of a later release."""
+    """Return the lineage in a document; an empty one if a later release wrote it."""
     try:
         return Lineage.model_validate_json(value)
     except ValidationError:

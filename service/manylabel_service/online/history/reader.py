@@ -16,13 +16,13 @@ READ_ENTRIES = 1_000
 
 
 class HistoryReader:
-    """Reader of the history of one model. It holds one decoded segment, so it should live as long as a read.
+    """Reader of the history of one model. It caches one decoded segment, so it should live only as long as a read.
 
-    The history of a follower is the part of the leader's that it learns from.
+    The history of a follower is the part of the leader's history that the follower learns.
 
     Attributes
     ----------
-    ended : whether a follower's part of the log ends within the entries last read.
+    ended : whether the follower's part of the log ends within the entries last read.
     position : position in the log of this store after which entries were last read.
     """
 
@@ -42,7 +42,7 @@ class HistoryReader:
     async def read(self, after: str, limit: int = READ_ENTRIES) -> list[Entry]:
         """Return the next entries after a position like `Logs.read`, also from the trimmed part of the log.
 
-        A follower gets none after the end of its part.
+        A follower gets no entries after the end of its part.
 
         Raises
         ------
@@ -51,7 +51,7 @@ class HistoryReader:
         LogLost
             Neither the log nor the history has the position.
         HistoryDamaged
-            The segment that has the entries is damaged or missing.
+            The segment with the entries is damaged or missing.
         DocumentDamaged, StorageUnavailable, ModelGone, ModelDamaged
         """
         entries = await self._read(after, limit)
@@ -62,7 +62,7 @@ class HistoryReader:
         return part
 
     async def between(self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int) -> list[Entry]:
-        """Return entries, earliest first: at most `limit` entries and about the given bytes.
+        """Return entries, earliest first: at most `limit` entries, and about the requested bytes.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class HistoryReader:
         return entries[at + 1 : at + 1 + limit]
 
     async def _in_log(self, position: str) -> str:
-        """Return the position in the log of the end of the last segment, if this is the end."""
+        """Translate the end of the last segment to its position in the log; return other positions unchanged."""
         catalogue = await self._catalogue.read()
         ended = catalogue.segments[-1].through if catalogue.segments else None
         return catalogue.moved_to or position if position == ended else position
@@ -145,14 +145,14 @@ class HistoryReader:
                 raise LogTrimmed(self._record.name, segment.after, catalogue.begin) from error
             raise HistoryDamaged(self._record.name, segment.after, segment.through, str(error)) from error
         if (after, entries[-1].position) != (segment.after, segment.through):
-            reason = "the segment stored for them is of others"
+            reason = "the segment stored for them contains other entries"
             raise HistoryDamaged(self._record.name, segment.after, segment.through, reason)
         return entries
 
     # -- positions --------------------------------------------------------------------------------
 
     async def begin(self) -> str:
-        """Return the position after which entries exist; raise like `read`."""
+        """Return the position after which entries exist; raise the errors of `read`."""
         catalogue = await self._catalogue.read()
         try:
             await self._store.logs.read(self._record, START, 1)
@@ -163,7 +163,7 @@ class HistoryReader:
         return START
 
     async def find(self, at: str | int) -> str:
-        """Return the log position of an entry: the one at a position, or the last up to a time.
+        """Return the log position of an entry: the entry at a position, or the last entry up to a time.
 
         The position at which the history begins is also found. Raises PositionNotFound, BeforeHistory, HistoryDamaged,
         DocumentDamaged, StorageUnavailable, ModelGone or ModelDamaged.
@@ -182,7 +182,7 @@ class HistoryReader:
             raise BeforeHistory(self._record.name, f"position {at}", begin)
         try:
             await self._store.logs.read(self._record, at, 1)
-        except (LogLost, ValueError):  # the position is of another store
+        except (LogLost, ValueError):  # the position belongs to another store
             raise PositionNotFound(self._record.name, at) from None
         except LogTrimmed:
             catalogue = await self._catalogue.read()

@@ -19,7 +19,7 @@ from manylabel_service.zstd import zstd
 MAGIC = b"MLSEG1"
 
 LEVEL = 3
-"""Compression level of zstd; level 9 saves a seventh of the bytes, at a fifteenth of the speed."""
+"""Compression level of zstd; level 9 would save a seventh of the bytes at a fifteenth of the speed."""
 
 _LENGTH_BYTES = 4
 
@@ -29,7 +29,7 @@ class DamagedSegment(ValueError):
 
 
 def encode(after: str, entries: Sequence[Entry]) -> bytes:
-    """Return the segment of some entries, at least one, which follow the position `after`."""
+    """Return the segment of one or more entries that follow the position `after`."""
     packer = msgpack.Packer()
     raw = b"".join([packer.pack((position, time_ms, payload)) for position, payload, time_ms in entries])
     body = zlib.compress(raw) if zstd is None else zstd.compress(raw, LEVEL)
@@ -58,7 +58,7 @@ def decode(data: bytes) -> tuple[str, list[Entry]]:
     try:
         begin = len(MAGIC) + _LENGTH_BYTES
         if data[: len(MAGIC)] != MAGIC:
-            raise ValueError("it does not begin as a segment")
+            raise ValueError("it does not begin like a segment")
         end = begin + int.from_bytes(data[len(MAGIC) : begin], "little")
         header, body = json.loads(data[begin:end]), data[end:]
         if hashlib.sha256(body).hexdigest() != header["sha256"]:

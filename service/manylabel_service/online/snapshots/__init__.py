@@ -1,1 +1,1 @@
-"""Snapshots of one model: taking, reading and deleting them."""
+"""Taking, reading and deleting the snapshots of one model."""

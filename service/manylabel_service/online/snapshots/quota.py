@@ -12,7 +12,7 @@ MAX_BYTES_IN_MEMORY = 2**28
 """Maximum bytes of snapshots stored concurrently; a larger snapshot is stored alone."""
 
 MEASURE_SECONDS = 10.0
-"""Seconds between measurements of the bytes in the store; between them, bytes stored here are added."""
+"""Seconds between measurements of the bytes in the store; in between, bytes stored by this process are added."""
 
 
 class SnapshotQuota:

@@ -19,11 +19,11 @@ class SnapshotReader:
         self._store = store
 
     async def list(self) -> list[SnapshotMeta]:
-        """Return all snapshots, the newest first."""
+        """Return all snapshots, newest first."""
         return await self._store.snapshots.all(self._record)
 
     async def load(self, position: str) -> OnlineModel:
-        """Return the model that a snapshot holds. Raises manylabel_core.state.DamagedState or ReleaseTooOld."""
+        """Return the model in a snapshot. Raises manylabel_core.state.DamagedState or ReleaseTooOld."""
         data = await self._store.snapshots.get(self._record, position)
         try:
             return await asyncio.to_thread(OnlineModel.from_bytes, data or b"")

@@ -1,7 +1,7 @@
 """Taking of snapshots of one model: schedule, serialisation and retention.
 
 A store verifies the written bytes before a snapshot counts; only then are older snapshots deleted and the log trimmed
-behind the oldest retained one. So a damaged snapshot costs a longer replay, but never a part of the model.
+up to the oldest retained one. So a damaged snapshot costs a longer replay, but never a part of the model.
 
 One snapshot per model is enough for all processes: a replica first checks whether another one has taken it, and
 replicas of shared models wait for a random extra time.
@@ -52,7 +52,7 @@ class Snapshotter:
 
     Attributes
     ----------
-    covered : known position up to which a snapshot includes the log.
+    covered : position up to which a known snapshot includes the log.
     archiver : moves the log into the history of the model.
     log_bytes : known bytes of all payloads of the log, including trimmed ones.
     taken_at : time.monotonic() of the last snapshot, or of the start of this process.
@@ -92,14 +92,14 @@ class Snapshotter:
         self.size_bytes = 0
 
     def resume(self, snapshot: SnapshotMeta | None, learnt: int, size_bytes: int) -> None:
-        """Start from the snapshot of a restore, or none, and the part of the log learnt since."""
+        """Start from the restored snapshot, or None, and the part of the log learnt since then."""
         self.covered = START if snapshot is None else snapshot.position
         self.size_bytes = 0 if snapshot is None else snapshot.size_bytes
         self._learnt = learnt
         self.log_bytes = size_bytes + (0 if snapshot is None else snapshot.extent.size_bytes)
 
     def note_applied(self, examples: int, size_bytes: int, by_others: bool) -> None:
-        """Count learnt examples and applied bytes of the log, which other processes have perhaps appended."""
+        """Count learnt examples and applied bytes of the log; other processes may have appended them."""
         self._learnt += examples
         self.log_bytes += size_bytes
         self._met_others |= by_others
@@ -111,7 +111,7 @@ class Snapshotter:
         self._soon = True
 
     def due(self, position: str) -> bool:
-        """Return whether it is time for the next, the model being at this position."""
+        """Return whether the next snapshot is due when the model is at this position."""
         return not self.busy and (
             self._learnt >= self._settings.snapshot_every_updates * self._patience
             or self.seconds_until_due(position) == 0
@@ -143,7 +143,7 @@ class Snapshotter:
         return request
 
     async def begin_requested(self, model: OnlineModel) -> None:
-        """Begin one snapshot for all pending requests, see `begin`; they resolve when it is stored."""
+        """Begin one snapshot for all pending requests (see `begin`), which resolve when it is stored."""
         n_covered = len(self._requests)
         if (storing := await self.begin(model)) is not None:
             covered, self._requests = self._requests[:n_covered], self._requests[n_covered:]
@@ -268,7 +268,7 @@ class Snapshotter:
         return newest.position == position or age_seconds < self._settings.snapshot_every_seconds
 
     async def _newer_of_others(self) -> SnapshotMeta | None:
-        """Return the newest snapshot, if another replica stored it and it is news."""
+        """Return the newest snapshot if another replica stored it and this process does not know it yet."""
         newest = next(iter(await self._store.snapshots.all(self._record)), None)
         if newest is None or position_key(newest.position) <= position_key(self.covered):
             return None

@@ -1,4 +1,4 @@
-"""Part of a stored spec that names the followed log of another model."""
+"""Part of a stored spec that names the log of another model to follow."""
 
 import json
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ SWITCHES = "switches"
 """Key, in a stored spec, of the positions at which the model stopped or began to follow, in turn."""
 
 MAX_FOLLOWERS = 8
-"""Maximum followers of one model."""
+"""Maximum number of followers of one model."""
 
 
 class Follow(BaseModel):
@@ -49,7 +49,7 @@ class Follow(BaseModel):
         return self.begin != START
 
     def part_of(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries that are learnt, of some that follow each other."""
+        """Return those of some consecutive entries that the follower learns."""
         until = None if self.until is None else position_key(self.until)
         return [
             entry
@@ -60,7 +60,7 @@ class Follow(BaseModel):
 
 
 def follow_of(spec: bytes) -> Follow | None:
-    """Return the followed log in a stored spec; None for a model with a separate log."""
+    """Return the followed log from a stored spec; None for a model with a separate log."""
     if b'"follow"' not in spec:
         return None
     document = json.loads(spec)
@@ -69,7 +69,7 @@ def follow_of(spec: bytes) -> Follow | None:
 
 
 class Roles:
-    """Ranges of the log in which a model was a follower, by its stored spec."""
+    """Ranges of the log in which a model was a follower, from its stored spec."""
 
     def __init__(self, spec: bytes) -> None:
         self._follows = follow_of(spec) is not None
@@ -125,7 +125,7 @@ def moved(spec: bytes, incarnation: int) -> bytes:
 
 
 def followers_of(leader: ModelMeta, records: Sequence[ModelMeta]) -> list[ModelMeta]:
-    """Return the followers of a model, in the order of their creation."""
+    """Return the followers of a model, in order of creation."""
     found = []
     for record in records:
         follow = None if record.damaged else follow_of(record.spec)

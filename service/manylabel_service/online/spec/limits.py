@@ -87,7 +87,7 @@ UNLIMITED = ModelLimits()
 
 
 def limits_to_dict(limits: ModelLimits | None) -> dict[str, Any] | None:
-    """Return the limits as they were set."""
+    """Return the limits as set."""
     return None if limits is None else limits.model_dump(mode="json")
 
 
@@ -115,7 +115,7 @@ def check_ignored(count: Any, n_columns: int, limit: FeatureLimit | LabelLimit |
     if type(count) is not int or not 0 <= count < 2**63:
         raise ValueError("ignored: expected a count")
     if count and n_columns != most:
-        raise ValueError("ignored: nothing is while there is room")
+        raise ValueError("ignored: must be 0 below the limit")
     return count
 
 
@@ -144,4 +144,4 @@ def _pointless(limits: ModelLimits, spec: dict[str, Any]) -> Iterator[InitErrorD
 
 
 LimitsField = Annotated[ModelLimits | None, AfterValidator(_only_undeclared)]
-"""The field of a spec; `features` and `labels` stand before it."""
+"""Field of a spec; `features` and `labels` come before it."""

@@ -1,6 +1,6 @@
 """Parameters of the learners, as sent by clients and stored.
 
-The bounds in `manylabel_core` for clients are those of a service, in which one example must not delay all others. The
+The bounds for clients in `manylabel_core` suit a service, in which one example must not delay all others. The
 learner validates combinations of parameters, when called by `ModelSpec`.
 """
 
@@ -25,7 +25,7 @@ class Params(Documented):
 
     @classmethod
     def choices(cls, name: str) -> list[str]:
-        """Return the words that a parameter may be; an empty list for other parameters."""
+        """Return the words that a parameter accepts; an empty list for other parameters."""
         kinds = [kind for each in parameters(cls._learner) if each.name == name for kind in each.kinds]
         return [word for kind in kinds if isinstance(kind, Choice) for word in kind.words]
 

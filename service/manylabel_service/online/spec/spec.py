@@ -28,11 +28,11 @@ from manylabel_service.parameters import in_json
 from manylabel_service.storage import Durability
 
 MAX_NAME_BYTES = 256
-"""Longest name of a label or a feature, in bytes of UTF-8."""
+"""Maximum length of the name of a label or a feature in bytes of UTF-8."""
 
 
 _LENGTH: dict[str, JsonValue] = {"minLength": 1, "maxLength": MAX_NAME_BYTES}
-"""Length limits of a name that a schema can express: it counts characters, not bytes."""
+"""Length limits of a name in a schema, which counts characters, not bytes."""
 
 
 def _at_most_max_bytes(name: str) -> str:
@@ -46,7 +46,7 @@ def _at_most_max_bytes(name: str) -> str:
 
 
 def no_repeats(names: list[str]) -> list[str]:
-    """Return names after a check for duplicates."""
+    """Return names after checking for duplicates."""
     for name, count in Counter(names).items():
         if count > 1:
             raise PydanticCustomError("name_repeated", "{name} is repeated", {"name": repr(name)})
@@ -98,7 +98,7 @@ class Sources(Documented):
 class ModelSpec(Documented):
     """Settings of a model at its creation: learner, features, labels, limits and durability.
 
-    Defaults of the learner are filled in once, here, so a release with other defaults loads the same model.
+    Defaults of the learner are filled in once, here, so a release with different defaults loads the same model.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -166,7 +166,7 @@ class ModelSpec(Documented):
         return self.model_dump_json().encode()
 
     def described(self) -> dict[str, Any]:
-        """Return the fields of the spec in statuses and lists, defaults included."""
+        """Return the fields of the spec for statuses and lists, including defaults."""
         return {
             "name": self.name,
             "algorithm": self.algorithm,

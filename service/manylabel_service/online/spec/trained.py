@@ -1,6 +1,6 @@
-"""Spec of a trained model: its kind; everything else depends on its versions.
+"""Spec of a trained model: only its kind, because everything else depends on its versions.
 
-It is also the spec of the log of its delayed labels, whose replay computes metrics only.
+The log of its delayed labels has the same spec; its replay computes only metrics.
 """
 
 import json
@@ -15,7 +15,7 @@ from manylabel_service.online.spec.release import REPLAY_VERSIONS
 from manylabel_service.online.spec.spec import ModelSpec
 
 TRAINED = "trained"
-"""Algorithm of a trained model; each version has the name of its trainer."""
+"""Algorithm of a trained model; each version names its trainer."""
 
 WINDOW = 1000
 """Number of examples in the sliding window of the measures of each version."""
@@ -42,7 +42,7 @@ class TrainedSpec(BaseModel):
 
 
 def is_trained(spec: bytes) -> bool:
-    """Return whether this is the spec of a trained model, and not of one that learns online."""
+    """Return whether this is the spec of a trained model, not of an online model."""
     return bool(json.loads(spec).get("algorithm") == TRAINED)
 
 
@@ -65,7 +65,7 @@ def read_spec(spec: bytes) -> ModelSpec | TrainedSpec:
     Raises
     ------
     ReleaseTooOld
-        Only a newer release computes its replay version, or knows its algorithm, an option or a field of it. A
+        Only a newer release supports the replay version, the algorithm, an option or a field of the spec. A
         stored spec has a checksum, and was checked when the model was created.
     ValueError
         The bytes are not a spec, or its replay version is no longer supported.

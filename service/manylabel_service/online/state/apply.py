@@ -1,7 +1,7 @@
 """Application of log entries to a model, in slices between which a caller can pause.
 
-Consecutive entries share one pass of the learner's kernel. Grouping and slicing change nothing: columns are assigned,
-examples learnt and results computed strictly in log order.
+Consecutive entries share one pass of the learner's kernel. Grouping and slicing do not affect the result: columns are
+assigned, examples learnt and results computed strictly in log order.
 """
 
 from collections import deque
@@ -42,8 +42,8 @@ class ApplyResult(NamedTuple):
     """Result of applying an entry: an outcome, or the error of its rejection.
 
     `replayed` means that nothing was done: an earlier entry had the same key, or all its lines had been learnt.
-    `learnt` is the number of examples learnt, `alarms` are those of its examples, `previous_position` is that of the
-    entry before, and `label_changes` are new labels and changed ones.
+    `learnt` is the number of examples learnt, `alarms` are the drift alarms at its examples, `previous_position` is the
+    position of the previous entry, and `label_changes` are new and changed labels.
     """
 
     answer: UpdateOutcome | ServiceError
@@ -83,7 +83,7 @@ class _Entry:
     probabilities: list[NDArray[np.float64]] = field(default_factory=list)
     decisions: list[NDArray[np.int32]] = field(default_factory=list)
     alarms: list[tuple[int, str | None]] = field(default_factory=list)
-    """Alarms of the entry: number of the example, from 1, and the label."""
+    """Alarms of the entry: number of the example (from 1) and label."""
     new_labels: list[str] = field(default_factory=list)
 
 
@@ -119,7 +119,7 @@ class _Block:
         return learns == self.learns
 
     def add(self, model: OnlineModel, entry: _Entry) -> None:
-        """Add the entry's next example; new features and labels get columns up to the limits."""
+        """Add the entry's next example; new features and labels get columns within the limits."""
         example = entry.update.examples[entry.taken]
         entry.taken += 1
         if not self.learns:
@@ -163,7 +163,7 @@ class _Block:
 
     @cached_property
     def targets(self) -> Targets:
-        """True labels of all examples, once the last one was added."""
+        """True labels of all examples, available once the last example was added."""
         return Targets(
             indptr=np.array(self._label_ends, dtype=np.int64),
             indices=np.array(self._labels, dtype=np.int32),
@@ -175,16 +175,16 @@ class _Block:
 
 
 LONG_WEIGHTS = 2**18
-"""Number of weights whose update takes some tenths of a millisecond, or milliseconds by the slowest learner."""
+"""Number of weights whose update takes some tenths of a millisecond, or some milliseconds with the slowest learner."""
 COPIED_BYTES = 2**22
 """Bytes of a model that can be copied or allocated within a slice."""
 
 
 class ApplyBatch:
-    """Log entries that are applied to a model by repeated `step`s.
+    """Log entries applied to a model by repeated calls of `step`.
 
     A step has three parts, `take`, `learn` and `finish`. `learn` releases the GIL, so it can run in a thread; no thread
-    may predict with the model until it has ended. Without `learn`, the learner and its metrics stay as they are.
+    may predict with the model until it has ended. Without `learn`, the learner and its metrics do not change.
 
     Attributes
     ----------
@@ -244,7 +244,7 @@ class ApplyBatch:
     def _brings_vectors(self, entry: _Entry) -> bool:
         """Return whether the next example has the first vector of a field.
 
-        It is learnt separately, so that the learner knows the field from this example on, regardless of grouping.
+        It is learnt separately, so the learner knows the field from this example on, regardless of grouping.
         """
         x = entry.update.examples[entry.taken].x
         return x.vectors is not None and self._model.features.layout.brings_vectors(x)
@@ -266,7 +266,7 @@ class ApplyBatch:
 
     @property
     def collected(self) -> tuple[Rows, Targets] | None:
-        """Collected examples to learn; None without any."""
+        """Collected examples to learn; None if there are none."""
         block = self._block
         return (as_rows(block.columns), block.targets) if len(block) and block.learns else None
 
@@ -306,7 +306,7 @@ class ApplyBatch:
         self.needed_snapshot = None
 
     def _apply(self, entry: LogEntry, target: OnlineModel | None = None) -> bool:
-        """Apply a control entry, which is the next; return False if it needs a snapshot first."""
+        """Apply the next entry, a control entry; return False if it needs a snapshot first."""
         model, change = self._model, entry.change
         assert isinstance(change, Control)
         outcome = None if change.key is None else self._answered(change.key)
@@ -332,7 +332,8 @@ class ApplyBatch:
         return True
 
     def _begin(self, entry: _Entry) -> None:
-        """Decide what to learn of an update: everything, the new lines of its stream, or, if rejected, nothing."""
+        """Decide what to learn from an update: everything, only the new lines of its stream, or nothing if it is
+        rejected."""
         model, update = self._model, entry.update
         entry.begun = True
         entry.refusal = None if update.key is None else self._answered(update.key)
@@ -348,7 +349,7 @@ class ApplyBatch:
             model.streams.add(update.stream)
 
     def _answered(self, key: IdempotencyKey) -> ApplyResult | None:
-        """Return the outcome of an earlier request with the key."""
+        """Return the outcome of an earlier request with the same key."""
         seen = self._model.keys.find(key.key)
         if seen is None:
             return None
@@ -380,7 +381,7 @@ class ApplyBatch:
         probabilities: NDArray[np.float64] | None,
         alarms: Sequence[tuple[int, int]],
     ) -> None:
-        """Pass the predictions just before learning, and the alarms, to the metrics and to the entries."""
+        """Pass the predictions made just before learning, and the alarms, to the metrics and the entries."""
         model = self._model
         n_given = model.prequential.given
         if (shown := model.groups.shown) is not None:
@@ -489,7 +490,7 @@ def _measure(
 
 
 def _measure_other(model: OnlineModel, block: _Block, row: int, scores: NDArray[np.float64]) -> None:
-    """Count the prediction of an example whose labels are not from a person."""
+    """Count the prediction of an example whose labels do not come from a person."""
     example, entry, number = block.examples[row], block.entries[row], block.numbers[row]
     columns = np.array(model.labels.lookup(example.y.names), dtype=np.int64)
     known = np.full(len(scores) - 1, -1 if example.y.complete else 0, dtype=np.int8)
@@ -515,7 +516,8 @@ def _decide(
     scores: NDArray[np.float64],
     probabilities: NDArray[np.float64],
 ) -> list[Decision]:
-    """Return the decision about each example just before it was learnt, and count it, or the served one.
+    """Return the decision about each example just before it was learnt; count it, or the served decision if there is
+    one.
 
     A follower counts its own decision, because it has served none.
     """

@@ -31,7 +31,7 @@ class LabelChange(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """Labels that an entry names, which are declared if they are unknown, and the maximum bytes that it adds."""
+    """Labels that an entry names, which are declared if unknown, and the maximum bytes that the entry adds."""
 
     labels: Iterable[str]
     n_bytes: int
@@ -56,7 +56,7 @@ class Control(ABC):
     @property
     @abstractmethod
     def facts(self) -> tuple[Any, ...]:
-        """Values in the bytes of an entry."""
+        """Values to encode in an entry."""
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Control(ABC):
         ----------
         model : model after the previous entry.
         position : position of this entry.
-        target : state at `needs`, which is consumed; None for an entry that needs none.
+        target : state at `needs`, which is consumed; None if the entry needs no state.
 
         Raises
         ------
@@ -84,7 +84,7 @@ class Control(ABC):
         return None
 
     def declared(self, model: OnlineModel) -> Declared | None:
-        """Return how the entry may enlarge a model; None if it cannot. Raises InvalidField for an invalid entry."""
+        """Return how the entry may enlarge a model; None if it never does. Raises InvalidField for an invalid entry."""
         return None
 
 
@@ -149,9 +149,9 @@ class Relabel(Control):
         paused: bool | None = None,
     ) -> "Relabel":
         if not isinstance(label, str) or not (to is None or isinstance(to, str)) or type(merges) is not bool:
-            raise ValueError("expected two labels, and whether they are merged")
+            raise ValueError("expected two labels, and a flag for a merge")
         if paused is not None and (type(paused) is not bool or to is not None or merges):
-            raise ValueError("expected one label, and whether it is paused")
+            raise ValueError("expected one label, and a flag for a pause")
         return cls(label, to, durability, key, merges, paused)
 
     def to_json(self) -> dict[str, Any]:
@@ -177,7 +177,7 @@ class Relabel(Control):
 
 @dataclass(frozen=True, slots=True)
 class Describe(Control):
-    """New titles, descriptions and URIs of labels; unknown labels are declared."""
+    """Change of titles, descriptions and URIs of labels; unknown labels are declared."""
 
     edits: Mapping[str, Edit]
     durability: str
@@ -212,7 +212,7 @@ class Describe(Control):
 
 @dataclass(frozen=True, slots=True)
 class Regroup(Control):
-    """New groups and parents of all labels; unknown labels are declared."""
+    """Replacement of the groups and parents of all labels; unknown labels are declared."""
 
     groups: tuple[Group, ...]
     parents: Mapping[str, str]
@@ -253,7 +253,7 @@ class Regroup(Control):
 
 @dataclass(frozen=True, slots=True)
 class SetPromise(Control):
-    """Start of a promise of precision; without a target, its end."""
+    """Start of a promise of precision; without a target, end of the promise."""
 
     target: Target | None
     durability: str

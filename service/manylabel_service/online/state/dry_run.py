@@ -17,8 +17,8 @@ from manylabel_service.online.state.model import OnlineModel
 class SizeDelta(NamedTuple):
     """Growth of a model by one or several updates.
 
-    `features` counts features up to the highest index, `columns` those that were seen and need memory, `vectors`
-    the values of vectors of new fields, and `distinct` the distinct features of each update.
+    `features` counts features up to the highest index, `columns` the features seen, which need memory, `vectors` the
+    values of vectors of new fields, and `distinct` the distinct features of each update.
     """
 
     features: int = 0
@@ -30,11 +30,11 @@ class SizeDelta(NamedTuple):
     distinct: int = 0
 
     def plus(self, other: "SizeDelta") -> "SizeDelta":
-        """Return both together."""
+        """Return the sum of both growths."""
         return SizeDelta(*map(add, self, other))
 
     def minus(self, other: "SizeDelta") -> "SizeDelta":
-        """Return this without the other."""
+        """Return this growth minus the other."""
         return SizeDelta(*map(sub, self, other))
 
 
@@ -47,7 +47,7 @@ class Checked(NamedTuple):
     relabels: int = 0
 
     def still_valid(self, model: OnlineModel) -> bool:
-        """Return whether the update is valid without another check, whatever the model has learnt in the meantime."""
+        """Return whether the update stays valid without another check, whatever the model learns in the meantime."""
         if self.layout != model.features.layout or self.known is not model.features.names:
             return False
         if self.relabels != model.relabels:
@@ -86,16 +86,16 @@ class _Gain:
         self._new: set[str] = set()
 
     def size_with(self, new: Sequence[str] = ()) -> int:
-        """Return how many names it would gain, with some more that would be new."""
+        """Return the number of names that the model would gain if some more names were added."""
         size = len(self._new) + len(new)
         return size if self._most is None else min(size, self._most - len(self._known))
 
     def of(self, names: Iterable[str]) -> list[str]:
-        """Return the names that would be new."""
+        """Return the names that the model would gain from these."""
         return [name for name in self._known.unknown(names) if name not in self._new]
 
     def first_beyond(self, new: list[str]) -> str | None:
-        """Return the first new name above the limit, if the policy is to reject it."""
+        """Return the first new name above the limit if the policy rejects such names."""
         if not (self.rejects and new):
             return None
         assert self._most is not None
@@ -104,7 +104,7 @@ class _Gain:
         return new[room] if len(new) > room else None
 
     def take(self, new: list[str]) -> None:
-        """Count new names, without those that will be ignored."""
+        """Count new names, except those that will be ignored."""
         room = len(new) if self._most is None else max(self._most - len(self._known) - len(self._new), 0)
         self._new.update(new[:room])
 
@@ -160,7 +160,7 @@ class DryRun:
     def add(self, example: Example, check: Callable[[SizeDelta], None] | None = None) -> None:
         """Check the next example, and add its growth; raise like `check`.
 
-        The check gets the growth including the example, which is not counted if the check raises.
+        The check gets the growth including the example; if the check raises, the example is not counted.
         """
         example = self._checked(example)
         if not self._model.learns(example):
@@ -185,7 +185,7 @@ class DryRun:
         self._list_features(example.x)
 
     def _list_features(self, x: Features) -> None:
-        """List the features of an example, to count the distinct ones."""
+        """Record the features of an example, to count the distinct ones."""
         if x.names is not None:
             self._listed.update(x.names)
         elif x.indices is not None:
@@ -194,7 +194,7 @@ class DryRun:
             self._n_dense = max(self._n_dense, len(x.values))
 
     def _checked(self, example: Example) -> Example:
-        """Return an example whose form is right, with the current names of its labels."""
+        """Return a well-formed example with the current names of its labels."""
         self._features.check(self.n_examples, example.x, self.layout)
         if len(self._model.old_names):
             self._check_old_names(example.y)
@@ -216,7 +216,8 @@ class DryRun:
             raise self._beyond(path, error.detail) from error
 
     def _check_old_names(self, y: Labels) -> None:
-        """Raise InvalidExample if old names are refused, or if one of them contradicts another name of its label."""
+        """Raise InvalidExample if old names are refused, or if an old name contradicts another name of the same
+        label."""
         model, signs = self._model, dict[str, tuple[str, int]]()
         for place, (name, sign) in enumerate(zip(y.names, y.signs.tolist(), strict=True)):
             current = model.old_names.current(name, model.labels.names)

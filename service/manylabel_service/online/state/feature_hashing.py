@@ -21,7 +21,7 @@ from manylabel_service.hosting.examples import Features
 def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the columns of an example, ascending, and the sums of the values in them.
 
-    NaN stands for a feature that a dense example lacks.
+    NaN means that a dense example lacks the feature.
 
     Numbered features keep their columns if they are below the limit; others are hashed by their number as a 32-bit
     integer. The result does not depend on the order of the features, bit for bit. Sums are at most MAX_MAGNITUDE.
@@ -40,7 +40,8 @@ def hashed(x: Features, n_columns: int) -> tuple[NDArray[np.int32], NDArray[np.f
 
 
 def sources(x: Features, n_columns: int) -> dict[int, str | int]:
-    """Return the feature of each column of an example; of several, the one with the largest value, NaN last."""
+    """Return the feature of each column of an example; if several share a column, the one with the largest value, NaN
+    last."""
     if x.names is not None:
         names: list[Any] = list(x.names)
         columns = _placed(_hashes_of_names(x.names), x.values, n_columns)[0]
@@ -59,7 +60,7 @@ def _hashes_of_names(names: Collection[str]) -> NDArray[np.int64]:
 
 
 def _hashes_of_numbers(numbers: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return the hashes of the four bytes of each number, the lowest first."""
+    """Return the hashes of the four bytes of each number, lowest byte first."""
     return np.fromiter(map(mmh3.hash, numbers.astype("<i4").view("V4").tolist()), dtype=np.int64, count=len(numbers))
 
 
@@ -71,7 +72,7 @@ def _placed(
 
 
 def _summed(columns: NDArray[np.int64], values: NDArray[np.float32]) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return ascending columns, none twice, with the sums of their values."""
+    """Return ascending, distinct columns with the sums of their values."""
     order = np.lexsort((values, columns))  # sorted by the values too, because sums depend on the order
     columns, values = columns[order], values[order]
     is_first = np.diff(columns, prepend=-1) != 0

@@ -1,6 +1,6 @@
 """Columns of features, by name or index, in order of first appearance.
 
-So memory depends on the features seen, not on the largest index. In dense examples the position of a feature is its
+So memory depends on the features seen, not on the largest index. In a dense example, the position of a feature is its
 column.
 """
 
@@ -27,12 +27,12 @@ Columns = tuple[NDArray[np.int32], NDArray[np.float32]]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Kind of the features, determined by the examples so far.
+    """Layout of the features, determined by the examples so far.
 
     `kind` is None before the first example. `size` is the number of numbered features so far, the highest index plus 1;
-    with `fixed` no others are accepted (declared, or after a dense example). Indices of sparse examples from `most` on
-    are ignored and do not affect the layout. `vectors` are the vector fields in order of first appearance, with their
-    lengths.
+    if `fixed`, no others are accepted (declared features, or after a dense example). Indices of sparse examples from
+    `most` on are ignored and do not affect the layout. `vectors` are the vector fields in order of first appearance,
+    with their lengths.
     """
 
     kind: Literal["named", "numbered"] | None = None
@@ -44,7 +44,7 @@ class Layout:
 
     @property
     def vector_lengths(self) -> tuple[int, ...]:
-        """Lengths of the vectors of each field."""
+        """Length of the vectors of each field."""
         return tuple([length for _, length in self.vectors]) if self.vectors else ()
 
     @property
@@ -58,7 +58,7 @@ class Layout:
         return self.size if self.kind == "numbered" and self.fixed else None
 
     def problem(self, x: Features) -> str | None:
-        """Return why an example of this form cannot be used, or None."""
+        """Return why an example of this kind cannot be used, or None."""
         if x.names is not None:
             numbered = self.kind == "numbered"
             return "this model has numbered features: send a list, or indices and values" if numbered else None
@@ -74,7 +74,7 @@ class Layout:
         return f"must have {due} numbers, has {n_given}"
 
     def vector_problem(self, x: Features) -> tuple[str, str] | None:
-        """Return the field of an example whose vector differs in kind from earlier ones, and the problem, or None."""
+        """Return the field of an example whose vector does not match earlier ones, and the problem, or None."""
         given, known = x.vectors or {}, dict(self.vectors)
         for name, vector in given.items():
             if len(vector) != known.get(name, len(vector)):
@@ -99,7 +99,7 @@ class Layout:
         return tuple((name, len(v)) for name, v in (x.vectors or {}).items() if len(v) and name not in known)
 
     def after(self, x: Features) -> "Layout":
-        """Return the layout once the example is learnt; names are counted by their vocabulary."""
+        """Return the layout once the example is learnt; named features are counted by their vocabulary."""
         if x.vectors and (new := self._new_vectors(x)):
             return replace(self, vectors=(*self.vectors, *new)).after(x._replace(vectors=None))
         if self.fixed:
@@ -118,7 +118,7 @@ class FeatureSpace:
 
     Parameters
     ----------
-    declared : names, or number of columns, if no others are accepted.
+    declared : names or number of columns, if only declared features are accepted.
     limit : limit of the number of columns. `Projection` rejects features, because a prediction adds no columns.
 
     Attributes
@@ -143,7 +143,7 @@ class FeatureSpace:
             self.layout = Layout(most=self._n_kept)
 
     def __len__(self) -> int:
-        """Return the number of features, including unseen ones below the highest index."""
+        """Return the number of features, including unseen features below the highest index."""
         if self._n_hashed is not None:
             return self._n_hashed
         if self.layout.kind != "numbered":
@@ -159,7 +159,7 @@ class FeatureSpace:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory of names and indices."""
+        """Memory of names and indices in bytes."""
         return self.names.nbytes + self.columns.nbytes
 
     @property
@@ -168,7 +168,7 @@ class FeatureSpace:
         return self._n_hashed is None and not self.layout.declared
 
     def continues(self, earlier: "FeatureSpace") -> bool:
-        """Return whether the columns of an earlier state are the first ones here, with the same input kind."""
+        """Return whether the columns of an earlier state are the first columns here, with the same input kind."""
         old, new = earlier.layout, self.layout
         if new.vectors[: len(old.vectors)] != old.vectors:
             return False
@@ -213,7 +213,7 @@ class FeatureSpace:
         return self.columns.unknown(self._below(_indices(x)))
 
     def add(self, x: Features) -> Columns:
-        """Return the columns of an example about to be learnt; new features get columns up to the limit."""
+        """Return the columns of an example about to be learnt; new features get columns within the limit."""
         self.layout = self.layout.after(x)
         if x.names is not None and self._n_hashed is None:
             return self._with_vectors(x, self._add_names(x, x.names))
@@ -223,7 +223,7 @@ class FeatureSpace:
         return self._with_vectors(x, found)
 
     def _with_vectors(self, x: Features, found: Columns) -> Columns:
-        """Return the columns of an example with those of its vectors, of fields that are known."""
+        """Return the columns of an example, including those of its vectors in known fields."""
         if not x.vectors:
             return found
         columns, values, first = [found[0]], [found[1]], VECTOR_COLUMNS
@@ -247,8 +247,8 @@ class FeatureSpace:
     def find(self, x: Features) -> Columns:
         """Return the columns of an example to predict; nothing is added.
 
-        Features never learnt are in the columns that learning would assign: they have no weight, but count in the norm
-        of the example. Features that learning would ignore are omitted.
+        Features never learnt get the columns that learning would assign: they have no weight, but count in the norm of
+        the example. Features that learning would ignore are omitted.
         """
         return self._with_vectors(x, self._found(x))
 
@@ -273,7 +273,7 @@ class FeatureSpace:
         return lambda column: int(indices[column])
 
     def _found(self, x: Features, add: bool = False) -> Columns:
-        """Return the columns; with `add`, indices that are new get theirs."""
+        """Return the columns of indices; with `add`, new indices get columns."""
         if self._n_hashed is not None:
             return hashed(x, self._n_hashed)
         if x.names is None:
@@ -290,7 +290,7 @@ class FeatureSpace:
         return found[0][:n_kept], found[1][:n_kept]
 
     def _below(self, indices: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return ascending indices without those that are ignored."""
+        """Return ascending indices without ignored ones."""
         return indices if self._n_kept is None else indices[: np.searchsorted(indices, self._n_kept)]
 
     def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -310,10 +310,10 @@ class FeatureSpace:
         vectors = _checked_vectors(facts.pop("vectors", []))
         found = Layout(**facts, vectors=vectors, declared=self.layout.declared, most=self.layout.most)
         if type(found.size) is not int or type(found.fixed) is not bool or not 0 <= found.size <= MAX_COLUMNS:
-            raise ValueError("layout: expected a size and whether it is fixed")
+            raise ValueError("layout: expected a size and a flag for a fixed size")
         as_declared = found == self.layout and names == self.names
         if not (as_declared if found.declared else _undeclared(found, names)):
-            raise ValueError("layout: does not fit the names, or what was declared")
+            raise ValueError("layout: does not match the names or the declared features")
         columns = IndexColumns.from_array(arrays["indices"])
         self._check_indices(columns.indices, found)
         if self._limit is not None:
@@ -325,11 +325,11 @@ class FeatureSpace:
             self.columns = columns
 
     def _check_indices(self, indices: NDArray[np.int32], layout: Layout) -> None:
-        """Raise ValueError unless a layout can have led to just these indices."""
+        """Raise ValueError unless the layout can have exactly these indices."""
         numbered = layout.kind == "numbered" and self._n_hashed is None
         size = layout.size if self._n_kept is None else min(layout.size, self._n_kept)
         if indices.size and not (numbered and indices.max() < size):
-            raise ValueError("indices: missing, or too high")
+            raise ValueError("indices: missing or too high")
         if numbered and layout.fixed and not layout.declared and len(indices) != size:
             raise ValueError(f"indices: a dense example has all {size}, not {len(indices)}")
 
@@ -338,7 +338,7 @@ _NO_INDICES = np.zeros(0, dtype=np.int32)
 
 
 def _checked_vectors(given: Any) -> tuple[tuple[str, int], ...]:
-    """Return the vector fields in the form that a state uses; raise ValueError or TypeError."""
+    """Return the vector fields from their form in a state; raise ValueError or TypeError."""
     fields = tuple((name, length) for name, length in given)
     for name, length in fields:
         named = isinstance(name, str) and 1 <= len(name.encode()) <= MAX_NAME_BYTES
@@ -350,7 +350,7 @@ def _checked_vectors(given: Any) -> tuple[tuple[str, int], ...]:
 
 
 def _undeclared(layout: Layout, names: Vocabulary) -> bool:
-    """Return whether a layout is possible with these names."""
+    """Return whether a layout can occur with these names."""
     if layout.kind == "numbered":
         return not (len(names) or layout.vectors) and (layout.size > 0 or not layout.fixed)
     bare = layout.size == 0 and not layout.fixed

@@ -28,11 +28,11 @@ Path = tuple[str | int, ...]
 
 
 class Groups:
-    """Groups and parents of labels, by column, so that they stay valid after a renaming.
+    """Groups and parents of labels, by column, so they stay valid when labels are renamed.
 
     Attributes
     ----------
-    all, shown : structure of all labels, and without paused ones; None without groups and parents.
+    all, shown : structure of all labels, and of those not paused; None without groups and parents.
     parent_columns : int32, column of the parent of each shown label, -1 for none.
     """
 
@@ -50,7 +50,7 @@ class Groups:
 
     @property
     def columns(self) -> set[int]:
-        """Columns of the labels in groups or with parents."""
+        """Columns of the labels that are in groups or have parents."""
         grouped = (column for _, _, columns in self._groups for column in columns)
         return {*self._parents, *self._parents.values(), *grouped}
 

@@ -1,6 +1,6 @@
 """Window of idempotency keys, with the responses to their requests.
 
-Part of a model's state: every replica gives a retry the response that the first request got.
+It is part of a model's state: every replica gives a retry the response of the first request.
 """
 
 from collections import OrderedDict
@@ -15,12 +15,12 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.outcome import UpdateOutcome
 
 MAX_KEYS = 10_000
-"""Maximum number of keys per model; a later retry counts as a new update."""
+"""Maximum number of keys per model; a retry with a forgotten key counts as a new update."""
 MAX_ANSWER_BYTES = 32 * 2**20
-"""Maximum bytes of stored predictions; above it the oldest keys are forgotten early, but not the newest."""
+"""Maximum bytes of stored predictions; above it the oldest keys are forgotten early, but never the newest."""
 
 _KEY_BYTES = 400
-"""Estimated bytes of a key without its text and its scores, a constant for all machines."""
+"""Estimated bytes of a key without its text and its scores; a constant, so all machines agree."""
 
 
 class IdempotencyWindow:
@@ -37,7 +37,7 @@ class IdempotencyWindow:
         return key in self._answers
 
     def find(self, key: str) -> tuple[bytes, UpdateOutcome] | None:
-        """Return the digest and the response of the request that came with the key, or None."""
+        """Return the digest and the response of the request with the key, or None."""
         return self._answers.get(key)
 
     def add(self, key: IdempotencyKey, answer: UpdateOutcome) -> None:
@@ -62,16 +62,16 @@ class IdempotencyWindow:
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8]) -> "IdempotencyWindow":
-        """Return the window that `to_array` saw. Raises ValueError."""
+        """Return the window from the output of `to_array`. Raises ValueError."""
         rows, window = _unpacked(packed), cls()
         if not isinstance(rows, list):
             raise ValueError("keys: expected a list")
         for row in rows:
             if not isinstance(row, list) or len(row) != 10:
-                raise ValueError("keys: an answer has 10 parts")
+                raise ValueError("keys: a response must have 10 parts")
             key, digest, *answer = row
             if not (isinstance(key, str) and isinstance(digest, bytes) and len(digest) in (0, 16)) or key in window:
-                raise ValueError("keys: expected distinct strings with 16 bytes or none each")
+                raise ValueError("keys: expected distinct strings, each with 16 bytes or none")
             window.add(IdempotencyKey(key, digest), _unpack(*answer))
         return window
 
@@ -98,22 +98,22 @@ def _unpack(
 ) -> UpdateOutcome:
     words = (position, durability, "" if rolled_back_to is None else rolled_back_to)
     if not all(isinstance(word, str) for word in words):
-        raise ValueError("keys: an answer's position, durability and target are strings")
+        raise ValueError("keys: position, durability and target of a response must be strings")
     if not all(type(count) is int and count >= 0 for count in (updates, skipped)):
-        raise ValueError("keys: an answer's numbers are counts")
+        raise ValueError("keys: the numbers of a response must be counts")
     rows, likely = _unpacked_rows(scores), _unpacked_rows(probabilities)
     if not all(len(row) and np.isfinite(row).all() for row in rows or ()):
-        raise ValueError("keys: an answer's scores are a threshold and finite numbers")
+        raise ValueError("keys: the scores of a response must be a threshold and finite numbers")
     if likely is not None and [1 + len(row) for row in likely] != [len(row) for row in rows or ()]:
-        raise ValueError("keys: an answer has as many probabilities as scores of labels")
+        raise ValueError("keys: expected one probability per label score")
     if not all(((row >= 0) & (row <= 1)).all() for row in likely or ()):
-        raise ValueError("keys: an answer's probabilities are from 0 to 1")
+        raise ValueError("keys: probabilities must be from 0 to 1")
     decided = None if decisions is None else tuple(np.frombuffer(row, dtype="<i4") for row in decisions)
     if decided is not None and len(decided) != len(rows or ()):
-        raise ValueError("keys: an answer has as many decisions as predictions")
+        raise ValueError("keys: expected one decision per prediction")
     for row, own in zip(rows or (), decided or (), strict=False):
         if not len(own) or own[0] not in (0, 1) or ((own[1:] < 0) | (own[1:] >= len(row) - 1)).any():
-            raise ValueError("keys: a decision says whether to review, and has columns of labels")
+            raise ValueError("keys: a decision must be a review flag and columns of labels")
     return UpdateOutcome(position, updates, durability, rows, skipped, rolled_back_to, likely, decided)
 
 

@@ -9,13 +9,13 @@ _MAX_POSITION = 64
 
 
 def check_names(given: set[str], due: set[str]) -> None:
-    """Raise ValueError unless a state has just the parts that it must have."""
+    """Raise ValueError unless a state has exactly the required parts."""
     if given != due:
-        raise ValueError(f"parts are missing or too many: {', '.join(sorted(given ^ due)[:3])}")
+        raise ValueError(f"parts are missing or unexpected: {', '.join(sorted(given ^ due)[:3])}")
 
 
 def check_position(position: Any) -> str:
-    """Return a position as it is. Raises ValueError."""
+    """Return a position unchanged, after a check. Raises ValueError."""
     if not isinstance(position, str) or len(position) > _MAX_POSITION:
         raise ValueError(f"a position is a string of at most {_MAX_POSITION} characters")
     position_key(position)
@@ -29,7 +29,7 @@ def check_rollbacks(rollbacks: Any, most: int) -> list[tuple[str, str]]:
     checked = [(check_position(at), check_position(to)) for at, to in rollbacks]
     keys = [position_key(at) for at, _ in checked]
     if any(position_key(to) >= at for at, (_, to) in zip(keys, checked, strict=True)):
-        raise ValueError("rollbacks: each goes back to an earlier position")
+        raise ValueError("rollbacks: each must return to an earlier position")
     if any(a >= b for a, b in pairwise(keys)):
-        raise ValueError("rollbacks: positions ascend")
+        raise ValueError("rollbacks: positions must ascend")
     return checked

@@ -17,7 +17,7 @@ MAX_DESCRIBED = 1_000
 """Maximum number of labels that one request describes."""
 
 _LABEL_BYTES = 300
-"""Estimated bytes of memory of the details of a label without their strings."""
+"""Estimated bytes of memory of the details of a label, without their strings."""
 
 Edit = Mapping[str, str | None]
 """New values of some fields of a label; None removes a field."""
@@ -37,7 +37,7 @@ class LabelDetails(NamedTuple):
 
 
 NO_DETAILS = LabelDetails()
-"""Details of a label without any."""
+"""Details of a label that has none."""
 
 
 class DetailsOfLabels:
@@ -72,12 +72,12 @@ class DetailsOfLabels:
             self._nbytes += after.nbytes
 
     def columns_by_uri(self) -> dict[str, int]:
-        """Return the columns of the labels with a URI, by the URI; of labels with the same URI, the last column."""
+        """Return the columns of the labels by URI; if labels share a URI, the last column."""
         return {of.uri: column for column, of in sorted(self._details.items()) if of.uri is not None}
 
     @classmethod
     def of(cls, details: Mapping[str, Edit], labels: Vocabulary) -> DetailsOfLabels:
-        """Return the details of those labels that are known."""
+        """Return the details of the known labels among these."""
         found = cls()
         for column, edit in zip(labels.lookup(details), details.values(), strict=True):
             if column >= 0:
@@ -107,12 +107,12 @@ class DetailsOfLabels:
 
 
 def nbytes_of(edits: Iterable[Edit]) -> int:
-    """Return the most bytes of memory that these edits add."""
+    """Return the maximum bytes of memory that these edits add."""
     return sum(LabelDetails(**edit).nbytes for edit in edits)
 
 
 def check_edit(edit: Any) -> None:
-    """Raise ValueError unless this is an edit with known fields and texts within their lengths."""
+    """Raise ValueError unless this is an edit of known fields whose texts are within the length limits."""
     if not isinstance(edit, dict):
         raise ValueError("expected an object of fields")
     for field, text in edit.items():

@@ -50,7 +50,7 @@ class LabelFacts(NamedTuple):
 
 
 def measured(prequential: Prequential) -> dict[str, Any]:
-    """Return the metrics of all labels, and by how often labels had been seen, as JSON."""
+    """Return the metrics of all labels, and by the frequency of labels, as JSON."""
     return {**prequential.measures(), "by_seen": prequential.by_seen()}
 
 
@@ -118,7 +118,7 @@ def measures_of_labels(counts: NDArray[np.float64]) -> dict[str, Column]:
 
 
 def _padded(array: NDArray[Any], n: int) -> Column:
-    """Return the values of the first labels, then zeros for labels that a rollback left without metrics."""
+    """Return the values of the first labels, followed by zeros for labels that a rollback left without metrics."""
     padded = np.zeros(n)
     padded[: len(array)] = array
     return padded
@@ -139,7 +139,7 @@ def _listed(column: Column) -> Sequence[float | None]:
 
 
 def learning(examples: float, title: str | None) -> dict[str, float] | None:
-    """Return the numbers of positive and of needed examples of a label; None for enough examples, or with a title."""
+    """Return the numbers of positive and of required examples of a label; None if it has enough, or has a title."""
     return None if examples >= NEEDED or title is not None else {"seen": _count(examples), "needed": NEEDED}
 
 
@@ -171,7 +171,7 @@ def drift_to_json(counts: NDArray[np.int64], last: NDArray[np.int64], label_name
     Parameters
     ----------
     counts : shape (1 + n_labels,), alarms so far of the detector of all labels, and of each label.
-    last : same shape, number of examples learnt at the last alarm of each, 0 for none.
+    last : same shape, number of examples learnt at the last alarm of each; 0 without an alarm.
     label_names : in column order.
     """
     counts_listed, last_listed = counts.tolist(), last.tolist()

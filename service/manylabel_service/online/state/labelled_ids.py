@@ -1,4 +1,4 @@
-"""Ids of labelled predictions: each is learnt once on every replica."""
+"""Ids of labelled predictions, so each is learnt once on every replica."""
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
@@ -22,8 +22,8 @@ _ID_BYTES = 160
 class LabelledIds:
     """Ids of the latest labelled predictions.
 
-    An id at or below `floor` may have been labelled and forgotten, so it is rejected. Ids sort by their age, so these
-    are the oldest. Ids in `parts` accept further labels.
+    An id at or below `floor` may have been labelled and forgotten, so it is rejected. Ids sort by age, so these are the
+    oldest. Ids in `parts` accept further labels.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class LabelledIds:
     def check(
         self, ids: Sequence[str], truths: Sequence[Labels], columns_of: Callable[[Iterable[str]], Sequence[int]]
     ) -> None:
-        """Raise unless each id can get these labels, each once. Raises PredictionLabelled,
+        """Raise an error unless each id can get these labels, each once. Raises PredictionLabelled,
         PredictionExpired or PredictionNotFound.
 
         Parameters
@@ -93,13 +93,13 @@ class LabelledIds:
             self.parts.close(oldest)
 
     def to_array(self) -> NDArray[np.uint8]:
-        """Return the ids as bytes: the floor, if there is one, then the ids, ascending; 26 bytes each."""
+        """Return the ids as bytes: the floor, if any, then the ids in ascending order; 26 bytes each."""
         floor = [self.floor] if self.floor else []
         return np.frombuffer("".join(floor + sorted(self._ids)).encode(), dtype=np.uint8)
 
     @classmethod
     def from_arrays(cls, packed: NDArray[np.uint8], has_floor: bool, parts: NDArray[np.uint8]) -> "LabelledIds":
-        """Restore from the outputs of `to_array`, here and of the parts. Raises ValueError."""
+        """Restore from the outputs of `to_array` of this object and of the parts. Raises ValueError."""
         text = packed.tobytes().decode("ascii")
         ids = [text[begin : begin + 26] for begin in range(0, len(text), 26)]
         if (
@@ -112,9 +112,9 @@ class LabelledIds:
         if has_floor:
             labelled.floor, *ids = ids
         if len(ids) > MAX_LABELLED:
-            raise ValueError("labelled: more ids than are ever remembered")
+            raise ValueError("labelled: more ids than the maximum")
         labelled._ids, labelled._oldest = set(ids), ids
         labelled.parts = PartialLabels.from_array(parts)
         if not all(id in labelled for id in labelled.parts):
-            raise ValueError("parts: of ids that were not labelled")
+            raise ValueError("parts: an id was not labelled")
         return labelled

@@ -5,13 +5,13 @@ with [label, to, merges], followed by `paused` if the label is paused or resumed
 or null}}], a regroup with [[[name, labels, choose], ...], {child: parent}], a promise with [[precision, settled,
 missed, audit rate] or null], an update with [want_predictions, want_probabilities, origin, examples]. An origin is null
 or [prediction ids, served scores, stream key, stream lines], followed by [[versions, [version, label names], ...],
-decisions], each perhaps null, if versions of a trained model served or precision was promised, then by the last line,
+decisions], each possibly null, if versions of a trained model served or precision was promised, then by the last line,
 if it was forgotten. An example is [names, indices, values, label names, signs, complete], then its weight, the source
 of its labels, its vectors, {field: values}, and its reference; defaults at the end (1, "human", null) are omitted. The
-format version is one of `FORMAT_VERSIONS`, which differ in nothing so far.
+format version is one of `FORMAT_VERSIONS`, which do not differ so far.
 
-Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so that an entry replays to the
-same bits on every machine. Decoding runs no code and reads only what `encode` writes.
+Numbers are little-endian float32 (values), int32 (indices) and int8 (signs), so an entry replays to the same bits on
+every machine. Decoding executes no code from an entry, and accepts only the output of `encode`.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -36,17 +36,17 @@ LARGEST = float(np.float32(MAX_MAGNITUDE))
 """Maximum absolute value of a number of a vector, which is a float32."""
 
 _UPDATE = 0
-"""Code of an update, next to those of control entries."""
+"""Code of an update, besides those of control entries."""
 
 
 class Update(NamedTuple):
-    """Log entry of an update: ordered examples to learn, and the contents of the response.
+    """Log entry of an update: examples to learn in order, and the requested contents of the response.
 
     `want_probabilities` needs `want_predictions`. If the labels are those of stored predictions, `prediction_ids` has
     one id per example, and no prediction gets the same label twice. `served` then has the scores that were served: a
     float64 array per example, one score per label minus its threshold, NaN for none. For a trained model, `answered`
-    names the version that served each prediction; the scores are those of the labels of that version. `decisions` has
-    those that were served with the scores, if precision was promised.
+    names the version that served each prediction, and the scores are for the labels of that version. `decisions` are
+    the decisions served with the scores, if precision was promised.
     """
 
     examples: tuple[Example, ...]
@@ -75,7 +75,7 @@ class Update(NamedTuple):
         )
 
     def forgetting(self, indices: Container[int]) -> "Update":
-        """Return the update without the examples at these indices, which were learnt.
+        """Return the update without the examples at these indices, which have been learnt.
 
         A repeated request is still recognised by its key, regardless of its body, and by the lines of its stream.
         """
@@ -106,7 +106,7 @@ def encode(change: Change, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
 
 
 def encode_head(update: Update, format_version: int = FORMAT_VERSIONS[0]) -> bytes:
-    """Return the entry of an update up to its examples, which `encode_example` appends.
+    """Return the entry of an update without its examples, which `encode_example` appends.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def decode(payload: bytes) -> Change:
     ReleaseTooOld
         The entry has a format version of a newer release.
     UnreadableEntry
-        The bytes are not an entry, or one of a format version that is no longer read.
+        The bytes are not an entry, or have a format version that is no longer supported.
     """
     try:
         format_version, *fields = msgpack.unpackb(payload)
@@ -196,7 +196,7 @@ def _update(
 
 
 def _answered(versions: list[int], *labels: list[Any]) -> tuple[ServedBy, ...]:
-    """Return the version that served each example, with the labels of each version once."""
+    """Return the version that served each example, listing the labels of each version only once."""
     known = {int(version): ServedBy(int(version), tuple(names)) for version, names in labels}
     try:
         return tuple(known[version] for version in versions)
@@ -219,17 +219,17 @@ def _packed_key(key: IdempotencyKey | None) -> tuple[str | None, bytes | None]:
 
 def _check(update: Update) -> None:
     if update.want_probabilities and not update.want_predictions:
-        raise ValueError("probabilities are a part of predictions")
+        raise ValueError("probabilities require predictions")
     n_examples = len(update.examples)
     for kept in (update.prediction_ids, update.served):
         if (kept is None) != (update.prediction_ids is None) or (kept is not None and len(kept) != n_examples):
-            raise ValueError(f"{n_examples} examples must have as many ids of predictions, with what was served")
+            raise ValueError(f"{n_examples} examples must have as many ids of predictions, with served scores")
     if update.decisions is not None and len(update.decisions) != len(update.served or ()):
         raise ValueError("each served prediction must have a decision or null")
     if update.answered is not None:
         widths = [len(answered.labels) for answered in update.answered]
         if widths != [len(scores) for scores in update.served or ()]:
-            raise ValueError("each answer of a version must have a score for each of its labels")
+            raise ValueError("each response of a version must have a score for each label of the version")
     if update.stream is None:
         return
     lines, through = update.stream.lines, update.stream.through
@@ -277,7 +277,7 @@ def _pack(x: Features, y: Labels, weight: float, source: str, ref: str | None) -
 
 
 def pack_vectors(x: Features) -> dict[str, bytes] | None:
-    """Return the vectors of an example as bytes by the name of their field, without empty ones, or None."""
+    """Return the nonempty vectors of an example as bytes by field name, or None."""
     return (
         {name: v.astype("<f4", copy=False).tobytes() for name, v in x.vectors.items() if len(v)} if x.vectors else None
     )

@@ -13,7 +13,7 @@ from manylabel_service.online.state.label_table import LabelFacts, measures_of_l
 
 
 def metrics_history(facts: LabelFacts, labels: Sequence[str]) -> dict[str, Any]:
-    """Return past metrics as JSON, also of some labels; NaN if undefined. Raises LabelNotFound."""
+    """Return past metrics as JSON, optionally also for some labels; NaN if undefined. Raises LabelNotFound."""
     columns = {name: column for column, name in enumerate(facts.names)} if labels else {}
     if unknown := [name for name in labels if name not in columns]:
         raise LabelNotFound(unknown[0])
@@ -35,7 +35,7 @@ def metrics_history(facts: LabelFacts, labels: Sequence[str]) -> dict[str, Any]:
 
 
 def _part(past: MeasureHistory, part: int, examples: NDArray[np.int64]) -> dict[str, Any]:
-    """Return the measures from the start (0), or in the window (1), by name."""
+    """Return the cumulative metrics (0), or those of the window (1), by name."""
     of_model, of_baseline = (_named(past.measures[:, whose, part], examples) for whose in range(2))
     return {"examples": examples.tolist(), **of_model, "baseline": of_baseline}
 

@@ -1,7 +1,7 @@
 """State of a model: a pure function of its spec and its log.
 
-Nothing here waits, does I/O, reads a clock or depends on settings of a server, so two processes that apply the same
-entries have the same bits.
+No code here waits, does I/O, reads a clock or depends on server settings, so two processes that apply the same entries
+have the same bits.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -70,10 +70,10 @@ class Truth(NamedTuple):
 class OnlineModel:
     """Learner with the names of its features and labels, its metrics, and the state of its requests.
 
-    A rollback restores the learner, the metrics, `updates` and the count of ignored features. It retains names and
-    columns, unless it returns to a state before the first feature. It also retains the state of requests (`keys`,
-    `labelled`, `streams`, `rollbacks`), because a request is applied once, even if its effect is undone later. Only the
-    metrics of partial labels are rolled back.
+    A rollback restores the learner, the metrics, `updates` and the count of ignored features. Names and columns stay,
+    unless the rollback returns to a state before the first feature. The state of requests (`keys`, `labelled`,
+    `streams`, `rollbacks`) also stays, because a request is applied only once, even if its effect is undone later. Only
+    the metrics of partial labels are rolled back.
 
     A change that raises an error has changed nothing.
 
@@ -81,25 +81,26 @@ class OnlineModel:
     ----------
     position : position of the last applied entry.
     updates : number of examples learnt.
-    scaled_before : number of examples behind the initial scaling of a model that continues from a trained one.
+    scaled_before : number of examples from which the initial scaling of a model initialised from a version was
+    computed.
     limits : limits of features and labels.
-    words : share of unknown words in texts.
+    words : share of unseen words in texts.
     keys : idempotency keys seen, with the responses.
     labelled : stored predictions whose labels, or some of them, have arrived.
-    answers : metrics of a trained model, by version; None for an online model. A trained model learns nothing here.
+    answers : metrics of a trained model by version; None for an online model. A trained model learns nothing here.
     streams : last learnt line of each stream.
     retired : labels that are no longer learnt or predicted; they keep their columns.
     paused : labels that are not learnt or predicted until they are resumed.
-    renamed : columns of labels that have had another name.
+    renamed : columns of labels that were renamed.
     details : titles, descriptions and URIs of labels.
-    titles : words of titles and descriptions as evidence for the learner; None if they do not count.
+    titles : words of titles and descriptions as evidence for the learner; None if they are not used.
     groups : groups and parents of labels; like names, they are not rolled back.
-    promises : promise of precision, if any; what was learnt for it is rolled back.
+    promises : promise of precision, if any; a rollback undoes what was learnt for it.
     sources : metrics of labels that are not from people.
     old_names : names of labels before they were renamed or merged.
-    relabels : number of times that this process has renamed, merged or retired a label, or changed groups.
-    rollbacks : position of each rollback and of its target, in log order. To replay the log from before a rollback, the
-    target is needed.
+    relabels : number of times that this process renamed, merged or retired a label, or changed groups.
+    rollbacks : position of each rollback and of its target, in log order. A replay from before a rollback needs the
+    target.
     """
 
     def __init__(self, spec: ModelSpec | TrainedSpec) -> None:
@@ -134,13 +135,13 @@ class OnlineModel:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory of the state."""
+        """Memory of the state in bytes."""
         return self.learner.pipeline.nbytes + self._nbytes_of_others
 
     def nbytes_after(
         self, n_features: int, n_labels: int, n_examples: int, n_values: int, n_distinct: int | None = None
     ) -> int:
-        """Return the maximum bytes of memory with these numbers of columns, after learning n_values values."""
+        """Return the maximum memory in bytes with these numbers of columns, after learning n_values values."""
         grown = self.learner.pipeline.nbytes_after(n_features, n_labels, n_examples, n_values, n_distinct)
         return grown + self._nbytes_of_others
 
@@ -153,9 +154,9 @@ class OnlineModel:
         return optional + sum(part.nbytes for part in (*names, self.prequential, *requests))
 
     def predict(self, xs: Sequence[Features], probabilities: bool = False) -> list[Prediction]:
-        """Predict by the current state; features never learnt are omitted.
+        """Predict with the current state; features never learnt are omitted.
 
-        The examples must have passed `features.check`; probabilities need a learner that calibrates.
+        The examples must have passed `features.check`; probabilities need a learner with calibration.
         """
         scores = self._score(xs)
         names = self.labels.names
@@ -176,13 +177,13 @@ class OnlineModel:
         ]
 
     def factor(self, source: str) -> float:
-        """Return the factor of the weight of examples with labels of a source; 0: nothing is learnt from them."""
+        """Return the factor of the weight of examples whose labels come from a source; 0: they are not learnt."""
         if source == "human":
             return 1.0
         return self.spec.sources.factor(source) if isinstance(self.spec, ModelSpec) else 0.0
 
     def learns(self, example: Example) -> bool:
-        """Return whether an example is learnt, by its weight and the source of its labels."""
+        """Return whether an example is learnt, given its weight and the source of its labels."""
         return example.source == "human" or example.weight * self.factor(example.source) > 0.0
 
     def score_unlearnt(
@@ -202,7 +203,7 @@ class OnlineModel:
         return probabilities, scores, self.groups.parent_columns
 
     def explain(self, x: Features, labels: Sequence[str], explainer: Explainer) -> Explanations:
-        """Return why labels are predicted for an example by the present state; raises InvalidField."""
+        """Return why the current state predicts labels for an example; raises InvalidField."""
         (row, words), columns = self._rows([x]), self.labels.lookup(labels)
         learner, name_of = self.learner, self.features.name_in(x)
         assert isinstance(learner, OnlineLearner)
@@ -212,7 +213,7 @@ class OnlineModel:
         return self.learner.pipeline.score(*self._rows(xs))
 
     def _rows(self, xs: Sequence[Features]) -> tuple[Rows, NDArray[np.int64] | None]:
-        """Return examples to predict; if titles count, with the words of features that were never learnt.
+        """Return examples to predict; if titles are used, with the words of features that were never learnt.
 
         Such a feature gets a separate column in each example.
         """
@@ -234,7 +235,7 @@ class OnlineModel:
         return as_rows(found), self.titles.numbers(new)
 
     def uncertainties(self, xs: Sequence[Features]) -> list[float]:
-        """Return the uncertainty of each example, see `uncertainty`; NaN for examples that do not fit the model."""
+        """Return the uncertainty of each example (see `uncertainty`); NaN for examples that do not fit the model."""
         fitting = [place for place, x in enumerate(xs) if self.features.fits(x)]
         found = np.full(len(xs), np.nan)
         if fitting:
@@ -255,7 +256,7 @@ class OnlineModel:
         return {"updates": self.updates, **measured(self.prequential), **others, **self.drift()}
 
     def drift(self) -> dict[str, Any]:
-        """Return the drift alarms under that name; nothing for a model without detectors."""
+        """Return the field `drift` with the drift alarms; no field for a model without detectors."""
         if self.learner.drift is None:
             return {}
         return {"drift": drift_to_json(*self.learner.alarms(), self.labels.names)}
@@ -275,7 +276,7 @@ class OnlineModel:
         return LabelFacts(names, measured, self.retired, curves, alarms, old_names, details, self.paused)
 
     def learning(self) -> Learning:
-        """Return whether each label, by name, is still being learnt, see `label_table.learning`."""
+        """Return, by name, whether each label is still being learnt (see `label_table.learning`)."""
         examples = self.prequential.labels().relevant
 
         def learning_of(label: str) -> dict[str, float] | None:
@@ -288,10 +289,10 @@ class OnlineModel:
         return learning_of
 
     def roll_back(self, target: "OnlineModel", to: str, position: str) -> None:
-        """Return to the state of `target` at `to`, by an entry at `position`; consumes the target.
+        """Return to the state `target` at `to`, by an entry at `position`; consumes the target.
 
-        Later features and labels keep their columns, without weights. Only if the target has no features, or other
-        ones, are its features restored; then the input kind is undetermined again. Raises ValueError for the state of
+        Later features and labels keep their columns, without weights. The features of the target are restored only if
+        it has none, or other ones; the input kind is then undetermined again. Raises ValueError for the state of
         another position or model.
         """
         if target.position != to or target.spec != self.spec or not self._continues(target.labels.names):
@@ -319,12 +320,13 @@ class OnlineModel:
         self.rollbacks = [*self.rollbacks, (position, to)][-MAX_ROLLBACKS:]
 
     def take_requests(self, other: "OnlineModel") -> None:
-        """Take over the requests of another state of the same log, without their metrics; consumes the state."""
+        """Take over the state of requests from another state of the same log, without metrics; consumes the other
+        state."""
         self.keys, self.labelled, self.streams = other.keys, other.labelled, other.streams
         self.labelled.parts.roll_back(PartialLabels())
 
     def _continues(self, labels: Sequence[str]) -> bool:
-        """Return whether these are the model's first labels, except renamed ones."""
+        """Return whether these are the first labels of the model, except renamed ones."""
         first = self.labels.names[: len(labels)]
         differ = [column for column, pair in enumerate(zip(first, labels, strict=False)) if pair[0] != pair[1]]
         return len(first) == len(labels) and self.renamed.issuperset(differ)
@@ -347,7 +349,7 @@ class OnlineModel:
         self.relabels += 1
 
     def merge(self, label: str, into: str) -> None:
-        """Merge a label: retire it, and let its names mean another label in later updates. Raises LabelNotFound,
+        """Merge a label: retire it; in later updates, its names mean the other label. Raises LabelNotFound,
         LabelExists, LimitExceeded or InvalidField."""
         column, other = self._live_column(label), self._live_column(into)
         if column == other:
@@ -436,7 +438,7 @@ class OnlineModel:
         return new
 
     def give_titles(self, n_known: int) -> None:
-        """Pass changed titles, and the words of features from `n_known` on, to the learner."""
+        """Pass changed titles, and the words of features after the first `n_known`, to the learner."""
         if self.titles is not None and isinstance(self.learner, OnlineLearner):
             self.titles.give(self.learner.pipeline, self.features.names, n_known)
 
@@ -453,7 +455,7 @@ class OnlineModel:
 
     @property
     def hidden(self) -> Collection[str]:
-        """Retired and paused labels, which are not predicted."""
+        """Names of retired and paused labels, which are not predicted."""
         return self.retired | self.paused if self.paused else self.retired
 
     @property
@@ -478,7 +480,7 @@ class OnlineModel:
     def implied(self, columns: list[int], signs: NDArray[np.int8], complete: bool, id: str | None = None) -> Truth:
         """Return true labels completed by groups and parents.
 
-        For a stored prediction, named by its id, labels that earlier parts have submitted are omitted from the result.
+        For a stored prediction, identified by its id, the result omits labels that were submitted earlier.
         """
         if self.groups.all is None:
             return Truth(columns, signs, complete)
@@ -499,7 +501,7 @@ class OnlineModel:
         return Truth(known.tolist(), every[known], complete=False)
 
     def seed(self, name: str, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
-        """Return the bytes of a new model with this state, without the requests, in one of `FORMAT_VERSIONS`.
+        """Return this state as bytes for a new model, without the state of requests, in one of `FORMAT_VERSIONS`.
 
         Raises ValueError for an invalid name.
         """
@@ -516,15 +518,16 @@ class OnlineModel:
         return seed.to_buffer(format_version)
 
     def to_bytes(self) -> bytes:
-        """Serialise the state. It only reads, so predictions may run concurrently, but not updates."""
+        """Serialise the state. This only reads, so predictions may run concurrently, but updates may not."""
         return bytes(self.to_buffer())
 
     def to_buffer(self, format_version: int = FORMAT_VERSIONS[0]) -> memoryview:
-        """Return the state like `to_bytes`, in one of `FORMAT_VERSIONS`, copied once; other threads run meanwhile."""
+        """Return the state like `to_bytes`, in one of `FORMAT_VERSIONS`, with a single copy; other threads can run
+        meanwhile."""
         return State(*self._state(format_version)).to_buffer()
 
     def checksum(self, format_version: int = FORMAT_VERSIONS[0]) -> str:
-        """Return the checksum that `to_buffer` puts into the header."""
+        """Return the checksum that `to_buffer` writes to the header."""
         return State(*self._state(format_version)).checksum()
 
     def _state(self, format_version: int = FORMAT_VERSIONS[0]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -549,7 +552,7 @@ class OnlineModel:
         }
         if self.answers is not None:
             arrays["answers"] = self.answers.to_array()
-        # The names that a spec declares equal those of the arrays.
+        # The names that a spec declares are also in the arrays.
         declared = {kind for kind in ("features", "labels") if isinstance(getattr(self.spec, kind), list)}
         header = {
             "version": format_version,
@@ -574,9 +577,9 @@ class OnlineModel:
         check: Callable[[Mapping[str, NDArray[Any]]], None] | None = None,
         requests: bool = True,
     ) -> "OnlineModel":
-        """Return the model in the output of `to_bytes`.
+        """Return the model from the output of `to_bytes`.
 
-        The bytes are untrusted: everything on which a kernel or a request relies is checked.
+        The bytes are untrusted: this checks everything on which a kernel or a request relies.
 
         Parameters
         ----------
@@ -604,7 +607,7 @@ class OnlineModel:
     def _restored(cls, arrays: dict[str, NDArray[Any]], header: dict[str, Any], requests: bool) -> "OnlineModel":
         version = header.get("version")
         if type(version) is not int or version not in FORMAT_VERSIONS:
-            raise ValueError(f"the header names none of the versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}")
+            raise ValueError(f"the header must name one of the versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}")
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
         model.learner.pipeline.grow_vectors(_lengths(arrays))
@@ -643,7 +646,7 @@ class OnlineModel:
 
 
 def as_rows(columns: Sequence[Columns]) -> Rows:
-    """Return examples, by their columns, as CSR arrays."""
+    """Return the columns and values of examples as CSR arrays."""
     indptr = np.zeros(len(columns) + 1, dtype=np.int64)
     if len(columns) == 1:  # the common case, without two copies
         indices, values = columns[0]
@@ -675,7 +678,7 @@ def _lengths(arrays: Mapping[str, NDArray[Any]]) -> list[int]:
 
 
 def _declared(arrays: Mapping[str, NDArray[Any]], kinds: Any) -> dict[str, list[str]]:
-    """Return the names that a spec declares, of features, of labels, or of both."""
+    """Return the names of features and of labels that a spec declares."""
     if not isinstance(kinds, list) or any(kind not in ("features", "labels") for kind in kinds):
         raise ValueError("declared: expected a list of features, labels")
     return {kind: list(Vocabulary.from_state(_group(kind, arrays)).names) for kind in kinds}
@@ -711,7 +714,7 @@ def _check_facts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> None
     if type(model.scaled_before) is not int or not 0 <= model.scaled_before < MAX_UPDATES:
         raise ValueError("scaled_before: expected a count")
     if model.rollbacks and position_key(model.rollbacks[-1][0]) > position_key(model.position):
-        raise ValueError("rollbacks: not after the position")
+        raise ValueError("rollbacks: must not be after the position")
     _check_columns(model)
     _check_counts(model, arrays)
     for part in ("features", "labels", "old_names"):
@@ -732,10 +735,10 @@ def _check_columns(model: OnlineModel) -> None:
     if not model.paused.isdisjoint(model.retired):
         raise ValueError("paused: a label is retired")
     if any(name in model.old_names for name in model.labels.names if name not in model.retired):
-        raise ValueError("old_names: a label has one of them")
+        raise ValueError("old_names: a current label has one of these names")
     declared = model.spec.labels
     if declared is not None and model.labels.names != tuple(declared):
-        raise ValueError("labels: not those declared")
+        raise ValueError("labels: must be the declared ones")
     if not untouched and model.features.layout.kind is None:
         raise ValueError("layout: must be known once examples have been learnt")
 
@@ -754,7 +757,7 @@ def _check_counts(model: OnlineModel, arrays: Mapping[str, NDArray[Any]]) -> Non
     if model.answers is not None:
         model.answers.check(model.updates, parts)
     elif model.prequential.given + model.sources.learnt != model.updates:
-        raise ValueError("the measures do not count the examples that were learnt")
+        raise ValueError("the metrics do not match the number of examples learnt")
     else:
         model.prequential.check_parts(parts.measured.values())
     for name in _EXAMPLES:

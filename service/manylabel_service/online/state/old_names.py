@@ -46,12 +46,12 @@ class OldNames:
         self._columns[old] = column
 
     def merge(self, old: str, column: int, into: int) -> None:
-        """Record that the label of this name and column was merged into the label in another column."""
+        """Record that the label with this name and column was merged into the label in another column."""
         self._columns = {name: into if one == column else one for name, one in self._columns.items()}
         self._columns[old] = into
 
     def resolve(self, y: Labels, names: tuple[str, ...]) -> Labels:
-        """Return true labels with current names (`names` by column); of two names of one label, a true one counts."""
+        """Return true labels with current names (`names` by column); if two names of a label differ, true wins."""
         columns = self._columns
         if columns.keys().isdisjoint(y.names):
             return y
@@ -62,23 +62,23 @@ class OldNames:
         return Labels(tuple(signs), np.array(list(signs.values()), dtype=np.int8), y.complete)
 
     def current(self, name: str, names: tuple[str, ...]) -> str:
-        """Return the current name of a label, by any of its names; `names` are the current ones by column."""
+        """Return the current name of a label, given any of its names; `names` are the current names by column."""
         return names[self._columns[name]] if name in self._columns else name
 
     def by_column(self) -> dict[int, list[str]]:
-        """Return the old names of each label that has some, sorted, by its column."""
+        """Return the sorted old names of each label that has any, by column."""
         found: dict[int, list[str]] = {}
         for name in sorted(self._columns):
             found.setdefault(self._columns[name], []).append(name)
         return found
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the names, as `Vocabulary.state` does, and "columns", int32 (n_names,)."""
+        """Return the names, like `Vocabulary.state`, and "columns", int32 (n_names,)."""
         return {**Vocabulary(self._columns).state(), "columns": np.array(list(self._columns.values()), dtype=np.int32)}
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], n_labels: int) -> OldNames:
-        """Return the old names whose `state` this is; raises ValueError."""
+        """Return the old names from a `state`; raises ValueError."""
         names, columns = Vocabulary.from_state(arrays).names, arrays["columns"]
         if columns.shape != (len(names),) or columns.dtype != np.int32 or len(names) > MAX_OLD_NAMES:
             raise ValueError(f"old_names: expected an int32 column for each of at most {MAX_OLD_NAMES} names")

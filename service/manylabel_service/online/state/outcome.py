@@ -16,12 +16,12 @@ class UpdateOutcome(NamedTuple):
 
     Attributes
     ----------
-    scores : float64, raw scores of each example before it was learnt: the threshold, then one per known label; None if
-    no predictions were requested.
+    scores : float64, raw scores of each example before it was learnt: the threshold, then one score per known label;
+    None if no predictions were requested.
     probabilities : float64, one per known label; None if not requested.
-    decisions : int32, per example 1 if it needs review, else 0, then the columns of the labels that may be applied
+    decisions : int32, per example: 1 if it needs review, else 0, then the columns of the labels that may be applied
     unseen; only if precision is promised.
-    skipped : number of first examples that had been learnt before as the same lines of their stream; they have no
+    skipped : number of leading examples that were learnt before, as the same lines of their stream; they have no
     scores.
     rolled_back_to : target position of a rollback.
     """
@@ -36,14 +36,14 @@ class UpdateOutcome(NamedTuple):
     decisions: tuple[NDArray[np.int32], ...] | None = None
 
     def predictions(self, label_names: Sequence[str], hidden: Collection[str] = ()) -> Predictions | None:
-        """Return the predictions by the names of labels in column order, without the hidden ones."""
+        """Return the predictions for these label names in column order, without hidden labels."""
         if self.scores is None:
             return None
         return Predictions(self.scores, label_names, self.probabilities, hidden, self.decisions)
 
     @property
     def nbytes(self) -> int:
-        """The bytes of the scores, of the probabilities and of the decisions."""
+        """Size of the scores, probabilities and decisions in bytes."""
         rows: list[NDArray[Any]] = [*(self.scores or ()), *(self.probabilities or ()), *(self.decisions or ())]
         return sum(row.nbytes for row in rows)
 
@@ -52,8 +52,8 @@ class UpdateResult(NamedTuple):
     """Result of an update or a rollback.
 
     `replayed` means that nothing was done: an earlier request had its key, or all its lines had been learnt.
-    `predictions` are those of the examples after the first `skipped`: see `UpdateOutcome`. `alarms` are the labels
-    whose drift detectors fired, None for the detector of all labels. `refused` has the errors of omitted examples by
+    `predictions` are for the examples after the first `skipped` (see `UpdateOutcome`). `alarms` are the labels
+    whose drift detectors fired, None for the detector of all labels. `refused` has the errors of rejected examples by
     index, if examples are rejected separately.
     """
 

@@ -1,4 +1,4 @@
-"""Predictions with partial labels: the known labels, and their share of the metrics."""
+"""Predictions with partial labels: known labels, and their share of the metrics."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -12,18 +12,18 @@ from manylabel_core.metrics.prequential_state import MAX_UNITS
 from manylabel_core.rows import Targets
 
 MAX_BYTES = 2**25
-"""Maximum bytes per model; above it the oldest prediction counts as labelled."""
+"""Maximum bytes per model; above it the oldest prediction counts as completely labelled."""
 
 _ID_BYTES, _LABEL_BYTES = 800, 20
-"""Estimated bytes of an id, and of each known label; constants, because the result must not depend on the machine."""
+"""Estimated bytes of an id, and of each known label; constants, so the result does not depend on the machine."""
 
 
 class PartialLabels:
-    """Partial labels by the id of their prediction, in the order of their first part.
+    """Partial labels by the id of the prediction, in order of their first part.
 
     A rollback does not undo known labels, which are part of the state of requests, but undoes `measured`, which is part
-    of the metrics. `versions` has the version of a trained model that predicted, if any: the columns of `measured` are
-    those of that version.
+    of the metrics. `versions` has the version of a trained model that predicted, if any; the columns of `measured` are
+    then those of that version.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class PartialLabels:
         return [column for column in columns if column in told]
 
     def tell(self, id: str, columns: Sequence[int]) -> None:
-        """Add labels of an id; above the limit, close the oldest ids."""
+        """Add labels of an id; close the oldest ids above the limit."""
         new = np.array(columns, dtype=np.int32)
         self._told[id] = np.concatenate([self._told[id], new]) if id in self._told else new
         self._n_labels += len(new)
@@ -66,7 +66,7 @@ class PartialLabels:
         probabilities: NDArray[np.float64] | None = None,
         version: int | None = None,
     ) -> None:
-        """Evaluate the new labels of an id with its earlier ones; see `Prequential.update_part`."""
+        """Evaluate the new labels of an id together with its earlier ones; see `Prequential.update_part`."""
         measured = prequential.update_part(scores, targets, n_known, self.measured.get(id), probabilities)
         if measured is not None and id in self._told:
             self.measured[id] = measured
@@ -86,7 +86,7 @@ class PartialLabels:
             self.close(id)
 
     def roll_back(self, target: "PartialLabels") -> None:
-        """Restore the shares of the open ids from the metrics of another state."""
+        """Restore the shares of the open ids in the metrics from another state."""
         self.measured = {id: truth for id, truth in target.measured.items() if id in self._told}
 
     def to_array(self) -> NDArray[np.uint8]:
@@ -119,8 +119,8 @@ class PartialLabels:
         return truths
 
     def check(self, n_labels: int) -> None:
-        """Raise ValueError unless the labels of each prediction are distinct and below n_labels, and include those
-        measured."""
+        """Raise ValueError unless the labels of each prediction are distinct and below n_labels, and include the
+        measured ones."""
         for id, told in self._told.items():
             measured = self.measured.get(id)
             if len(np.unique(told)) < len(told) or ((told < 0) | (told >= n_labels)).any():
@@ -140,7 +140,7 @@ def _unpacked(number: Any, labels: bytes, truth: bytes, margins: bytes, weight: 
     if type(weight) is not int or not 0 < weight <= MAX_UNITS:
         raise ValueError("parts: expected a weight above 0, and at most 1,000")
     if type(number) is not int or not 0 < len(measured.labels) == len(measured.truth) == measured.margins.shape[1]:
-        raise ValueError("parts: expected as many truths and margins as labels")
+        raise ValueError("parts: expected one truth and one margin per label")
     if np.isinf(measured.margins).any() or len(np.unique(measured.labels)) < len(measured.labels):
-        raise ValueError("parts: expected distinct labels, and margins that are finite or unknown")
+        raise ValueError("parts: expected distinct labels, and finite or unknown margins")
     return measured

@@ -29,7 +29,7 @@ def check_target(target: Target) -> None:
 
 
 class Promises:
-    """Promise of a model, if any, and the number of its promises so far.
+    """Promise of a model, if any, and the number of promises so far.
 
     The target is a setting: like groups, it is not rolled back. The learnt scores and the account are rolled back with
     the metrics.
@@ -59,7 +59,7 @@ class Promises:
             self.promise.change(target, self._version)
 
     def roll_back(self, to: Promises) -> None:
-        """Restore from another state, which is consumed. Accounts of a different promise start from zero."""
+        """Restore from another state, which is consumed. If its promise differs, the accounts start from zero."""
         if self.promise is None:
             return
         target, earlier = self.promise.target, to.promise
@@ -74,7 +74,7 @@ class Promises:
         return {"promise": None if self.promise is None else self.promise.target._asdict()}
 
     def to_metrics(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the account of the promise, for labels of these names; empty without a promise."""
+        """Return the account of the promise for labels with these names; empty without a promise."""
         return {} if self.promise is None else {"promise": report(self.promise, names)}
 
     def to_array(self) -> NDArray[np.uint8]:

@@ -1,7 +1,7 @@
-"""Metrics of the served predictions of a trained model's versions, by delayed labels; nothing is learnt.
+"""Metrics of the predictions that versions of a trained model served, from delayed labels; nothing is learnt.
 
 Each version has separate metrics of its responses, regardless of the version that is served when their labels arrive.
-Its columns are its labels in the order of its scores, then labels that occurred only among true labels.
+The columns are the version's labels in the order of its scores, then labels that occurred only among true labels.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class ServedBy(NamedTuple):
 
 
 class NothingLearnt:
-    """Learner that learns nothing, and its own pipeline: it has columns for all names, and scores of 0."""
+    """Learner that learns nothing, and is its own pipeline: it has columns for all names, and scores of 0."""
 
     calibrate = False
     drift = None
@@ -136,7 +136,7 @@ class VersionMeasures:
         return LabelFacts(self.labels.names, self.prequential, (), None, self.detectors.alarms())
 
     def measures(self) -> dict[str, Any]:
-        """Return the measures, cumulative and over the window, and drift."""
+        """Return the metrics, cumulative and over the window, and drift."""
         return {**measured(self.prequential), "drift": drift_to_json(*self.detectors.alarms(), self.labels.names)}
 
     def to_bytes(self) -> bytes:
@@ -161,7 +161,7 @@ class VersionMeasures:
         found.prequential.restore(parts["measures"])
         found.detectors.restore(parts["drift"], 0, len(found.labels))
         if len(parts["measures"]["seen"]) > len(found.labels):
-            raise ValueError("answers: more labels are measured than there are")
+            raise ValueError("answers: more labels are measured than exist")
         found.labelled_at = int(header["labelled_at"])
         return found
 
@@ -177,7 +177,7 @@ class ServedMetrics:
         return iter(self._versions)
 
     def __getitem__(self, version: int) -> VersionMeasures:
-        """Return the measures of a version; empty ones if no response of it was labelled."""
+        """Return the metrics of a version; empty ones if none of its responses was labelled."""
         return self._versions.get(version) or VersionMeasures()
 
     @property
@@ -188,14 +188,14 @@ class ServedMetrics:
     def measure(
         self, answered: ServedBy, served: NDArray[np.float64], example: Example, id: str, parts: PartialLabels
     ) -> list[str | None]:
-        """Count a response by its true labels, or a part of them; return the labels with a drift alarm.
+        """Count a response by its true labels, or by some of them; return the labels with a drift alarm.
 
         Parameters
         ----------
         answered : version that predicted.
         served : scores, one per label of the version.
         example : true labels and sample weight.
-        id, parts : id of the prediction, and the predictions with partial labels.
+        id, parts : id of the prediction, and all predictions with partial labels.
         """
         self._given += 1
         version = self._of(answered, parts)
@@ -257,10 +257,11 @@ class ServedMetrics:
         return answers
 
     def check(self, updates: int, parts: PartialLabels) -> None:
-        """Raise ValueError unless `updates` responses were labelled, and partial labels are of these versions."""
+        """Raise ValueError unless `updates` responses were labelled, and all partial labels belong to these
+        versions."""
         if self._given != updates or any(each.labelled_at > updates for each in self._versions.values()):
-            raise ValueError("answers: does not count those that were labelled")
+            raise ValueError("answers: the count of labelled responses does not match")
         for id, truth in parts.measured.items():
             if (version := self._versions.get(parts.versions.get(id, 0))) is None:
-                raise ValueError("answers: a part is of a version that is not measured")
+                raise ValueError("answers: a part belongs to a version that is not measured")
             version.prequential.check_parts([truth])

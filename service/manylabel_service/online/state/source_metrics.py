@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SOURCES = ("machine", "rule")
-"""Sources other than people, whose labels have the metrics of the model."""
+"""Sources other than people; the model's own metrics cover the labels of people."""
 _EXAMPLES, _LEARNT, _HITS, _PREDICTED, _RELEVANT = range(5)
 
 
@@ -45,7 +45,7 @@ class SourceMetrics:
         self.counts[SOURCES.index(source)] += (1, int(learnt), hits, n_predicted, int(true.sum()) + unknown)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the metrics of the sources that have examples; empty without any."""
+        """Return the metrics of the sources that have examples; empty if none has."""
         found = {}
         for source, counts in zip(SOURCES, self.counts.tolist(), strict=True):
             if not counts[_EXAMPLES]:
@@ -62,9 +62,9 @@ class SourceMetrics:
 
     @classmethod
     def from_array(cls, counts: NDArray[Any]) -> SourceMetrics:
-        """Return the metrics with these counts; raise ValueError if they cannot be."""
+        """Return the metrics with these counts; raise ValueError for impossible counts."""
         if counts.shape != (len(SOURCES), 5) or counts.dtype != np.int64 or (counts < 0).any():
             raise ValueError("sources: expected counts of two sources")
         if (counts[:, _LEARNT] > counts[:, _EXAMPLES]).any() or (counts[:, _HITS] > counts[:, _RELEVANT]).any():
-            raise ValueError("sources: a part is more than the whole")
+            raise ValueError("sources: a part exceeds the whole")
         return cls(counts)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_STREAMS = 1_000
-"""Maximum number of streams per model; the least recently used one is forgotten, and its lines would be learnt again.
+"""Maximum number of streams per model; above it the least recently used one is forgotten, and its lines would be learnt
+again.
 """
 
 _STREAM_BYTES = 300
@@ -17,9 +18,9 @@ _STREAM_BYTES = 300
 
 
 class StreamPart(NamedTuple):
-    """Position of an update in a stream: its key, and the line number of each example.
+    """Position of an update in a stream: the key of the stream, and the line number of each example.
 
-    Numbers are ascending, from 1. They identify repeated lines. `through` is the last line, if its example was
+    Line numbers ascend from 1, and identify repeated lines. `through` is the last line if its example was
     forgotten.
     """
 
@@ -49,11 +50,11 @@ class StreamOffsets:
         return _STREAM_BYTES * len(self._last) + self._text_bytes
 
     def last(self, key: str) -> int:
-        """Return the last line learnt; 0 for a stream not known."""
+        """Return the last line learnt; 0 for an unknown stream."""
         return self._last.get(key, 0)
 
     def n_learnt(self, part: StreamPart) -> int:
-        """Return how many of the part's first lines have been learnt."""
+        """Return the number of leading lines of the part that have been learnt."""
         return bisect_right(part.lines, self.last(part.key))
 
     def add(self, part: StreamPart) -> None:

@@ -25,7 +25,7 @@ from manylabel_service.online.state.label_details import Edit, LabelDetails
 from manylabel_service.online.state.served_metrics import NothingLearnt
 
 _WORD_BYTES = 200
-"""Estimated bytes of a word of a title, here and in the learner, without its characters."""
+"""Estimated bytes of a title word, here and in the learner, without its characters."""
 _KEY_BYTES = 8
 
 
@@ -33,9 +33,9 @@ class TitleWords:
     """Adapter that passes the words of titles, and the matching features, to a learner.
 
     A word is a token of a title or a description, by the text options of the model. A feature matches a word if it is
-    that token of a text field; in a model without named fields, of a bare text, or if its name is the token. The
-    learner gets 63 bits of a digest instead of a word. Everything follows from the titles and the names of features, so
-    it is not part of a state.
+    that token of a text field. In a model without named fields, it matches if it is that token of a bare text, or if
+    its name is the token. The learner gets 63 bits of a digest instead of a word. Everything follows from the titles
+    and the names of features, so it is not part of a state.
     """
 
     def __init__(self, text: TextSettings) -> None:
@@ -48,7 +48,7 @@ class TitleWords:
 
     @classmethod
     def of(cls, spec: ModelSpec | TrainedSpec, learner: OnlineLearner | NothingLearnt) -> TitleWords | None:
-        """Return the adapter of a new model; None if titles are off, or its features have no names."""
+        """Return the adapter of a new model; None if titles are off, or if the features have no names."""
         if not isinstance(spec, ModelSpec) or not learner.pipeline.takes_titles:
             return None
         limit = None if spec.limits is None else spec.limits.features
@@ -61,11 +61,11 @@ class TitleWords:
 
     @property
     def nbytes(self) -> int:
-        """The estimated bytes of memory."""
+        """Estimated bytes of memory."""
         return sys.getsizeof(self._counts) + self._characters + len(self._counts) * sys.getsizeof("")
 
     def nbytes_of(self, edits: Iterable[Edit]) -> int:
-        """Return the most bytes of memory that these edits add, here and in the learner."""
+        """Return the maximum bytes of memory that these edits add, here and in the learner."""
         lengths = (len(edit.get("title") or "") + len(edit.get("description") or "") for edit in edits)
         return sum(min(length, MAX_TITLE_WORDS) * _WORD_BYTES + 4 * length for length in lengths)
 
@@ -89,13 +89,13 @@ class TitleWords:
         self._changed |= {column: self._words(each) for column, each in details.items()}
 
     def give(self, pipeline: Pipeline, names: Vocabulary, n_known: int) -> None:
-        """Pass changed titles to the pipeline, and the features that are words.
+        """Pass changed titles, and the features that are words, to the pipeline.
 
         Parameters
         ----------
         pipeline : pipeline with columns for all labels.
         names : names of its features.
-        n_known : number of its features before it grew; later features are passed.
+        n_known : number of features before the pipeline grew; only later features are passed.
         """
         found = dict[int, str]()
         if self._changed:
@@ -111,12 +111,12 @@ class TitleWords:
             pipeline.link(np.array(list(linked), dtype=np.int32), np.array(list(linked.values()), dtype=np.int64))
 
     def numbers(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """Return the numbers of the words that features of these names are, -1 for none."""
+        """Return the number of the word that each of these features is; -1 if it is none."""
         words = [self._word(name) for name in names]
         return np.array([-1 if word is None else _number(word) for word in words], dtype=np.int64)
 
     def _words(self, details: LabelDetails) -> list[str]:
-        """Return the first words of a title and a description, each once."""
+        """Return the first distinct words of a title and a description."""
         texts = [text for text in (details.title, details.description) if text is not None]
         tokens = (token for text in texts for token in self._reader.tokens(text, lambda count: None))
         return list(islice(dict.fromkeys(tokens), MAX_TITLE_WORDS))
@@ -135,7 +135,7 @@ class TitleWords:
         return [*names, word] if self._takes_names else names
 
     def _word(self, name: str) -> str | None:
-        """Return the word of a title that a feature is, None for none."""
+        """Return the title word that a feature is, or None."""
         field, equals, word = name.rpartition("=")
         fits = field in self._fields if equals else self._takes_names
         return word if fits and word in self._counts else None

@@ -20,8 +20,8 @@ def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Parameters
     ----------
-    margins : ndarray of shape (n_samples, n_labels), float64 Half of the difference between log-odds and those of the
-    threshold.
+    margins : ndarray of shape (n_samples, n_labels), float64 Half of the difference between the log-odds and those of
+    the threshold.
     """
     if not margins.shape[1]:
         return np.ones(len(margins))
@@ -30,7 +30,7 @@ def uncertainty(margins: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def counting(examples: NDArray[np.int64], retired: Sequence[int]) -> NDArray[np.int64]:
-    """Return the columns of the labels that count: those with enough examples, or all if no label has enough, without
+    """Return the columns of the labels that count: those with enough examples, or all if no label has enough; never
     retired ones.
 
     Parameters

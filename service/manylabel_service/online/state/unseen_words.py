@@ -15,7 +15,8 @@ MAX_WORDS = 2**53
 class UnseenWords:
     """Count of words in examples `FIRST` to `LAST`, and of those that no earlier example had.
 
-    A word that an example repeats counts once. Words are those of the text fields; without named fields, of bare texts.
+    A word that an example repeats counts once. Words come from the text fields or, without named fields, from bare
+    texts.
     """
 
     def __init__(self, text: TextSettings | None) -> None:
@@ -50,5 +51,5 @@ class UnseenWords:
             raise ValueError("words: expected three counts")
         examples, words, unseen = state
         if not (0 <= examples <= LAST and 0 <= unseen <= words < MAX_WORDS):
-            raise ValueError("words: the counts do not fit together")
+            raise ValueError("words: the counts are inconsistent")
         self._examples, self._words, self._unseen = examples, words, unseen

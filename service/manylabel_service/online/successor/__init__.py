@@ -1,4 +1,5 @@
-"""Successors of models: a log, history and snapshots written next to those of a model, which they replace.
+"""Successors of models: each has a log, history and snapshots that are written next to those of a model, and then
+replace them.
 
-`rewriter` omits forgotten examples; `promotion` gives a model the spec and state of a follower.
+`rewriter` omits forgotten examples; `promotion` gives the model the spec and state of a follower.
 """

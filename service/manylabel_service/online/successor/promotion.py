@@ -1,8 +1,8 @@
 """Writer of the successors of a leader and of its promoted follower.
 
 The successor of the leader has the log of the leader, and the spec, snapshots and states of the follower. The successor
-of the follower has the spec, snapshots and states of the leader, and follows the other one. Both continue bit for bit.
-Their history begins where both have a state and no later rollback has an earlier target.
+of the follower has the spec, snapshots and states of the leader, and follows the other successor. Both continue bit for
+bit. Their history begins at a position where both have a state, and before which no later rollback has its target.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class PromotionWriter(SuccessorWriter):
 
     Parameters
     ----------
-    record, store, room, format_version, ttl_seconds : see `SuccessorWriter`, of the leader.
+    record, store, room, format_version, ttl_seconds : of the leader, see `SuccessorWriter`.
     follower : follower that has caught up.
     """
 
@@ -62,11 +62,11 @@ class PromotionWriter(SuccessorWriter):
         self._follow: Follow = follow
 
     async def stage(self, rollbacks: Collection[tuple[str, str]]) -> list[tuple[ModelMeta, ModelMeta]]:
-        """Prepare both successors; return each model with its own.
+        """Prepare both successors; return each model with its successor.
 
         Parameters
         ----------
-        rollbacks : rollbacks of both models: position and target position.
+        rollbacks : position and target position of each rollback of both models.
         """
         self._begin = await self._beginning(rollbacks)
         await self._stage(self._begin)
@@ -120,7 +120,7 @@ class PromotionWriter(SuccessorWriter):
             await copy.carry(self._begin)
 
     async def finish(self, log_bytes: int) -> Promoted:
-        """End what `build` began, once the log is sealed.
+        """Complete `build` once the log is sealed.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class PromotionWriter(SuccessorWriter):
         position = self._adopted
         new, old = [await copy.past.at(position) for copy in self._copies]
         if not _can_begin_at(self._begin, (*new.rollbacks, *old.rollbacks)):
-            raise NotPromotable(self._follower.name, "its leader was rolled back to before its history; try it again")
+            raise NotPromotable(self._follower.name, "its leader was rolled back to before its history; try again")
         checksum = await asyncio.to_thread(new.checksum, self._format)
         for copy, model in zip(self._copies, (new, old), strict=True):
             if position != START:
@@ -143,7 +143,7 @@ class PromotionWriter(SuccessorWriter):
 
 
 def _can_begin_at(begin: str, rollbacks: Collection[tuple[str, str]]) -> bool:
-    """Return whether no rollback after a position goes back to before it."""
+    """Return whether no rollback after a position returns to a state before it."""
     key = position_key(begin)
     return all(position_key(to) >= key or position_key(entry) <= key for entry, to in rollbacks)
 
@@ -154,7 +154,7 @@ class _Copy:
     Parameters
     ----------
     source, successor, spec : the models, and the spec of the states of the successor.
-    seeded : whether one of both has its initial state as the snapshot at `SEED`, which is not copied.
+    seeded : whether the initial state of either model is the snapshot at `SEED`, which is not copied.
     """
 
     def __init__(

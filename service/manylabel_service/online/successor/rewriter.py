@@ -1,8 +1,8 @@
 """Rewriting of the history of a model without some examples, into the successor of the model.
 
-Two states are replayed side by side from the entry before the first forgotten one: the old state, to know the effect of
-each entry, and the new one. The new history omits every change that the old state rejected. Entries stay at their
-positions, without forgotten examples.
+Two states are replayed side by side from the entry before the first forgotten one: the old state, which shows the
+effect of each entry, and the new state. The new history omits every change that the old state rejected. Entries stay at
+their positions, without forgotten examples.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ from manylabel_service.storage import START, Entry, LogExtent, ModelMeta, Store,
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Examples to forget: those with one of these references, and those of the entries at these positions."""
+    """Examples to forget: those with one of these references, and those in entries at these positions."""
 
     refs: Set[str] = frozenset()
     positions: Set[str] = frozenset()
 
     def of(self, entry: Entry, update: Update) -> list[int]:
-        """Return the indices of the examples of an update that are to be forgotten."""
+        """Return the indices of the examples in an update that must be forgotten."""
         if entry.position in self.positions:
             return list(range(len(update.examples)))
         return [n for n, example in enumerate(update.examples) if example.ref is not None and example.ref in self.refs]
@@ -43,7 +43,7 @@ class Selection:
 
 @dataclass(slots=True)
 class Findings:
-    """Result of a search in a history: counts, the first position and the one before it, ids of predictions."""
+    """Result of a search in a history: counts, first position and the position before it, ids of predictions."""
 
     begin: str = START
     entries: int = 0
@@ -85,7 +85,7 @@ class Rewriter(SuccessorWriter):
         self._selection = selection
         self.findings = Findings()
         self.counted = Findings()
-        """The examples omitted from the new history, which are more where entries came after `find`."""
+        """Examples omitted from the new history; more than `find` returned if entries were added later."""
 
     async def find(self) -> Findings:
         """Find the examples to forget."""
@@ -102,7 +102,7 @@ class Rewriter(SuccessorWriter):
         return findings
 
     async def _cut_beginning(self) -> None:
-        """Remove the entries from before the beginning of the history, which its first segment may still have."""
+        """Remove the entries before the beginning of the history, which its first segment may still contain."""
         catalogue = await self._catalogue.read()
         begin, first = catalogue.begin, next(iter(catalogue.segments), None)
         if first is None or position_key(first.after) >= position_key(begin):
@@ -270,7 +270,7 @@ class Rewriter(SuccessorWriter):
     # -- ending -----------------------------------------------------------------------------------
 
     async def carry(self) -> None:
-        """Store the states and snapshots that the old history has got since `build` began."""
+        """Store the states and snapshots that were added to the old history since `build` began."""
         await self._note_stops()
         past = PastStates(self.successor, self._store)
         for key in sorted(self._stops):
@@ -301,7 +301,7 @@ class Rewriter(SuccessorWriter):
 
 
 def _metrics(model: OnlineModel) -> dict[str, Any]:
-    """Return the cumulative metrics of a model, without those of its baseline."""
+    """Return the cumulative metrics of a model, without the metrics of its baseline."""
     measures: dict[str, Any] = model.prequential.measures()["cumulative"]
     return {name: value for name, value in measures.items() if name != "baseline"}
 

@@ -33,7 +33,7 @@ class SuccessorWriter:
 
     Parameters
     ----------
-    record, store : the model and where it is.
+    record, store : the model and its store.
     room : quota of the snapshots of all models.
     format_version : format version of written entries and states.
     ttl_seconds : seconds for which predictions are stored.
@@ -45,7 +45,7 @@ class SuccessorWriter:
 
     successor: ModelMeta
     _ends: tuple[OnlineModel, OnlineModel]
-    """The states of the model and of the successor at the end of the log."""
+    """States of the model and of the successor at the end of the log."""
 
     def __init__(
         self, record: ModelMeta, store: Store, room: SnapshotQuota, format_version: int, ttl_seconds: float
@@ -90,7 +90,7 @@ class SuccessorWriter:
         return min(counts.get(self._record, 0), MANY_ENTRIES)
 
     async def _advance(self) -> int:
-        """Add the next entries of the log; return how many."""
+        """Add the next entries of the log; return their number."""
         entries = await self._reader.read(self._adopted)
         if entries:
             await self._add(entries)
@@ -102,7 +102,7 @@ class SuccessorWriter:
         await self._store.logs.adopt(self.successor, entries)
 
     async def _mark_snapshots(self, of: ModelMeta, successor: ModelMeta) -> None:
-        """Make the snapshots of a successor manual and pinned like those of the other model."""
+        """Make the snapshots of a successor manual or pinned, like those of the other model."""
         for snapshot in await self._store.snapshots.all(of):
             if snapshot.kept is not None:
                 await self._store.snapshots.keep(successor, snapshot.position, snapshot.kept, MANY_SNAPSHOTS)
@@ -112,18 +112,16 @@ class SuccessorWriter:
     # -- stored predictions -----------------------------------------------------------------------
 
     def _left_out(self) -> Set[str]:
-        """Return the ids of the stored predictions that the successor does not get."""
+        """Return the ids of stored predictions to omit from the successor."""
         return frozenset()
 
     async def copy_predictions(self, done: set[str]) -> None:
-        """Copy the stored predictions that are not in `done`, and add them there."""
+        """Copy the stored predictions that are not in `done`, and add them to `done`."""
         async for predictions in self._predictions(done):
             await self._put_predictions(predictions)
 
     async def copy_last_predictions(self, done: set[str]) -> None:
-        """Copy the remaining predictions once the successor is complete, or all again if labels have other columns
-        there.
-        """
+        """Copy the remaining predictions once the successor is complete, or all if its labels have other columns."""
         old, new = self._ends
         names = old.labels.names
         if names == new.labels.names[: len(names)]:
@@ -138,7 +136,7 @@ class SuccessorWriter:
             await self._put_predictions(moved)
 
     async def _predictions(self, done: set[str]) -> AsyncIterator[dict[str, bytes]]:
-        """Yield the stored predictions that the successor gets, some at a time, but for those in `done`."""
+        """Yield the stored predictions for the successor in batches, except those in `done`."""
         before: str | None = None
         while ids := await self._store.predictions.ids(self._record, PREDICTIONS_AT_ONCE, before):
             before, left_out = ids[-1], self._left_out()
@@ -155,7 +153,7 @@ class SuccessorWriter:
 
 
 def _in_columns(value: bytes, columns: NDArray[np.int64]) -> bytes:
-    """Return a stored prediction with its scores in other columns, -1 for none; its decision is dropped."""
+    """Return a stored prediction with its scores moved to other columns (-1: dropped); its decision is dropped."""
     kept = decode_kept(value)
     columns = columns[: len(kept.scores)]
     scores = np.full(1 + columns.max(initial=-1), np.nan)

@@ -1,4 +1,4 @@
-"""Admission of an update before it is queued: checks of its examples and of the limits of the model."""
+"""Admission of an update before it is queued: check of its examples and of the limits of the model."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -14,14 +14,14 @@ from manylabel_service.settings import Settings
 from manylabel_service.slices import in_slices
 
 UNWEIGHED = SizeDelta(examples=256, values=65_536, distinct=65_536)
-"""Number of examples, and of values, after which the bytes of a model without new columns are checked again. The bytes
-are checked with each update if that many more might exceed the limit."""
+"""Number of examples, and of values, after which the size of a model without new columns is checked again. If that many
+more might exceed the limit, each update checks the size."""
 
 
 class Admitted(NamedTuple):
-    """Admitted update: its remaining examples, its log entry, and the result of its dry run.
+    """Admitted update: remaining examples, log entry, and result of the dry run.
 
-    `refused` has the errors of omitted examples by index.
+    `refused` has the errors of rejected examples by index.
     """
 
     update: Update
@@ -50,9 +50,9 @@ class Admission:
         Raises
         ------
         InvalidExample, LimitExceeded
-            Without `each`. LimitExceeded also with `each`, if several examples together might exceed the bytes.
+            Without `each`. LimitExceeded also with `each`, if several examples together might exceed the maximum bytes.
         QueueFull
-            The update would fit alone, but perhaps not after the queued ones.
+            The update alone would fit, but perhaps not after the queued updates.
         """
         try:
             admitted = await self._tried(update, model, each)
@@ -127,7 +127,7 @@ class Admission:
         return nbytes + model.learner.pipeline.nbytes_of_vectors(growth.vectors, n_columns, n_labels)
 
     def _must_weigh(self, growth: SizeDelta) -> bool:
-        """Return whether the model may become too large, or gains columns, or was weighed long ago."""
+        """Return whether the model may become too large, gains columns, or was measured long ago."""
         since = self._unweighed
         grows = growth.columns > 0 or growth.labels > 0 or growth.vectors > 0
         return self._may_fill or grows or since.examples >= UNWEIGHED.examples or since.values >= UNWEIGHED.values

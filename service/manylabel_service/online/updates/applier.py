@@ -77,7 +77,7 @@ class Applier:
     Attributes
     ----------
     model : the state; replaced by a restore.
-    events : what happens to the model.
+    events : events of the model.
     learning : lock of the replayer, see `LogReplayer`.
     """
 
@@ -120,9 +120,10 @@ class Applier:
     # -- interface --------------------------------------------------------------------------------
 
     async def restore(self, ask: Callable[[], bool] | None = None) -> None:
-        """Bring the model to the end of the log, with `ask` after a `ReplayVerifier.check`; raises like these.
+        """Bring the model to the end of the log, after a `ReplayVerifier.check` if `ask` is set; raises the errors of
+        both.
 
-        A follower is brought to its newest snapshot only, and catches up from there once it was started.
+        A follower is only restored to its newest snapshot, and catches up from there once it is started.
         """
         if self._follows:
             self.model, snapshot, *_ = await self._replayer.stored(self._past_states.beginning)
@@ -135,7 +136,7 @@ class Applier:
         self._snapshotter.resume(snapshot, learnt, size_bytes)
 
     def start(self) -> None:
-        """Begin to apply."""
+        """Start the apply loop."""
         self._task = asyncio.create_task(self._run(), name=f"replica {self._record.name}")
 
     @property
@@ -145,7 +146,7 @@ class Applier:
 
     @property
     def log_ended(self) -> bool:
-        """True once all was read of a log that is followed up to a position or time."""
+        """True once a follower with an end position or time has read all of its part of the log."""
         return self._history.ended and not self._behind
 
     @property
@@ -155,9 +156,9 @@ class Applier:
         return bool(self._busy or waiters)
 
     async def sync(self) -> ServiceError | None:
-        """Wait until all current log entries are applied; return the error that prevented it.
+        """Wait until all current log entries are applied; return the error that prevented this, if any.
 
-        If the model was deleted, it has ended afterwards.
+        If the model was deleted, the loop has ended when this returns.
         """
         if self._state is ApplierStatus.ENDED or self._task is None:
             return None
@@ -198,7 +199,7 @@ class Applier:
             await self._task
 
     async def cancel(self) -> None:
-        """End now."""
+        """Stop immediately."""
         self._state = ApplierStatus.ENDED
         if self._task is not None:
             self._task.cancel()
@@ -259,7 +260,7 @@ class Applier:
             _answer(waiters, error)
 
     async def _commit(self, group: list[Pending]) -> ServiceError | None:
-        """Append and apply a group, and resolve its requests; return the error that prevented it."""
+        """Append and apply a group, and resolve its requests; return the error that prevented this, if any."""
         failure: ServiceError | None = None
         results: list[ApplyResult] = []
         try:
@@ -275,7 +276,7 @@ class Applier:
         return failure
 
     async def _append_and_apply(self, group: list[Pending]) -> tuple[list[ApplyResult], ServiceError | None]:
-        """Append the group; apply the entries of other processes before it, then the group."""
+        """Append the group; first apply earlier entries of other processes, then the group."""
         stages = tracing.stages((pending.mark for pending in group), self._record.name)
         stored = await self._append([pending.payload for pending in group])
         if stages is not None:
@@ -332,9 +333,9 @@ class Applier:
         return None
 
     async def _follow_on(self) -> ServiceError | None:
-        """Learn the next entries of the leader's log; return the error that prevented it.
+        """Learn the next entries of the leader's log; return the error that prevented this, if any.
 
-        Snapshots are taken in between, so that a restart begins at the latest of them.
+        Snapshots are taken in between, so a restart begins at the latest one.
         """
         self._must_read = self._behind = False
         try:
@@ -377,7 +378,7 @@ class Applier:
         return results
 
     def _publish(self, results: Sequence[ApplyResult], size_bytes: int = 0, by_others: bool = False) -> None:
-        """Count the learnt examples, and notify those who wait for a position or for events."""
+        """Count the learnt examples, and notify callers that wait for a position or for events."""
         self._snapshotter.note_applied(sum(result.learnt for result in results), size_bytes, by_others)
         self._position_waiters.notify()
         if self.events:
@@ -399,7 +400,7 @@ class Applier:
     # -- errors -----------------------------------------------------------------------------------
 
     def _mark_diverged(self, error: Exception) -> None:
-        """Require a restore before further entries are applied, because the state no longer matches the log."""
+        """Require a restore before applying further entries, because the state no longer matches the log."""
         log.warning("model_diverged", model=self._record.name, position=self.model.position, reason=str(error))
         self._state, self._must_read = ApplierStatus.DIVERGED, True
 

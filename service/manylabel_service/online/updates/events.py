@@ -1,4 +1,4 @@
-"""Events of a model, by the results of applying log entries."""
+"""Events of a model, derived from the results of applying log entries."""
 
 from collections.abc import Iterator
 from dataclasses import replace

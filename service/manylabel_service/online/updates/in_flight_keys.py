@@ -22,7 +22,7 @@ class InFlightKeys:
         return key in self._keys
 
     def stored_answer(self, key: IdempotencyKey, window: IdempotencyWindow) -> UpdateOutcome | None:
-        """Return the response stored for the key; None if this is the first request with it. Raises KeyInFlight or
+        """Return the response stored for the key; None if this is the first request with the key. Raises KeyInFlight or
         KeyReused."""
         if key.key in self._keys:
             raise KeyInFlight(key.key)
@@ -36,7 +36,7 @@ class InFlightKeys:
 
     @contextmanager
     def hold(self, key: IdempotencyKey | None) -> Iterator[None]:
-        """Mark a request with the key as in progress inside."""
+        """Mark a request with the key as in progress within the context."""
         if key is None:
             yield
             return

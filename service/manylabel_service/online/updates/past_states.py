@@ -1,4 +1,4 @@
-"""Past states of a model, replayed from the nearest earlier stored state."""
+"""Past states of a model, replayed from the closest earlier stored state."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 
 class Verified(NamedTuple):
-    """Result of a comparison of stored states with the history: the first position where they differ, or None."""
+    """Result of comparing stored states with the history; it has the first position where they differ, or None."""
 
     equal: bool
     since: str
@@ -39,8 +39,8 @@ class PastStates:
 
     Parameters
     ----------
-    record, store : the model and where it is.
-    snapshots : reads its snapshots.
+    record, store : the model and its store.
+    snapshots : reader of its snapshots.
     pace : see `LogReplayer`.
     """
 
@@ -62,7 +62,7 @@ class PastStates:
     async def beginning(self) -> OnlineModel:
         """Return the state before the first entry; raise DamagedState if it cannot be read.
 
-        Only a follower can have an initial state other than an empty model.
+        Only a follower can have an initial state that is not empty.
         """
         if self._follow is not None and self._follow.has_seed:
             return await self._snapshots.load(SEED)
@@ -71,8 +71,9 @@ class PastStates:
     async def at(self, position: str) -> OnlineModel:
         """Return the state after the entry at a position, which `HistoryReader.find` has returned.
 
-        The target state of a rollback on the way is computed in the same way. Raises BeforeHistory if no earlier state
-        is stored, HistoryDamaged if the history after it cannot be read, and errors of the store and of entries.
+        If there is a rollback on the way, its target state is computed in the same way. Raises BeforeHistory if no
+        earlier state is stored, HistoryDamaged if the history after it cannot be read, and errors of the store and of
+        entries.
         """
         reader = HistoryReader(self._record, self._store)
         begin = await reader.begin()
@@ -97,8 +98,8 @@ class PastStates:
     async def events(self, after: str, through: str) -> list[Event] | None:
         """Return the events after a position and up to another; None if the history no longer has all of these entries.
 
-        A second copy of the model is restored and learns the entries again. After `START` come all entries of a model,
-        also of one that was created with an initial state.
+        A second copy of the model is restored and learns the entries again. All entries of a model are after `START`,
+        even if it was created with an initial state.
         """
         for begin in (after, SEED) if after == START else (after,):
             try:
@@ -153,14 +154,14 @@ class PastStates:
             raise TargetLost(f"a rollback in the log returns to position {position}, but {error}") from error
 
     async def _stored_before(self, position: str, begin: str) -> list[tuple[str, str | None]]:
-        """Return the positions of stored states at or before a position, the latest first.
+        """Return the positions of stored states at or before a position, latest first.
 
-        Each has the id of its blob in the history, None for a snapshot.
+        Each comes with the id of its blob in the history, or None for a snapshot.
         """
         stored: dict[str, str | None] = {snapshot.position: None for snapshot in await self._snapshots.list()}
         stored |= {state.position: state.id for state in (await self._catalogue.read()).states}
         if self._follow is not None and self._follow.has_seed:
-            stored.pop(SEED, None)  # the blob is of another position
+            stored.pop(SEED, None)  # the blob belongs to another position
         key, first = position_key(position), position_key(begin)
         leading = [at for at in stored if first <= position_key(at) <= key or position_key(at) == key]
         return [(at, stored[at]) for at in sorted(leading, key=position_key, reverse=True)]
@@ -187,7 +188,7 @@ class PastStates:
                 if not (pairs := await replayer.read_on(model, position)):
                     if reader.position != position:
                         raise LogLost(self._record.name, position)
-                    model.position = position  # the position is of another store
+                    model.position = position  # the position belongs to another store
                 for _, result in pairs:
                     yield result
         except Interrupted as error:

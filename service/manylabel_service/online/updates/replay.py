@@ -30,7 +30,7 @@ READ_ENTRIES = 1_000
 """Number of entries read from the log at a time."""
 
 RESTORES = 3
-"""Maximum attempts to restore: each time, other replicas may have trimmed the log meanwhile."""
+"""Maximum number of attempts to restore; during each, other replicas may trim the log."""
 
 log = structlog.get_logger()
 
@@ -44,7 +44,7 @@ HOPELESS = (LogTrimmed, LogLost, HistoryDamaged, TargetLost, UnreadableEntry)
 
 
 class Interrupted(Exception):
-    """The store became unavailable during the replay: the model is at an earlier entry, and later ones are missing.
+    """The store became unavailable during the replay: the model is at an earlier entry, and lacks the later ones.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Interrupted(Exception):
 class Restored(NamedTuple):
     """Model at the end of its log, the snapshot it was restored from, and the log since then.
 
-    `learnt` is the number of examples, `size_bytes` that of bytes of payloads.
+    `learnt` is the number of examples in this log, `size_bytes` the size of its payloads.
     """
 
     model: OnlineModel
@@ -71,20 +71,20 @@ class Restored(NamedTuple):
 
 
 class LogReplayer:
-    """Decoder of the log of one model, which applies it to states of the model.
+    """Replayer of the log of one model: it decodes entries and applies them to states of the model.
 
     Parameters
     ----------
     record, spec : the model.
-    store : where its log is.
-    snapshot_reader : reads its snapshots.
-    read : reads a number of entries after a position, like `Logs.read`.
+    store : store of its log.
+    snapshot_reader : reader of its snapshots.
+    read : returns a number of entries after a position, like `Logs.read`.
     target : returns the target state of a rollback, or raises TargetLost.
     pace : pace shared with the other followers of this process; not needed for a model with a separate log.
 
     Attributes
     ----------
-    learning : lock held while a thread learns, and by predictions.
+    learning : lock held by a thread that learns, and by predictions.
     """
 
     def __init__(
@@ -124,15 +124,15 @@ class LogReplayer:
     async def stored(self, beginning: Callable[[], Awaitable[OnlineModel]]) -> Restored:
         """Return a follower at its newest intact snapshot from which the leader's log continues, or at its beginning.
 
-        Raises FollowerFailed if the leader's log has the entries after none of these, or the leader was deleted.
+        Raises FollowerFailed if the leader's log continues from none of these, or the leader was deleted.
         """
         follow = self._follow
         assert follow is not None
         leader = await self._store.models.find(follow.model)
         if leader is None or leader.incarnation != follow.incarnation:
             raise FollowerFailed(
-                f"follower {self._record.name!r} cannot go on: model {follow.model!r}, which it follows, was deleted; "
-                "delete the follower too"
+                f"follower {self._record.name!r} cannot continue: model {follow.model!r}, which it follows, was "
+                "deleted; delete the follower too"
             )
         for snapshot in [*await self._snapshot_reader.list(), None]:
             try:
@@ -143,8 +143,8 @@ class LogReplayer:
             else:
                 return Restored(model, snapshot, 0, 0)
         raise FollowerFailed(
-            f"follower {self._record.name!r} cannot go on: the history of its leader no longer reaches back to what it "
-            "has learnt; delete it, and create it again"
+            f"follower {self._record.name!r} cannot continue: the history of its leader no longer reaches back to what "
+            "it has learnt; delete it, and create it again"
         )
 
     async def _from_newest(self) -> Restored:
@@ -180,10 +180,10 @@ class LogReplayer:
         log.warning("snapshot_damaged", model=self._record.name, position=position, error=str(error), action=action)
 
     async def read_on(self, model: OnlineModel, through: str | None = None) -> list[tuple[Entry, ApplyResult]]:
-        """Apply the next entries of the log, up to a position if given; return each with its result.
+        """Apply the next entries of the log, up to a position if it is set; return each with its result.
 
-        None are left at its end. Raises LogTrimmed, LogLost, TargetLost, UnreadableEntry or ModelGone, and Interrupted
-        or StorageUnavailable, after which the entries applied before stay applied.
+        Returns no entries at the end of the log. Raises LogTrimmed, LogLost, TargetLost, UnreadableEntry or ModelGone,
+        and Interrupted or StorageUnavailable, after which entries already applied stay applied.
         """
         entries = await self._read(model.position, READ_ENTRIES)
         if through is not None:
@@ -213,7 +213,7 @@ class LogReplayer:
         await self._pace.turn()
 
     async def apply(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
-        """Apply entries; raises like `read_on`."""
+        """Apply entries; raises the errors of `read_on`."""
         batch = ApplyBatch(model, entries)
         more = True
         if self._follow is not None:
@@ -241,5 +241,5 @@ class LogReplayer:
 
 
 def payload_bytes(entries: Iterable[Entry]) -> int:
-    """Return the bytes of the payloads of entries."""
+    """Return the total size of the payloads of entries in bytes."""
     return sum(len(entry.payload) for entry in entries)

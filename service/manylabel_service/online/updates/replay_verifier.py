@@ -1,8 +1,8 @@
-"""Replay verification: compare the states of this process with those of processes that have replayed a log before it.
+"""Replay verification: compares the states of this process with those of processes that replayed a log earlier.
 
-A snapshot has the bits that another replica had learnt up to its position. A process of another build starts at an
-earlier state, applies the entries in between, and must get the same bits. This is evidence for these entries, not a
-proof.
+A snapshot has the bits that another replica had learnt up to the snapshot's position. A process of another build starts
+at an earlier state, applies the entries in between, and must get the same bits. This is evidence for these entries, not
+a proof.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from manylabel_service.online.updates.replay import RESTORES, Interrupted, LogRe
 from manylabel_service.storage import START, ModelMeta, SnapshotMeta, Store, position_key
 
 ENOUGH_EXAMPLES = 1_000
-"""Minimum number of examples replayed for the comparison, if the log has as many."""
+"""Minimum number of examples replayed for the comparison, if the log has that many."""
 ASKED_SECONDS = 120.0
-"""Timeout in seconds for another replica to store the first snapshot of a model."""
+"""Seconds to wait for another replica to store the first snapshot of a model."""
 POLL_SECONDS = 0.2
 
 Ask = Callable[[], bool]
@@ -55,8 +55,8 @@ class ReplayVerifier:
     async def check(self, ask: Ask) -> None:
         """Compare; if no replica has stored a snapshot since entries were applied, `ask` for one and wait for it.
 
-        If no other replica has the model in memory, there is nothing to compare with. Raises ReplayMismatch if the
-        states differ, or no replica has stored a snapshot in time.
+        If no other replica has the model in memory, nothing is compared. Raises ReplayMismatch if the states differ, or
+        if no replica stores a snapshot in time.
         """
         deadline, lost = time.monotonic() + ASKED_SECONDS, 0
         while True:
@@ -84,7 +84,7 @@ class ReplayVerifier:
         return bool(await self._store.logs.read(self._record, newest, 1))
 
     async def _compare(self, snapshots: Sequence[SnapshotMeta]) -> bool:
-        """Compare at the newest readable snapshot; return False if none has entries before it."""
+        """Compare at the newest readable snapshot; return False if no snapshot has entries before it."""
         begin = await self._begin(snapshots)
         if begin is None:
             return False

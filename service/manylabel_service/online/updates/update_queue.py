@@ -23,13 +23,13 @@ maximum number of these examples, FIRST_EXAMPLES the maximum before the speed of
 have more. The server responds to all updates of a group after the last."""
 
 RETRY_SECONDS = 1.0
-"""Value in seconds of Retry-After for a full queue."""
+"""Value of Retry-After for a full queue in seconds."""
 
 
 class Pending(NamedTuple):
     """Queued change: an admitted update, or a rollback, which needs no check.
 
-    It is rejected if earlier changes are not done by the `deadline`.
+    It is rejected if earlier changes are not complete by the `deadline`.
     """
 
     change: Change
@@ -58,13 +58,13 @@ class UpdateQueue:
 
     Parameters
     ----------
-    model_name : for messages.
+    model_name : name for messages.
     settings : of the server.
-    clock : seconds.
+    clock : returns the time in seconds.
 
     Attributes
     ----------
-    growth : growth by all waiting and running updates.
+    growth : growth of the model by all waiting and running updates.
     payload_bytes : bytes of their log entries.
     """
 
@@ -101,12 +101,12 @@ class UpdateQueue:
     async def put(
         self, change: Change, payload: bytes, checked: Checked | None, deadline: float = math.inf
     ) -> ApplyResult:
-        """Wait in the queue, and for the result of the update. Raises QueueFull.
+        """Put the update into the queue, and wait for its result. Raises QueueFull.
 
         Parameters
         ----------
         change, payload, checked : as in `Pending`.
-        deadline : time of the clock by which earlier changes must be done, otherwise QueueFull; None: no deadline.
+        deadline : time of the clock by which earlier changes must be complete (otherwise QueueFull); None: no deadline.
         """
         now = self._clock()
         deadline = max(deadline, now + GRACE_SHARE * self._max_seconds)
@@ -130,7 +130,7 @@ class UpdateQueue:
                 raise QueueFull(self._name, f"{limit:,} {unit}", RETRY_SECONDS)
 
     def wake(self) -> None:
-        """Let `wait` return."""
+        """Make `wait` return."""
         self._wake.set()
 
     async def wait(self, seconds: float | None) -> None:
@@ -143,7 +143,8 @@ class UpdateQueue:
             timer.cancel()
 
     def take_group(self) -> list[Pending]:
-        """Return the updates for one append, oldest first, to be resolved. Reject those that waited too long."""
+        """Return the updates for the next append, oldest first; the caller must resolve them. Reject updates that
+        waited too long."""
         group: list[Pending] = []
         taken, room = 0, min(GROUP_EXAMPLES, self._rate.amount(GROUP_SHARE * self._max_seconds) or FIRST_EXAMPLES)
         now = self._clock()
@@ -161,7 +162,7 @@ class UpdateQueue:
         return QueueFull(self._name, f"{self._max_seconds:g} s of learning", round(retry_after, 1))
 
     def answer(self, group: Sequence[Pending], results: Sequence[ApplyResult]) -> None:
-        """Resolve the requests of the last taken group."""
+        """Resolve the requests of the group that was taken last."""
         self._rate.end(sum(result.learnt for result in results))
         self._answer(group, results)
 

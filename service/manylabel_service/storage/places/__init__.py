@@ -18,7 +18,7 @@ def open_place(address: str) -> Place:
     """
     check_archive(address)
     if address.startswith("s3://"):
-        try:  # it needs an extra, and the fork server must not import it
+        try:  # the module needs an extra, and the fork server must not import it
             from manylabel_service.storage.places.objects import ObjectPlace
         except ModuleNotFoundError as error:
             raise ValueError(f"an archive at s3:// needs pip install 'manylabel[archive]' ({error})") from None

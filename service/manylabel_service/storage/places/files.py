@@ -1,4 +1,4 @@
-"""Archive in a directory: one file per object, which only the user of the process can read."""
+"""Archive in a directory: one file per object, readable only by the user of the process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from manylabel_service.storage.places.place import KEY, ObjectMissing, PlaceUnav
 T = TypeVar("T")
 
 PARTIAL = ".partial"
-"""Directory of the files that are being written."""
+"""Directory of files being written."""
 
 ABANDONED_SECONDS = 86_400.0
 """Seconds after which a file in `PARTIAL` counts as left by a process that died."""
@@ -27,7 +27,7 @@ class FilePlace:
     """Implementation of `Place` in a directory, which is created with the first object.
 
     A file is written and synced under a temporary name, then linked to its name, which fails if the name is taken; then
-    the directory is synced. So an object exists completely or not at all, also after a loss of power.
+    the directory is synced. So an object exists completely or not at all, even after a power failure.
     """
 
     def __init__(self, root: Path) -> None:

@@ -26,10 +26,10 @@ RETRIES = 2
 RETRY_SECONDS = 30
 
 MISSING = (NotFoundError, FileNotFoundError)
-"""Errors of the library for a missing object."""
+"""Errors that the library raises for a missing object."""
 
 MAX_ERROR = 500
-"""Maximum characters of an error of the library."""
+"""Maximum number of characters quoted from an error of the library."""
 
 
 class ObjectPlace:

@@ -8,11 +8,11 @@ from typing import Protocol
 from urllib.parse import quote
 
 KEY = re.compile(r"(?:[A-Za-z0-9_%~-][A-Za-z0-9._%~-]*/)*[A-Za-z0-9_%~-][A-Za-z0-9._%~-]*")
-"""Pattern of keys: names joined by slashes, without names that leave the place."""
+"""Pattern of keys: names joined by slashes, without names that lead out of the place."""
 
 
 class ArchiveError(Exception):
-    """Base of the errors of archives."""
+    """Base class of the errors of archives."""
 
 
 class PlaceUnavailable(ArchiveError):
@@ -36,12 +36,11 @@ class ObjectDamaged(ArchiveError):
 class Place(Protocol):
     """Place of immutable objects under keys.
 
-    Each method raises `PlaceUnavailable`. After an error of `put`, or a crash, the object may exist, but only
-    completely.
+    Each method raises `PlaceUnavailable`. After an error of `put`, or a crash, the object may exist, but never in part.
     """
 
     async def put(self, key: str, data: bytes | Path) -> bool:
-        """Create an object from bytes or a file; return False, and change nothing, if the key exists."""
+        """Create an object from bytes or a file; if the key exists, change nothing and return False."""
         ...
 
     async def get(self, key: str) -> bytes:
@@ -62,5 +61,5 @@ class Place(Protocol):
 
 
 def quoted(name: str) -> str:
-    """Return a name as a part of a key."""
+    """Return a name in the form that a key may contain."""
     return quote(name, safe="").replace(".", "%2E") if name.startswith(".") else quote(name, safe="")

@@ -1,9 +1,9 @@
-"""The blobs of a Redis store: pieces under a random token, which the head of a key names.
+"""Blobs of a Redis store: pieces under a random token, which the head of a key names.
 
-The pieces of one blob share a hash tag, the heads of all blobs another, so no script reaches both on a Redis Cluster.
-Pieces are written with a time to live, so those of a process that died expire. A living writer renews it. At the end
-the blob is listed as loose, its pieces lose their time to live, and the head of the key changes in one step, which also
-takes the blob from the list and puts the one before it there. Any process may remove loose blobs after a time.
+The pieces of one blob share a hash tag; the heads of all blobs share another. So no script reaches both on a Redis
+Cluster. Pieces are written with a time to live, so the pieces of a dead process expire. A live writer renews it. At the
+end the blob is listed as loose, and its pieces lose their time to live. Then one step changes the head of the key,
+removes the blob from the list, and adds the previous blob to it. Any process may remove loose blobs after some time.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ return {'ok', old or ''}
 """,
 )
 
-# KEYS loose. ARGV milliseconds. The blobs whose pieces can be removed, since no claim of them succeeds.
+# KEYS loose. ARGV milliseconds. Returns the blobs whose pieces can be removed, because no claim to them can succeed.
 _ABANDON = Script(
     NOW,
     """
@@ -124,19 +124,19 @@ class RedisBlobs(Part):
         await self._drop_old(key, answer[1])
 
     async def _discard(self, key: str, head: BlobManifest) -> None:
-        with suppress(StorageUnavailable):  # what remains is removed by its age
+        with suppress(StorageUnavailable):  # the rest is removed when it is old enough
             answer = await self._engine.connection.run(_DISCARD, (BLOBS, LOOSE), key, _loose(head), head.text())
             if answer[0] == "ok":
                 await self._drop(_loose(head))
 
     async def _drop_old(self, key: str, head: bytes) -> None:
-        """Remove the pieces of the blob that a key had."""
+        """Remove the pieces of a key's previous blob."""
         if head:
             with suppress(StorageUnavailable, BlobDamaged):
                 await self._engine.background.finish(self._drop(_loose(StoredManifest.parse(key, head.decode()))))
 
     async def _drop(self, blob: str) -> None:
-        """Remove pieces that no key has."""
+        """Remove pieces that no key refers to."""
         token, n_pieces = blob.split(" ")
         if pieces := piece_keys(token, int(n_pieces)):
             await self._engine.connection.command("UNLINK", *pieces)
@@ -161,7 +161,7 @@ class RedisBlobs(Part):
         while True:
             await asyncio.sleep(PROLONG_SECONDS)
             with suppress(StorageUnavailable), self.gate:  # the claim detects missing pieces
-                keys = piece_keys(head.token, head.pieces)  # the last may not have been written yet
+                keys = piece_keys(head.token, head.pieces)  # the last piece may not have been written yet
                 await self._engine.connection.pipeline([("EXPIRE", key, ORPHAN_SECONDS) for key in keys])
 
     async def _write(self, head: BlobManifest, piece: bytes) -> None:

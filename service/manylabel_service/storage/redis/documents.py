@@ -1,4 +1,4 @@
-"""Documents of a Redis store: per kind a hash of values, and a sorted set of names by revision."""
+"""Documents of a Redis store: for each kind, a hash of values and a sorted set of names by revision."""
 
 from typing import Any
 
@@ -52,7 +52,8 @@ return {'ok'}
 """,
 )
 
-# KEYS values, order. ARGV after, maximum documents, maximum bytes. Names and values in turn; '1' if they are the last.
+# KEYS values, order. ARGV after, maximum documents, maximum bytes. Returns names and values in turn, and '1' if they
+# are the last.
 _LIST = Script(
     """
 local names = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. ARGV[1], '+inf', 'LIMIT', 0, ARGV[2])

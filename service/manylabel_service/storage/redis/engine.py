@@ -1,4 +1,4 @@
-"""Connection of one process to the Redis of a store, and the tasks that closing waits for."""
+"""Connection of one process to the Redis server of a store, and the tasks to complete before closing."""
 
 from manylabel_service.storage.background import BackgroundTasks
 from manylabel_service.storage.gate import Gate

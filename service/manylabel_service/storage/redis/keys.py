@@ -1,29 +1,29 @@
 """Names of keys, and positions as ids of stream entries.
 
-All keys of one incarnation of a model share a hash tag, so a script may touch several of them on a Redis Cluster, and
-a name that is created again shares no key with what had it before::
+All keys of one incarnation of a model share a hash tag, so a script may touch several of them on a Redis Cluster, and a
+name that is created again shares no key with the earlier model of that name::
 
-    ml:{tags.1763690000000}:head                 hash: how far the log goes and is trimmed
+    ml:{tags.1763690000000}:head                 hash: positions up to which the log exists and is trimmed
     ml:{tags.1763690000000}:log                  stream: the log
-    ml:{tags.1763690000000}:due                  sorted set: ids of stored predictions by the end of their time
-    ml:{tags.1763690000000}:sizes                hash: bytes of each stored prediction, and under "" of all
+    ml:{tags.1763690000000}:due                  sorted set: ids of stored predictions by expiry
+    ml:{tags.1763690000000}:sizes                hash: bytes of each stored prediction, and of all under ""
     ml:{tags.1763690000000}:pred:<id>            string, expires: a stored prediction
 
-    ml:models                                    hash: name -> incarnation and spec, the models there are
-    {ml:models}:last                             string: the highest incarnation given
+    ml:models                                    hash: name -> incarnation and spec of each existing model
+    {ml:models}:last                             string: highest incarnation assigned
     {ml:models}:staged, {ml:models}:gone         hashes: incarnation -> name, not yet named or not yet removed
-    {ml:models}:deletions                             stream: an entry for each deletion
+    {ml:models}:deletions                        stream: an entry for each deletion
 
-    ml:{documents}:last                          string: the highest revision given
+    ml:{documents}:last                          string: highest revision assigned
     ml:{documents}:values:<kind>                 hash: name -> revision and value
     ml:{documents}:order:<kind>                  sorted set: names by revision
 
-    ml:{blobs}:heads                             hash: key -> where the pieces of the blob are
+    ml:{blobs}:heads                             hash: key -> location of the pieces of the blob
     ml:{blobs}:loose                             sorted set: tokens without a key and their numbers of pieces, by time
     ml:{blob.<token>}:<part>                     string: one piece of a blob; expires while it is being written
 
-All documents are in one place of a Redis Cluster, since their revisions come from one counter. The pieces of blobs are
-spread over the cluster, those of one blob in one place. No model has a tag without a number.
+All documents are in one slot of a Redis Cluster, because their revisions come from one counter. The pieces of different
+blobs are spread over the cluster; those of one blob are in one slot. No model has a tag without a number.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Keys:
 
 
 def document_keys(kind: str) -> tuple[str, str]:
-    """Return the keys of the values of a kind, and of their order."""
+    """Return the keys of the values of a kind, and of their sort order."""
     return f"ml:{{documents}}:values:{kind}", f"ml:{{documents}}:order:{kind}"
 
 

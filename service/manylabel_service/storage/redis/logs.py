@@ -18,10 +18,10 @@ from manylabel_service.storage.redis.watcher import ASKED_AT_ONCE, Watcher, is_b
 
 PAGE_ENTRIES = 1_000
 PAGE_BYTES = 8 << 20
-"""Approximate maximum of bytes in one response of Redis."""
+"""Approximate maximum bytes of one response of Redis."""
 
 ADOPTED_AT_ONCE = 100
-"""Number of entries added to the log of a successor in one step."""
+"""Maximum number of entries added to the log of a successor in one step."""
 
 LINK_BYTES = 4
 """Bytes of the link, which follows the payload of an entry."""
@@ -35,7 +35,7 @@ class RedisLogs(Part):
 
     durabilities: frozenset[Durability] = frozenset(("log",))
     waits_for_disk = False
-    """Whether an append of durability ``fsync`` must ask for the disk itself."""
+    """Whether an append with durability ``fsync`` must itself request the sync to disk."""
 
     def __init__(self, engine: Engine, watcher: Watcher) -> None:
         self._engine = engine
@@ -120,7 +120,7 @@ class RedisLogs(Part):
         return {record: count for record, count in counted.items() if count is not None}
 
     async def _count(self, record: ModelMeta, after: str, most: int) -> int | None:
-        """Return how many entries there are after a position, a page at a time; None where the model is gone."""
+        """Return the number of entries after a position, counted page by page; None if the model is deleted."""
         keys, known, count, all_counted = Keys.of(record), entry_id(after), 0, 0
         while not all_counted and count < most:
             wanted = min(most - count, PAGE_ENTRIES)
@@ -163,7 +163,7 @@ class RedisLogs(Part):
         task.add_done_callback(self._left_behind.pop)
 
     async def _wait_for_left_behind(self, record: ModelMeta) -> None:
-        """Wait for the appends left behind."""
+        """Wait for appends whose callers were cancelled."""
         if tasks := [task for task, incarnation in self._left_behind.items() if incarnation == record.incarnation]:
             await asyncio.wait(tasks)
 
@@ -175,7 +175,7 @@ def check_durability(durability: str) -> None:
 
 
 def _checked(record: ModelMeta, flat: Sequence[bytes], link: bytes) -> list[Entry]:
-    """Return the entries after the one with a link; raises `ModelDamaged` at a mismatch."""
+    """Return the entries after the entry with a link; raises `ModelDamaged` at a mismatch."""
     entries, expected = [], int(link)
     for id, value in zip(flat[::2], flat[1::2], strict=True):
         position, payload = id.decode(), value[:-LINK_BYTES]

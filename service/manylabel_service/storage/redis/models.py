@@ -1,6 +1,6 @@
 """Models of a Redis store, created and removed in steps between which a process may die.
 
-The list of models and the keys of a model are in different places of a Redis Cluster, where no script reaches both.
+The list of models and the keys of a model are in different slots of a Redis Cluster, so no script reaches both.
 Creation: reserve an incarnation, fill its keys, claim the name. Deletion: give up the name, remove the keys. Models
 in between are listed (`STAGED`, `GONE`), and any process may remove them.
 """
@@ -101,7 +101,7 @@ class RedisModels(Models):
         await self._engine.connection.command("HDEL", GONE, record.incarnation)
 
     async def purge_all(self) -> None:
-        """Remove all that a process that died has left half created or half deleted."""
+        """Remove models that a dead process left partly created or partly deleted."""
         answer = await self._engine.connection.run(ABANDONED, (GONE, STAGED), STAGED_SECONDS * 1000)
         for incarnation, name in zip(answer[1][::2], answer[1][1::2], strict=True):
             record = ModelMeta(name.decode(), int(incarnation), b"")
@@ -109,7 +109,7 @@ class RedisModels(Models):
             await self._purge(record)
 
     async def _unlink(self, record: ModelMeta) -> None:
-        """Remove the log with the key that every call with the record reads first."""
+        """Remove the log, with the key that every call with the record reads first."""
         keys = Keys.of(record)
         await self._engine.connection.command("UNLINK", keys.head, keys.log)
 

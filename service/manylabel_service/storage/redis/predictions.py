@@ -14,7 +14,7 @@ AT_ONCE = 1_000
 """Maximum number of predictions that one script reads."""
 
 SWEPT_AT_ONCE = 500
-"""Maximum number of expired predictions that one script removes: some two milliseconds."""
+"""Maximum number of expired predictions that one script removes, in about two milliseconds."""
 
 
 class RedisPredictions(Part):

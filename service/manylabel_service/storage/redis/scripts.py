@@ -1,8 +1,8 @@
 """Lua scripts, each atomic.
 
-They run on Redis 6.2 and later. Those of a model touch keys of one hash tag only. Each answers an array whose first
-element says how it went: ``ok`` or ``gone``, ``trimmed`` (with the position), ``lost``, ``damaged`` (with the
-position), and so on.
+They run on Redis 6.2 and later. Those of a model touch keys of one hash tag only. Each returns an array whose first
+element is the outcome: ``ok`` or ``gone``, ``trimmed`` (with the position), ``lost``, ``damaged`` (with the position),
+and so on.
 """
 
 import hashlib
@@ -78,7 +78,7 @@ end
 
 
 class Script:
-    """Lua script with its digest in Redis."""
+    """Lua script with its digest for Redis."""
 
     def __init__(self, *parts: str) -> None:
         self.text = "".join(parts)
@@ -117,7 +117,7 @@ return {'ok', between, known_link, prefix}
 """,
 )
 
-# KEYS head, log. ARGV the link of the last, ids and values in turn.
+# KEYS head, log. ARGV link of the last entry, ids and values in turn.
 ADOPT = Script(
     _POSITIONS,
     """
@@ -150,7 +150,8 @@ return {'ok', found, known_link}
 """,
 )
 
-# KEYS heads. The last entry of each log, nothing for a deleted model. The keys share no hash tag: not for a cluster.
+# KEYS heads. Returns the last entry of each log, nothing for a deleted model. The keys share no hash tag: not for a
+# cluster.
 ENDS = Script(
     """
 local ends = {}
@@ -159,7 +160,8 @@ return {'ok', ends}
 """,
 )
 
-# KEYS head, log. ARGV after, maximum entries and bytes. The number of entries, the last one, and whether they are all.
+# KEYS head, log. ARGV after, maximum entries and bytes. Returns the number of entries, the last one, and whether these
+# are all.
 COUNT = Script(
     _POSITIONS,
     _PAGE,
@@ -185,7 +187,7 @@ return {'ok', trimmed}
 """,
 )
 
-# Removes the first of the predictions in `due` that have expired, with their sizes.
+# Removes the oldest expired predictions in `due`, with their sizes.
 _DROP = """
 local now = now_ms()
 local function size(id) return tonumber(redis.call('HGET', KEYS[3], id) or '0') end

@@ -1,6 +1,6 @@
-"""Store for many processes: Redis holds logs and snapshots, and each process has a connection.
+"""Store for many processes: Redis stores logs and snapshots, and each process has a connection.
 
-One server, the primary, orders and acknowledges a log, so processes need no consensus.
+One server, the primary, orders and acknowledges the entries of a log, so processes need no consensus.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class RedisStore:
-    """Implements `manylabel_service.storage.Store`, whose comments are the contract.
+    """Implements `manylabel_service.storage.Store`, whose docstrings are the contract.
 
     Any number of processes can use the same Redis.
 
@@ -97,7 +97,7 @@ class RedisStore:
 
     @gated
     async def cleaned(self) -> None:
-        """Wait until everything deleted so far has been removed from Redis."""
+        """Wait until all data deleted so far has been removed from Redis."""
         await self.engine.background.done()
 
     @gated
@@ -118,7 +118,7 @@ class RedisStore:
         await self.predictions.drop_expired(await self.models.all())
 
     async def _check_again(self) -> None:
-        """Inspect Redis after an outage, because it may be another server or have other settings."""
+        """Inspect Redis again after an outage, because it may be another server or have other settings."""
         lost = self.engine.connection.breaker.lost
         if self._checked == lost or self.engine.connection.is_cluster:
             return

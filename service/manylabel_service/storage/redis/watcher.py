@@ -122,5 +122,5 @@ def is_beyond(end: bytes | None, position: str) -> bool:
 
 
 def _short_of(end: bytes | None, position: str) -> bool:
-    """Return whether a log ends before a position that was read earlier."""
+    """Return whether a log ends before a position that this process has read."""
     return end is not None and position_key(position_of(end.decode())) < position_key(position)

@@ -1,4 +1,4 @@
-"""Blobs of a SQLite store: files under random tokens, published by the row of the key."""
+"""Blobs of a SQLite store: files with random tokens as names, published by the row of the key."""
 
 from collections.abc import AsyncGenerator, AsyncIterable
 from contextlib import aclosing, suppress
@@ -95,7 +95,7 @@ class SQLiteBlobs(Part):
         return sorted(key for key in self._keys() if key.startswith(prefix))
 
     async def _discard(self, key: str, token: str) -> None:
-        """Remove a file, unless its row was written after all. The next opening removes a file that stays here."""
+        """Remove a file, unless its row was written after all. If the file remains, the next opening removes it."""
         with suppress(StorageUnavailable), self.gate:
             found = await self._engine.threads.write(self._find, key)
             if found is None or found.token != token:
@@ -106,7 +106,7 @@ class SQLiteBlobs(Part):
             await self._engine.threads.file(self._engine.blob_files.remove, token)
 
     def sweep(self) -> None:
-        """Remove the files that no row names, in the writer, unless a row is damaged."""
+        """Remove, in the writer, the files that no row names, unless a row is damaged."""
         try:
             tokens = {head.token for key in self._keys() if (head := self._find(key)) is not None}
         except BlobDamaged as error:
@@ -116,12 +116,12 @@ class SQLiteBlobs(Part):
             self._engine.blob_files.sweep(tokens)
 
     def _find(self, key: str) -> StoredManifest | None:
-        """Return the manifest of the file that a key leads to; raise `BlobDamaged`."""
+        """Return the manifest of the file of a key; raise `BlobDamaged`."""
         row = self._connection.execute("SELECT head FROM blobs WHERE key = ?", (key,)).fetchone()
         return row and StoredManifest.parse(key, (unseal(row[0], key) or b"").decode())
 
     def _token(self, key: str) -> str | None:
-        """Return the token of the file of a key, None if there is no file or the row is damaged."""
+        """Return the token of the file of a key; None if there is no file or the row is damaged."""
         try:
             found = self._find(key)
         except BlobDamaged:

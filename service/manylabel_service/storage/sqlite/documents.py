@@ -59,7 +59,7 @@ class SQLiteDocuments(Part):
         return await collect(partial(self._engine.threads.write, self._page, kind), after)
 
     def _page(self, kind: str, after: int) -> Page:
-        """Return the next of those that changed after a revision."""
+        """Return the next page of documents that changed after a revision."""
         documents: list[Document] = []
         size_bytes = 0
         cursor = self._connection.execute(

@@ -1,13 +1,13 @@
 """Open data directory of one process: its lock, database, files and threads.
 
-    <data_dir>/lock                                           held while the store is open
+    <data_dir>/lock                                           locked while the store is open
     <data_dir>/manylabel.sqlite3 (-wal, -shm)                 models, logs, documents
     <data_dir>/blobs/<token>                                  snapshots and other large data
-    <data_dir>/reserve                                        room for urgent writes while the store is open
+    <data_dir>/reserve                                        space for urgent writes while the store is open
 
-Two threads serve it. The writer has the database to itself, and its work comes in small pieces, so an append waits for
-at most one piece. The filer does what waits for the disk: pieces of blobs, and most of each checkpoint. Each thread
-works in the order of the calls.
+Two threads serve the store. Only the writer uses the database, and it works in small steps, so an append waits for at
+most one step. The filer does the work that waits for the disk: pieces of blobs, and most of each checkpoint. Each
+thread handles calls in order.
 """
 
 import os
@@ -60,7 +60,7 @@ class Engine:
         self.background = BackgroundTasks()
 
     async def open(self, load: Callable[[], None]) -> None:
-        """Open the directory, and call `load` in the writer at the end; raises the errors of `Store.open`."""
+        """Open the directory, and finally call `load` in the writer; raises the errors of `Store.open`."""
         self.threads = Threads(self._path, self.reserve)
         try:
             await self.threads.write(self._open, load)
@@ -96,7 +96,7 @@ class Engine:
             self._held = held.pop_all()
 
     def _check_empty(self) -> None:
-        """Refuse files without a database: sweeping them away would end the last hope of the operator."""
+        """Reject a directory that has blobs but no database: their removal would make a recovery impossible."""
         if self.blob_files.any():
             raise StoreDamaged(self._path, "it is empty or missing, but the directory has blobs")
 

@@ -15,8 +15,8 @@ from manylabel_service.storage.sqlite.database.tables import LAST_NUMBER, NUMBER
 from manylabel_service.storage.sqlite.engine import Part, in_writer
 
 ROWS_PER_INSERT = 64
-"""Rows of the largest insert statement. Several rows in one statement, because each execution hands
-the interpreter lock to the event loop and must wait for it again."""
+"""Maximum rows of one insert statement. Statements insert several rows because each execution hands the interpreter
+lock to the event loop and must wait for it again."""
 
 READ_BYTES = 8 << 20
 """Payload bytes after which `SQLiteLogs.read` stops, even below its limit of entries."""
@@ -137,7 +137,8 @@ class SQLiteLogs(Part):
         (self._tables.sealed.add if sealed else self._tables.sealed.discard)(record.incarnation)
 
     def _select(self, record: ModelMeta, last: int, after: int, limit: int, limit_bytes: int = -1) -> list[Entry]:
-        """Return entries after a number, at most `limit` of them and `limit_bytes` bytes; a negative limit is none.
+        """Return entries after a number, at most `limit` of them and `limit_bytes` bytes; a negative limit means no
+        limit.
 
         Raises `ModelDamaged` unless their links match, up to the last entry.
         """
@@ -186,12 +187,12 @@ def _insert_statement(rows: int) -> str:
 
 
 def _checked_part(time_ms: int) -> int:
-    """Return 32 bits of a time for its link, which change with each of its bytes."""
+    """Return 32 bits of a time for its link; a change of any byte of the time changes them."""
     return time_ms % 0xFFFFFFFF
 
 
 def _known(record: ModelMeta, log: Log, position: str) -> int:
-    """Return the number of a position that the log has, or ends its trimmed part with."""
+    """Return the number of a position that is in the log or is the end of its trimmed part."""
     number = number_of(position)
     if number < log.trimmed:
         raise LogTrimmed(record.name, position, str(log.trimmed))
@@ -203,7 +204,7 @@ def _known(record: ModelMeta, log: Log, position: str) -> int:
 def number_of(position: str) -> int:
     """Return the number in the log of a position; raise ValueError if it is invalid.
 
-    A position of Redis has a second number; it is before the log of a model that was moved here, or in no log.
+    A position of Redis has a second number; it lies before the log of a model that was moved here, or in no log.
     """
     key = position_key(position)
     if len(key) > 2:

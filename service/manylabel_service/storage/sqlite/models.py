@@ -1,6 +1,6 @@
 """Models of a SQLite store: rows of a table, created and removed in steps that a kill can interrupt.
 
-A model without a name does not exist for callers: it is prepared, or was deleted.
+A model without a name does not exist for callers: it is being prepared, or was deleted.
 """
 
 from collections.abc import Sequence
@@ -105,7 +105,7 @@ class SQLiteModels(Part, Models):
             self._connection.execute("DELETE FROM models WHERE incarnation = ?", (incarnation,))
 
     def load(self) -> None:
-        """Find what a killed process left, in the writer at opening: models without a name, and trimmed logs.
+        """Find the remains of a killed process, in the writer at opening: models without a name, and trimmed logs.
 
         Later a missing name does not identify a deleted model, because new models have none yet.
         """
@@ -115,7 +115,7 @@ class SQLiteModels(Part, Models):
         self._trimmed = [(each.record.incarnation, each.trimmed) for each in trimmed if not each.record.damaged]
 
     async def clean(self) -> None:
-        """Free the space of what `load` found."""
+        """Free the space of the data that `load` found."""
         for incarnation in self._hidden:
             await self._purge_rows(incarnation)
         for incarnation, trimmed in self._trimmed:

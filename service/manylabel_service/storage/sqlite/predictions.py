@@ -103,7 +103,7 @@ class SQLitePredictions(Part):
         return removed.size_bytes if removed.rows else None
 
     def _counted(self, incarnation: int) -> _Stored:
-        """Count the predictions of a model, once, because it reads each of them."""
+        """Count the predictions of a model, only once, because counting reads each of them."""
         row = self._connection.execute(
             "SELECT count(*), coalesce(sum(length(payload)), 0) FROM predictions WHERE incarnation = ?", (incarnation,)
         ).fetchone()
@@ -128,7 +128,7 @@ class SQLitePredictions(Part):
             self._remove(stored, f"incarnation = ? AND id IN ({marks})", (incarnation, *part), len(part))
 
     def _remove(self, stored: _Counts, condition: str, values: Sequence[object], most: int) -> _Stored:
-        """Remove up to `most` rows that meet a condition; return how many there were, and their bytes."""
+        """Remove up to `most` rows that meet a condition; return their number and their bytes."""
         found = self._connection.execute(
             f"SELECT incarnation, id, length(payload) FROM predictions WHERE {condition} LIMIT ?", (*values, most)
         ).fetchall()

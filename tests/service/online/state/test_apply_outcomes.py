@@ -151,7 +151,7 @@ class TestTheWindowAsBytes:
     def test_with_probabilities_but_no_scores_is_refused(self, window: IdempotencyWindow) -> None:
         (row,) = self.rows(window)
         row[5] = None
-        with pytest.raises(ValueError, match="as many probabilities"):
+        with pytest.raises(ValueError, match="one probability per label"):
             self.read([row])
 
 

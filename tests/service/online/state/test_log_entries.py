@@ -177,7 +177,7 @@ def test_an_update_whose_parts_do_not_fit_is_not_written(stream: StreamPart | No
 
 def test_probabilities_without_predictions_are_not_written() -> None:
     example = Example(Features(None, None, np.ones(1, np.float32)), Labels.all_of([]))
-    with pytest.raises(ValueError, match="part of predictions"):
+    with pytest.raises(ValueError, match="probabilities require predictions"):
         encode(Update((example,), "log", want_probabilities=True))
 
 

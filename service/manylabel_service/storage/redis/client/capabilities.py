@@ -14,7 +14,7 @@ OLDEST = (6, 2)
 """First version with exclusive ranges and XTRIM MINID."""
 
 WAITAOF = (7, 2)
-"""First version that reports when the append-only file is synced."""
+"""First version that can report when the append-only file has been synced."""
 
 UNKNOWN = "unknown"
 """Value of a directive that a managed Redis does not report."""
@@ -122,7 +122,7 @@ async def _info(connection: Connection) -> dict[str, Any]:
 
 
 async def _directive(connection: Connection, name: str) -> str:
-    """Return the value of a directive; `UNKNOWN` where CONFIG is forbidden, as by managed services."""
+    """Return the value of a directive; `UNKNOWN` if CONFIG is forbidden, as it is by managed services."""
     try:
         answer = await connection.command("CONFIG GET", name)
     except StorageUnavailable as error:

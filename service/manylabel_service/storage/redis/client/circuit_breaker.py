@@ -16,8 +16,7 @@ class CircuitBreaker:
 
     def __init__(self) -> None:
         self.lost = 0
-        """How many times contact was lost: a caller that remembers the number can tell that it may have missed
-        something."""
+        """Number of times that contact was lost; a caller that sees it increase may have missed changes."""
         self._wait_seconds = 0.0
         self._try_at = 0.0
         self._failure: BaseException | None = None

@@ -26,7 +26,7 @@ CONNECTIONS = 32
 """Maximum number of concurrent calls; more calls wait."""
 
 BLOCK_SECONDS = 5.0
-"""Maximum seconds that a blocking read waits in Redis before it is sent again."""
+"""Maximum seconds for which a blocking read waits in Redis before it is sent again."""
 
 T = TypeVar("T")
 Argument = str | bytes | int
@@ -153,9 +153,9 @@ class Connection:
             return await work
 
     async def wait(self, *words: Argument) -> Any:
-        """Execute a command that blocks for `BLOCK_SECONDS` at most; a caller that gives up ends it."""
+        """Execute a command that blocks for at most `BLOCK_SECONDS`; a cancelled caller ends it."""
         if self.breaker.is_open:
-            await self.command("PING")  # a trial must not block, because other calls wait for its end
+            await self.command("PING")  # a trial must not block, because other calls wait until it ends
         work = self._waiting_client.execute_command(*words)  # type: ignore[no-untyped-call]
         task = self._tasks.begin(self._attempt(work))
         self._blocking.add(task)
@@ -189,7 +189,7 @@ class Connection:
         return answer
 
     async def _forget_idle(self) -> None:
-        """Close idle connections: they may be dead too, and each dead one would cost a timeout."""
+        """Close idle connections: they may be dead too, and each dead connection would cost a timeout."""
         if isinstance(self.client, redis.asyncio.Redis):  # the cluster client does so itself
             await self.client.connection_pool.disconnect(inuse_connections=False)
 

@@ -23,7 +23,7 @@ _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 @contextmanager
 def while_running(path: Path) -> Iterator[None]:
-    """Raise `StorageUnavailable` for failures inside, and `StorageFull` if there is no space."""
+    """Raise `StorageUnavailable` for failures in the context, and `StorageFull` if there is no space."""
     try:
         yield
     except sqlite3.Error as error:
@@ -41,7 +41,7 @@ def while_running(path: Path) -> Iterator[None]:
 
 @contextmanager
 def while_opening(path: Path) -> Iterator[None]:
-    """Raise `StoreUnusable`, for damage `StoreDamaged`, for what goes wrong inside."""
+    """Raise `StoreUnusable`, or `StoreDamaged` for damage, for failures in the context."""
     try:
         yield
     except sqlite3.Error as error:

@@ -11,7 +11,7 @@ from manylabel_service.storage.sqlite.database.threads import Threads
 from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
 
 PIECE_SECONDS = 0.002
-"""Approximate maximum seconds for which cleaning blocks appends; it then pauses as long."""
+"""Approximate maximum seconds for which cleaning blocks appends; it then pauses for the same time."""
 
 MAX_PIECE_ROWS = 1 << 14
 
@@ -22,7 +22,7 @@ EMPTY_WAL_SECONDS = 60.0
 class Maintenance:
     """Background tasks on the tables and files of one store.
 
-    Unfinished work continues when the store is opened next.
+    Unfinished work continues at the next opening of the store.
     """
 
     def __init__(self, threads: Threads, checkpoints: WalCheckpointer) -> None:
@@ -57,8 +57,8 @@ class Maintenance:
 
         Parameters
         ----------
-        remove : function of `args` and a number of rows that removes up to this number, in the writer; returns their
-            bytes, or None if there are no rows.
+        remove : function of `args` and a number of rows; it removes up to this number of rows, in the writer, and
+        returns their bytes, or None if there are no rows.
         """
         rows = 256
         while not self._stopping:

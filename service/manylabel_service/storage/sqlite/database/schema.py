@@ -16,7 +16,7 @@ VERSION = 1
 log = structlog.get_logger()
 
 _SCHEMA = (
-    # AUTOINCREMENT: a number is never reused, even if the newest model is deleted. A model whose name
+    # AUTOINCREMENT: a number is never reused, even if the newest model was deleted. A model whose name
     # is NULL is deleted; its row remains until everything else of the model is gone. The checksum of
     # the row covers the spec.
     """CREATE TABLE models (
@@ -54,9 +54,9 @@ _SCHEMA = (
 
 
 def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
-    """Connect in write-ahead-log mode; the connection commits when told to and makes no checkpoints.
+    """Connect in write-ahead-log mode; the connection commits only explicitly and makes no checkpoints.
 
-    It may be used by any thread, one at a time.
+    Any thread may use it, one at a time.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def connect(path: Path, busy_timeout_seconds: float) -> sqlite3.Connection:
 def mend_indexes(connection: sqlite3.Connection, path: Path) -> None:
     """Check the small tables, and rebuild their indexes if they do not match the rows.
 
-    Entries and predictions are many, and checked where they are read.
+    Entries and predictions are numerous, and are checked when they are read.
 
     Raises
     ------

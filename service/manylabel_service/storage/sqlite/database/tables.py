@@ -1,4 +1,4 @@
-"""Tables of models and entries, as far as several parts of a store use them.
+"""Tables of models and entries: the functions that several parts of a store share.
 
 Blocking, for one thread at a time, as the only writer of the file: the end of each log is cached in memory, so that an
 append is usually a single statement.
@@ -17,8 +17,9 @@ from manylabel_service.storage.checksums import damaged_entry, seal, unseal
 from manylabel_service.storage.protocol import Durability, ModelMeta
 
 NUMBER_BITS = 42
-"""Bits of an entry's 63-bit key for its number in the log; those above are the incarnation. Room for 4 * 10^12
-entries each in two million incarnations. A log that comes from Redis continues at the milliseconds of Unix time."""
+"""Number of low bits of an entry's 63-bit key that hold its number in the log; the higher bits are the incarnation.
+There is room for 4 * 10^12 entries in each of two million incarnations. A log that comes from Redis continues at the
+milliseconds of Unix time."""
 
 LAST_NUMBER = (1 << NUMBER_BITS) - 1
 
@@ -51,8 +52,8 @@ class Tables:
     Attributes
     ----------
     logs : cached ends of logs, by incarnation.
-    staged : incarnations of models that have no name yet, which end with this process.
-    sealed : incarnations whose logs take no entries until this process ends.
+    staged : incarnations of models without a name so far, which are lost when this process ends.
+    sealed : incarnations whose logs accept no entries until this process ends.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -63,11 +64,11 @@ class Tables:
         self._synchronous = ""
 
     def check(self, record: ModelMeta) -> None:
-        """Raise `ModelGone` unless the model is there."""
+        """Raise `ModelGone` unless the model exists."""
         self.log(record)
 
     def check_open(self, record: ModelMeta) -> None:
-        """Raise `LogSealed` if the log of a model takes no entries."""
+        """Raise `LogSealed` if the log of a model is sealed."""
         if record.incarnation in self.sealed:
             raise LogSealed(name=record.name)
 
@@ -111,14 +112,14 @@ class Tables:
         return model
 
     def write_model(self, incarnation: int, name: str | None, spec: bytes, trimmed: int) -> None:
-        """Change the row of a model."""
+        """Update the row of a model."""
         self.connection.execute(
             "UPDATE models SET name = ?, spec = ?, trimmed = ? WHERE incarnation = ?",
             (name, seal(spec, incarnation, name, trimmed), trimmed, incarnation),
         )
 
     def synchronize(self, durability: Durability) -> None:
-        """Give the following commits a durability."""
+        """Set the durability of the following commits."""
         if durability == self._synchronous:
             return
         if durability not in get_args(Durability):

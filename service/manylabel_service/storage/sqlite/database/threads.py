@@ -15,14 +15,14 @@ R = TypeVar("R")
 
 
 class Threads:
-    """Two threads of a store: one for the database, one for long waits for the disk. Their failures are raised as
+    """The two threads of a store: one for the database, one for long waits for the disk. Their failures are raised as
     `StorageUnavailable`."""
 
     def __init__(self, path: Path, reserve: Reserve) -> None:
         self._path = path
         self._reserve = reserve
         self.watch: FileWatch | None = None
-        """Checked before each call of the writer, from the end of the opening on."""
+        """Check that runs before each call in the writer, once the store is open."""
         self.writer = ThreadPoolExecutor(1, "manylabel-writer")
         self.filer = ThreadPoolExecutor(1, "manylabel-filer")
 
@@ -42,7 +42,7 @@ class Threads:
         return await asyncio.get_running_loop().run_in_executor(self.filer, self._run, function, args)
 
     async def end(self, last: Callable[[], None]) -> None:
-        """Complete all calls, cancelled callers included, then call `last` and stop."""
+        """Complete all calls, including those of cancelled callers, then call `last` and stop."""
         self.watch = None
         await asyncio.to_thread(self.filer.shutdown)
         try:

@@ -6,17 +6,17 @@ import sqlite3
 PAGE_BYTES = 4096
 
 THRESHOLD_BYTES = 16 << 20
-"""Bytes of write-ahead log after which a checkpoint is due. Measured at 250 appends of 15 kB a second on
-an ordinary disk: the append that meets one waits about 3 ms, and 12 to 60 ms when SQLite does it in
-the commit."""
+"""Bytes of write-ahead log after which a checkpoint is due. In a measurement with 250 appends of 15 kB per second on an
+ordinary disk, an append during a checkpoint waits about 3 ms, and 12 to 60 ms if SQLite runs the checkpoint in the
+commit."""
 
 
 class WalCheckpointer:
     """Scheduler of WAL checkpoints, which run in two steps.
 
-    SQLite would run a checkpoint in the commit that crosses the threshold, which then waits for the disk. Here another
-    connection copies most pages while appends continue. The log restarts only when all of it is copied, so the writer
-    copies the short rest.
+    SQLite would run a checkpoint in the commit that crosses the threshold, and this commit would wait for the disk.
+    Here another connection copies most pages while appends continue. The log restarts only after all of it is copied,
+    so the writer copies the few remaining pages.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ class WalCheckpointer:
 
     def count(self, payload_bytes: int) -> None:
         """Count a transaction that wrote this payload."""
-        # At least the page begun before and an inner page of the tree; the exact size is unknown.
+        # At least the current leaf page and an inner page of the tree; the exact size is unknown.
         self._log_bytes += payload_bytes + 2 * PAGE_BYTES
 
     def begin_if_due(self) -> bool:
-        """Return True when the two steps are to be done now; not again before `end`."""
+        """Return True if the two steps are due now; not again before `end`."""
         if self._under_way or self._log_bytes < THRESHOLD_BYTES:
             return False
         self._under_way = True
@@ -52,7 +52,7 @@ class WalCheckpointer:
         os.fsync(self._descriptor)
 
     def finish(self) -> None:
-        """Copy the rest, in the writer's thread, after `copy`."""
+        """Copy the remaining pages, in the writer's thread, after `copy`."""
         self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def truncate(self) -> bool:

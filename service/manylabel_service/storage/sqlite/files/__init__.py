@@ -1,1 +1,1 @@
-"""The plain files of a SQLite store: blobs, and the lock of the directory. Blocking."""
+"""Plain files of a SQLite store: blobs, the reserve, and the lock of the directory. Blocking."""

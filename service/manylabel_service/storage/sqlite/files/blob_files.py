@@ -1,7 +1,7 @@
 """Files of blobs: ``<root>/<token>``.
 
-A file is never renamed, and never changes once a row names it. So a file without a row is being written, or was left by
-a dead process.
+A file is never renamed, and never changes once a row names it. So a file without a row is still being written, or was
+left by a dead process.
 """
 
 import os
@@ -12,7 +12,7 @@ from manylabel_service.storage.private import private_directory
 
 
 class BlobFiles:
-    """Blobs in one folder. Blocking, for one thread at a time; no file stays open."""
+    """Files of blobs in one folder. Blocking, for one thread at a time; no file stays open."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -32,7 +32,7 @@ class BlobFiles:
         _sync_folder(self._root)
 
     def read(self, token: str, start: int, size_bytes: int) -> bytes | None:
-        """Read a part of a file; None if not all of it is there."""
+        """Read a part of a file; None if the file lacks any of it."""
         try:
             with self._file(token).open("rb", buffering=0) as file:
                 data = os.pread(file.fileno(), size_bytes, start)
@@ -73,7 +73,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Wait until what was created, renamed or removed in a folder is on the disk."""
+    """Wait until created, renamed and removed names of a folder are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 RESERVE_BYTES = 4 << 20
-"""Size in bytes of the reserve: some hundred deletions and revocations."""
+"""Size of the reserve in bytes: enough for some hundred deletions and revocations."""
 
 LEAST_BYTES = 64 << 10
 """Minimum size in bytes of a reserve on a nearly full disk."""
@@ -18,7 +18,7 @@ class Reserve:
         self._path = path
 
     def release(self) -> bool:
-        """Release the reserved space; return whether there was any."""
+        """Release the reserved space; return whether any was reserved."""
         try:
             self._path.unlink()
         except OSError:
