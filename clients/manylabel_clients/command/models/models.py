@@ -136,7 +136,7 @@ def fork(
     Example: `manylabel models fork tags-before tags --at 2026-11-27T10:03:00Z`
     """
     status = client.fork_model(name, source, at).status()
-    print_as(as_json, status, lambda _: click.echo(f"created {name}, as {source} was"))
+    print_as(as_json, status, lambda _: click.echo(f"created {name} from an earlier state of {source}"))
 
 
 @remote(print_status)
@@ -171,7 +171,7 @@ def _limit(text: str) -> dict[str, Any]:
     maximum, _, policy = text.partition(",")
     if not maximum.isdecimal() or not policy:
         raise click.BadParameter(
-            f"must be KIND=MOST,POLICY, as features=10000,hash, not ...={text}", param_hint="--limit"
+            f"must be KIND=MOST,POLICY, such as features=10000,hash, not ...={text}", param_hint="--limit"
         )
     return {"most": int(maximum), "policy": policy.strip()}
 

@@ -95,7 +95,7 @@ def _combinations(pairs: list[str] | None) -> list[dict[str, Any]]:
     for pair in pairs or []:
         name, _, listed = pair.partition("=")
         if name in values:
-            raise click.BadParameter(f"{name} is given twice: list its values with commas", param_hint="--param")
+            raise click.BadParameter(f"{name} is set twice: list its values with commas", param_hint="--param")
         values[name] = [named_values([f"{name}={value}"])[name] for value in listed.split(",")]
         if not listed:
             named_values([pair])
