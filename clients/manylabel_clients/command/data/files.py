@@ -47,9 +47,7 @@ Separator = Annotated[
 Ignore = Annotated[str | None, Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields to ignore.")]
 Text = Annotated[
     list[str] | None,
-    Option(
-        metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are text. Repeatable, with one in each."
-    ),
+    Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are text. Repeatable, one each."),
 ]
 WeightColumn = Annotated[
     str | None,
@@ -65,8 +63,8 @@ RefColumn = Annotated[
     Option(
         "--ref",
         metavar="COLUMN",
-        help="CSV, TSV, JSON lines of records: column or field with your name for each row, such as the number of a "
-        'customer. JSON items have it in "ref".',
+        help="CSV, TSV, JSON lines of records: column or field with your reference for each row, such as a "
+        'customer number. JSON items have it in "ref".',
     ),
 ]
 ZeroBased = Annotated[bool, Option("--zero-based", help="libsvm: features and labels are numbered from 0, not from 1.")]

@@ -61,7 +61,7 @@ def describe_labels(
     label: Annotated[str | None, Argument(help="Label. Default: those in --file.")] = None,
     title: Annotated[str | None, Option(help="Name of the label for people; '' removes it.")] = None,
     description: Annotated[str | None, Option(help="Meaning of the label in words; '' removes it.")] = None,
-    uri: Annotated[str | None, Option(help="Address of the label; '' removes it.")] = None,
+    uri: Annotated[str | None, Option(help="URI of the label; '' removes it.")] = None,
     file: Annotated[
         Path | None,
         Option(

@@ -56,7 +56,7 @@ def create(
         list[str] | None,
         Option(
             metavar="A,B,...",
-            help="The fields of records that are text. Repeatable, with one in each. Default: what is long enough.",
+            help="The fields of records that are text. Repeatable, one each. Default: long strings.",
         ),
     ] = None,
     durability: Annotated[str | None, Option(help="Durability of updates: log or fsync.")] = None,
@@ -149,7 +149,7 @@ def show(client: Client, name: ModelName) -> AnyStatus:
 def delete(
     client: Client,
     name: ModelName,
-    followers: Annotated[bool, Option(help="Delete the models that follow it too.")] = False,
+    followers: Annotated[bool, Option(help="Delete its followers too.")] = False,
     yes: Yes = False,
 ) -> None:
     """Delete a model and its log. This cannot be undone."""
