@@ -27,7 +27,7 @@ VAGUE = ["please help me", "it is about my order", "no answer yet"]
 
 
 def new_ticket(rng: random.Random) -> tuple[str, list[str]]:
-    """Return the text of a ticket and its labels; one in five says nothing that tells them."""
+    """Return the text of a ticket and its labels; one in five texts does not reveal the labels."""
     labels = rng.sample(list(PHRASES), rng.choice([1, 1, 2]))
     phrases = [rng.choice(VAGUE if rng.random() < 0.2 else PHRASES[label]) for label in labels]
     return ", ".join(phrases), labels
@@ -37,7 +37,7 @@ def main() -> None:
     rng = random.Random(0)
     with Client() as client:  # MANYLABEL_URL, or http://127.0.0.1:8000
         tickets = client.create_model("tickets-automation", algorithm="falt", promise={"precision": 0.95})
-        truth: dict[str, list[str]] = {}  # what the person would say, who looks at the review queue only
+        truth: dict[str, list[str]] = {}  # labels of a person who looks at the review queue only
         unseen: list[tuple[list[str], list[str]]] = []
         for _ in range(60):
             for _ in range(20):

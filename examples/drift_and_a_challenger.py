@@ -47,7 +47,7 @@ def main() -> None:
         champion = client.model("songs")
 
         seen: list[Example] = []
-        while "calm" not in watcher.metrics().drift.labels:  # no label says that it moved; the true labels arrive
+        while "calm" not in watcher.metrics().drift.labels:  # nothing announces the drift; only true labels arrive
             batch = list(examples(rng, 50, moved=True))
             watcher.update_many(batch)
             seen += batch

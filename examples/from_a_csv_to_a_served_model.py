@@ -28,7 +28,7 @@ KNOWN = 1500  # of 2,417 yeast genes; the rest is for the comparison
 
 
 def write(path: Path, rows: list[tuple[dict[str, float], dict[str, bool]]], labels: list[str]) -> None:
-    """Write rows as people have them: a column for each feature, and one of 0 and 1 for each label, the last ones."""
+    """Write rows as a typical table: a column per feature, then a column of 0 and 1 per label."""
     features = list(rows[0][0])
     with path.open("w", newline="") as file:
         table = csv.writer(file)

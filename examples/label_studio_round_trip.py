@@ -1,6 +1,6 @@
-"""Label a project in Label Studio while a model of ManyLabel learns each annotation, and fills in what it predicts.
+"""Label a project in Label Studio while a model of ManyLabel learns each annotation, and fills in its predictions.
 
-The program does over Label Studio's HTTP interface what people do on its pages: it makes a project, connects the model,
+The program does over Label Studio's HTTP interface the work of its users: it creates a project, connects the model,
 imports tasks, annotates some of them and asks for predictions of all. Label Studio talks to ManyLabel by itself: it
 sends each annotation when it is submitted, and asks for predictions.
 
@@ -29,7 +29,7 @@ import httpx2
 
 from manylabel_clients import Client
 
-MANYLABEL = os.environ.get("MANYLABEL_URL", "http://127.0.0.1:8000")  # as Label Studio reaches it, too
+MANYLABEL = os.environ.get("MANYLABEL_URL", "http://127.0.0.1:8000")  # Label Studio uses this address too
 MODEL = "letters"
 CONFIG = """
 <View>
@@ -47,7 +47,7 @@ PHRASES = {
 
 
 class Project:
-    """A project in Label Studio, by its HTTP interface."""
+    """Project in Label Studio, over the HTTP interface."""
 
     def __init__(self, address: str, token: str) -> None:
         self._http = httpx2.Client(base_url=address, headers={"Authorization": f"Token {token}"}, timeout=120.0)
@@ -69,32 +69,32 @@ class Project:
         self._call("POST", f"/api/projects/{self.id}/import", [{"text": text} for text in texts])
 
     def tasks(self) -> list[dict[str, Any]]:
-        """Return the tasks in the order in which they came, with their annotations and predictions."""
+        """Return the tasks in the order of their import, with their annotations and predictions."""
         found = self._call("GET", f"/api/tasks?project={self.id}&page_size=100&fields=all")["tasks"]
         return sorted(found, key=lambda task: int(task["id"]))
 
     def annotate(self, task: dict[str, Any], labels: list[str]) -> None:
-        """Submit an annotation, as the button does."""
+        """Submit an annotation, like the button "Submit"."""
         ticked = {"from_name": "topic", "to_name": "text", "type": "choices", "value": {"choices": labels}}
         self._call("POST", f"/api/tasks/{task['id']}/annotations", {"result": [ticked]})
 
     def train(self) -> None:
-        """Have the model learn what it has missed, as the button "Start Training" does."""
+        """Let the model learn missed annotations, like the button "Start Training"."""
         self._call("POST", f"/api/ml/{self._backend['id']}/train", {})
 
     def predict(self) -> None:
-        """Have all tasks predicted, as the action "Retrieve Predictions" does."""
+        """Request predictions of all tasks, like the action "Retrieve Predictions"."""
         everything = {"selectedItems": {"all": True, "excluded": []}}
         self._call("POST", f"/api/dm/actions?id=retrieve_tasks_predictions&project={self.id}", everything)
 
 
 def latest(task: dict[str, Any]) -> dict[str, Any]:
-    """Return what was predicted for a task last."""
+    """Return the latest prediction of a task."""
     return max(task["predictions"], key=lambda prediction: int(prediction["id"]))
 
 
 def ticked(task: dict[str, Any]) -> list[str]:
-    """Return the labels that are predicted for a task."""
+    """Return the predicted labels of a task."""
     return sorted(label for result in latest(task)["result"] for label in result["value"]["choices"])
 
 
@@ -116,7 +116,7 @@ def main(address: str, token: str) -> None:
         for task, (_, labels) in list(zip(project.tasks(), letters, strict=True))[:40]:
             project.annotate(task, labels)
         print(f"40 of 90 tasks annotated, {model.status().updates} examples learnt")
-        project.train()  # what ManyLabel has missed while it was away is learnt now, and nothing twice
+        project.train()  # ManyLabel now learns the annotations that it missed, each once
         print(f"training asked for, {model.status().updates} examples learnt")
 
         project.predict()

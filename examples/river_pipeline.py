@@ -1,6 +1,6 @@
 """Use ManyLabel in a river pipeline, in this process and on a server, next to a multi-label model of river.
 
-The first three learn the same stream behind the same scaler, by progressive validation: each example is predicted, then
+The first three learn the same stream after the same scaler, by progressive validation: each example is predicted, then
 learnt. A model on a server needs two requests per example for that. The last needs no pipeline: the server scales,
 predicts, learns and evaluates 64 examples per request. One short stream does not rank learners; docs/benchmarks.md has
 comparisons.
@@ -35,8 +35,8 @@ def show(name: str, micro_f1: float, jaccard: float | None, seconds: float) -> N
 
 
 def measure(name: str, model: base.MultiLabelClassifier) -> None:
-    """Predict, then learn, each example of the stream, and print how well that went."""
-    micro_f1 = metrics.multioutput.MicroAverage(metrics.F1())  # all decisions alike
+    """Predict, then learn, each example of the stream, and print the metrics."""
+    micro_f1 = metrics.multioutput.MicroAverage(metrics.F1())  # over all decisions
     jaccard = metrics.multioutput.SampleAverage(metrics.Jaccard())  # the mean over examples
     started = time.perf_counter()
     evaluate.progressive_val_score(STREAM, model, metrics.base.Metrics([micro_f1, jaccard]))
@@ -44,7 +44,7 @@ def measure(name: str, model: base.MultiLabelClassifier) -> None:
 
 
 def main() -> None:
-    FALT().learn_one({"x": 1.0}, {"y": True})  # loads what is compiled, which is not to be timed
+    FALT().learn_one({"x": 1.0}, {"y": True})  # loads the compiled functions before timing
     print(f"{'StandardScaler() | ...':32}  micro-F1  Jaccard      time")
     logistic = multioutput.ClassifierChain(linear_model.LogisticRegression())
     measure("ClassifierChain, of river", preprocessing.StandardScaler() | logistic)

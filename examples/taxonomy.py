@@ -1,7 +1,7 @@
 """Labels that exclude each other and labels in a tree: no prediction contradicts itself.
 
-A ticket has exactly one priority, and its topics form a tree: a refund is a billing matter. True labels may omit what
-follows: the server completes them. Predictions satisfy the groups and the parents.
+A ticket has exactly one priority, and its topics form a tree: a refund is a billing matter. True labels may omit
+implied labels, which the server adds. Predictions satisfy the groups and the parents.
 
     manylabel serve
     python examples/taxonomy.py

@@ -1,4 +1,4 @@
-"""Tickets with an embedding beside their words: from a file and over HTTP, with the explanation of a prediction.
+"""Tickets with words and an embedding: from a file and over HTTP, with the explanation of a prediction.
 
 The embedding comes from your own model or an API. Here a table of meanings stands for it: it knows that "refund" and
 "reimbursement" are close.
@@ -34,7 +34,7 @@ FILLERS = ["hello", "please", "my", "the", "thanks", "again", "help", "about", "
 
 
 def embed(text: str) -> list[float]:
-    """Return how much of each meaning the words of a text have, and two numbers that say nothing."""
+    """Return the amount of each meaning in the words of a text, and two random numbers."""
     words = text.split()
     shares = [sum(word in meaning for word in words) / len(words) for meaning in MEANINGS.values()]
     return [*shares, len(text) / 100, words.count("the") / 10]
@@ -69,7 +69,7 @@ def main() -> None:
         file = Path(folder) / "tickets.csv"
         write_file(file, rng, 60)
         tickets = client.create_model("tickets-embedded", algorithm="falt", text={"fields": ["subject"]})
-        with file.open(newline="") as rows:  # as `manylabel feed tickets-embedded tickets.csv --tags topic` does
+        with file.open(newline="") as rows:  # like `manylabel feed tickets-embedded tickets.csv --tags topic`
             for row in csv.DictReader(rows):
                 record = {"subject": row["subject"], "embedding": json.loads(row["embedding"])}
                 tickets.update(record, [row["topic"]])

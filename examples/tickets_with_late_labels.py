@@ -1,7 +1,7 @@
 """Tag tickets from their text, and learn from the labels that people send an hour later, or never.
 
-A ticket is tagged when it arrives. A person looks at most of them, hours later, and sends the right labels by the id of
-the prediction; of some only one label is ever confirmed. The metrics score the answer that was given then.
+A ticket is tagged when it arrives. Hours later, a person looks at most tickets, and sends the true labels with the id
+of the prediction. For some tickets, only one label is ever confirmed. The metrics score the prediction that was served.
 
     manylabel serve
     python examples/tickets_with_late_labels.py
@@ -29,11 +29,11 @@ PHRASES = {
 }
 FILLERS = ["hello", "thank you", "kind regards", "I ordered last week", "it is about my order", "on your site"]
 COUNTRIES = ["DE", "FR", "IT", "JP"]
-LATE_BY = 150  # tickets that come between a prediction and its labels
+LATE_BY = 150  # tickets that arrive between a prediction and its labels
 
 
 def new_ticket(rng: random.Random) -> tuple[dict[str, object], list[str]]:
-    """Return a ticket, as a form would send it, and the labels that a person would give it."""
+    """Return a ticket, as a web form would send it, and its true labels."""
     labels = sorted({rng.choice(list(PHRASES)[:4]), *(["urgent"] if rng.random() < 0.2 else [])})
     if rng.random() < 0.25:
         labels = sorted({*labels, rng.choice(list(PHRASES)[:4])})
@@ -55,9 +55,9 @@ def main() -> None:
                 id, truth = waiting.popleft()
                 seen = rng.random()
                 if seen < 0.7:
-                    tickets.label(id, truth)  # the whole truth: every other label is false
+                    tickets.label(id, truth)  # complete labels: all others are false
                 elif seen < 0.9:
-                    tickets.label(id, {truth[0]: True})  # one label confirmed; nothing is said about the others
+                    tickets.label(id, {truth[0]: True})  # one label confirmed; the others stay unknown
         measures = tickets.metrics().cumulative
         print(f"{tickets.status().updates} of 1200 tickets labelled, {LATE_BY} tickets late")
         print(f"micro-F1 of the answers that were given: {measures.micro_f1:.2f}")

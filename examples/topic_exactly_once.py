@@ -1,10 +1,10 @@
-"""Have a model learn a topic, each message exactly once, however often consumers or servers die.
+"""Learn the messages of a topic, each exactly once, even if consumers or servers are killed.
 
-A consumer commits its offset after the model has learnt, so messages that it had not committed when it died come again.
-The server knows them: they are lines of a stream whose key is topic and partition, numbered by their offsets, and a
-line that was learnt is not learnt again. Nothing else has to be kept, locked or undone.
+A consumer commits its offset after the model has learnt, so uncommitted messages are delivered again after it is
+killed. The server recognises them: they are lines of a stream whose key is topic and partition, numbered by their
+offsets, and it learns no line twice. Nothing else has to be stored, locked or rolled back.
 
-The source is Redis Streams or Kafka, by the address; a topic of Kafka must have two partitions. The program
+The address selects Redis Streams or Kafka; a Kafka topic must have two partitions. The program
 starts a consumer for each partition, which learns while messages arrive, and kills the consumers repeatedly. With the
 number of a partition after the address, it is only the consumer of that partition, and runs until it is stopped.
 
@@ -36,27 +36,27 @@ from typing import Any, Protocol
 from manylabel_clients import Client, Model
 
 TOPIC, MODEL, GROUP = "tickets", "tickets-topic", "manylabel"
-BATCH = 50  # messages, at most, between two commits
-SECONDS = 1.0  # to wait for a message
+BATCH = 50  # maximum messages between two commits
+SECONDS = 1.0  # maximum wait for a message
 
 
 class Partition(Protocol):
-    """A partition of a topic has messages with rising offsets, and keeps the offset that its consumer has committed."""
+    """Partition of a topic: messages with increasing offsets, and the offset that its consumer has committed."""
 
     next: int  # the offset to read next
 
     def read(self) -> list[tuple[int, bytes]]:
-        """Return the next messages with their offsets, or none if none has come for a second."""
+        """Return the next messages with their offsets, or none if none arrives within a second."""
 
     def commit(self, offset: int) -> None:
-        """Commit that the messages up to this one are learnt: reading continues after it, also in another process."""
+        """Commit the messages up to this offset as learnt: reading continues after it, even in another process."""
 
     def write(self, messages: Iterable[bytes]) -> None:
         """Add messages."""
 
 
 class RedisPartition:
-    """A stream of Redis whose only writer numbers the entries itself: the id of offset 7 is 7-1."""
+    """A Redis stream whose only writer numbers the entries itself: the id of offset 7 is 7-1."""
 
     def __init__(self, address: str, number: int) -> None:
         import redis
@@ -83,7 +83,7 @@ class RedisPartition:
 
 
 class KafkaPartition:
-    """A partition of a topic of Kafka, or of what speaks its protocol."""
+    """Partition of a topic of Kafka, or of a broker with the same protocol."""
 
     def __init__(self, address: str, number: int) -> None:
         import confluent_kafka as kafka
@@ -93,7 +93,7 @@ class KafkaPartition:
         by_hand = {"group.id": GROUP, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         self._consumer = kafka.Consumer({**self._broker, **by_hand})
         (committed,) = self._consumer.committed([kafka.TopicPartition(TOPIC, number)])
-        self.next = max(committed.offset, 0)  # below 0: none is
+        self.next = max(committed.offset, 0)  # below 0: none is committed
         self._consumer.assign([kafka.TopicPartition(TOPIC, number, self.next)])
 
     def read(self) -> list[tuple[int, bytes]]:
@@ -116,7 +116,7 @@ class KafkaPartition:
 
 
 def open_partition(address: str, number: int) -> Partition:
-    """Open a partition where the address is."""
+    """Open a partition at an address."""
     return (KafkaPartition if address.startswith("kafka://") else RedisPartition)(address, number)
 
 
@@ -138,7 +138,7 @@ def runs(messages: list[tuple[int, bytes]]) -> Iterator[tuple[int, list[tuple[An
 
 
 def learn(partition: Partition, key: str, model: Model, last: int | None = None) -> None:
-    """Teach a model a partition, up to an offset or forever."""
+    """Learn a partition with a model, up to an offset or forever."""
     while last is None or partition.next <= last:
         messages = partition.read()
         for offset, run in runs(messages):
@@ -182,7 +182,7 @@ def main(address: str) -> None:
                     raise SystemExit("a consumer has failed")
                 time.sleep(0.01)
             victim = round % 2
-            consumers[victim].kill()  # SIGKILL: it finishes nothing, and says nothing
+            consumers[victim].kill()  # SIGKILL: no clean-up, no final message
             consumers[victim].wait()
             consumers[victim] = start(victim)
         statuses = [consumer.wait() for consumer in consumers]

@@ -37,7 +37,7 @@ NAME = "manylabel"
 app = Commands(
     NAME,
     help="Multi-label models that learn from a stream, served over HTTP.",
-    epilog="Exit status: 0 done, 1 refused or failed, 2 wrong usage, 3 no server there or not ready.",
+    epilog="Exit status: 0 success, 1 rejected or failed, 2 wrong usage, 3 server unreachable or not ready.",
     params=[show_completion, install_completion],
     context_settings={"help_option_names": ["-h", "--help"]},
 )

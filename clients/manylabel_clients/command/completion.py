@@ -14,7 +14,7 @@ _PLACES = {
     "zsh": (_DATA, "zsh/site-functions/_manylabel"),
     "fish": (_CONFIG, "fish/completions/manylabel.fish"),
 }
-_ZSH = "; zsh looks there once its ~/.zshrc has, before compinit: fpath+=({folder})"
+_ZSH = "; for zsh, add to ~/.zshrc, before compinit: fpath+=({folder})"
 
 
 def _script(shell: str) -> str:

@@ -187,7 +187,7 @@ def group(
             return call(**values)  # type: ignore[no-any-return]
         for parameter in context.command.params:
             if context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE:
-                raise click.BadParameter(f"give it after {context.invoked_subcommand}", param_hint=parameter.opts[0])
+                raise click.BadParameter(f"put it after {context.invoked_subcommand}", param_hint=parameter.opts[0])
         return None
 
     parts |= {"callback": callback, "help": help or parts["help"]}

@@ -47,7 +47,7 @@ class Item(NamedTuple):
 
 
 def read_items(source: str, labelled: bool, labels: str | None = None, table: TableOptions = PLAIN) -> Iterator[Item]:
-    """Yield the examples of `source` in order, as soon as their line is read; raise Failure with the place, or OSError.
+    """Yield the examples of `source` in order, as each line is read; raise Failure with the location, or OSError.
 
     `source` is JSON, ``-`` for standard input, or the name of a file: CSV, TSV or JSON, optionally with the ending .gz.
     If `labelled`, each example must have a `y`. `labels` and `table` name the columns of a table, or the fields of JSON

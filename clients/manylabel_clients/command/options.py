@@ -49,7 +49,7 @@ KeyFile = Annotated[
         envvar="MANYLABEL_API_KEY_FILE",
         metavar="FILE",
         help="File with the API key. Default: MANYLABEL_API_KEY. There is no option for "
-        "the key itself, which others on this machine would see.",
+        "the key itself, because other users of this machine would see it.",
     ),
 ]
 AsJson = Annotated[bool, Option("--json", help="Print JSON, for scripts.")]
@@ -60,7 +60,7 @@ Input = Annotated[
     Argument(
         metavar="INPUT",
         help="JSON, a file, or - for standard input: one example, "
-        '{"examples": [...]}, or an example on each line. Or a file that ends with .csv.',
+        '{"examples": [...]}, one example per line, or a CSV file (.csv).',
     ),
 ]
 Params = Annotated[

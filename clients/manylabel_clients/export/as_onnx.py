@@ -163,9 +163,7 @@ def _placed(graph: _Graph, names: str, values: str, features: dict[str, Any]) ->
     if features["unseen"] == 0:
         return x, listed, None
     if features["unseen"] is not None:
-        raise CannotExport(
-            "ONNX counts all features that the model has not seen, or none, and its limit is not reached"
-        )
+        raise CannotExport("the model counts some unknown features until its limit is reached, which ONNX cannot do")
     return x, listed, graph.node("Compress", values, graph.node("Not", is_known), axis=0)
 
 

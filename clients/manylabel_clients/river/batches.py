@@ -26,7 +26,7 @@ def pairs_of(X: Any, y: Any) -> list[tuple[dict[Hashable, Any], dict[Hashable, A
     """Return the rows of two data frames; raise ValueError if their lengths differ, and the errors of `rows_of`."""
     xs, ys = rows_of(X, "X"), rows_of(y, "y")
     if len(xs) != len(ys):
-        raise ValueError(f"y must have as many rows as X, {len(xs)}, not {len(ys)}")
+        raise ValueError(f"y must have {len(xs)} rows, like X, not {len(ys)}")
     return list(zip(xs, ys, strict=True))
 
 

@@ -98,7 +98,7 @@ class Encoder:
     def _check_vectors(self, vectors: Mapping[str, NDArray[np.float32]], known: Mapping[str, int]) -> None:
         for name, vector in vectors.items():
             if len(vector) != known.get(name, len(vector)):
-                raise ValueError(f"{name} must have {known[name]:,} numbers, as before; has {len(vector):,}")
+                raise ValueError(f"{name} must have {known[name]:,} numbers, as before, not {len(vector):,}")
         if len(known.keys() | vectors.keys()) > MAX_VECTOR_FIELDS:
             raise ValueError(f"at most {MAX_VECTOR_FIELDS} fields may have vectors")
 

@@ -113,5 +113,5 @@ def _number(name: Hashable, value: Any) -> float:
 def _strings(names: Iterable[Any], what: str) -> Iterable[str]:
     for name in names:
         if not isinstance(name, str):
-            raise TypeError(f"{what} {name!r} must have a string for a name: over HTTP there are no others")
+            raise TypeError(f"{what} {name!r}: the name must be a string, so that it can be sent as JSON")
         yield name

@@ -119,7 +119,7 @@ class OnlineClassifier(base.MultiLabelClassifier):
         return pipeline.probabilities(pipeline.score(self._encoder.rows(xs)))
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn the rows of a data frame in their order, to the same state as `learn_one`, bit for bit.
+        """Learn the rows of a data frame in order; the state is the same as after `learn_one`, bit for bit.
 
         Parameters
         ----------
@@ -162,8 +162,9 @@ class OnlineClassifier(base.MultiLabelClassifier):
         """Return for each predicted label an `Explanation`: the `k` features with the largest contributions for and
         against it.
 
-        The contributions and the `rest` add up to the label's score less the threshold, with `optimise` half of its
-        log-odds above those of its threshold. Raises ValueError if `k` is below 1, or the estimator has a kernel.
+        The contributions and the `rest` add up to the label's score minus the threshold; with `optimise`, to half the
+        difference between its log-odds and those of its threshold. Raises ValueError if `k` is below 1, or the
+        estimator has a kernel.
         """
         check_count("k", k, MAX_COLUMNS)
         row, values = self._encoder.rows([x]), self._encoder.values(x)

@@ -110,7 +110,7 @@ class RemoteModel(base.MultiLabelClassifier):
         pairs = pairs_of(X, y)
         weights = [None] * len(pairs) if w is None else np.asarray(w).tolist()
         if len(weights) != len(pairs):
-            raise ValueError(f"w must have as many numbers as X has rows, {len(pairs)}, not {len(weights)}")
+            raise ValueError(f"w must have {len(pairs)} numbers, one per row of X, not {len(weights)}")
         examples = [
             (named_values(x), named_truths(truth)) if own is None else (named_values(x), named_truths(truth), own)
             for (x, truth), own in zip(pairs, weights, strict=True)
@@ -150,7 +150,7 @@ class RemoteModel(base.MultiLabelClassifier):
 
     def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
         if not isinstance(self.server, str):
-            raise TypeError("a RemoteModel on a Client cannot be pickled: give it the server's address instead")
+            raise TypeError("a RemoteModel on a Client cannot be pickled: pass the server's address instead")
         return type(self), (self.server, self.name)
 
     @classmethod

@@ -4,10 +4,10 @@ import createFetchClient, { type Client as FetchClient } from "openapi-fetch";
 
 import type { components, paths } from "./schema.js";
 
-/** Bodies and answers by name, e.g. `Schemas["PredictResponse"]`. */
+/** Bodies and responses by name, such as `Schemas["PredictResponse"]`. */
 export type Schemas = components["schemas"];
 
-/** An error as the server describes it (RFC 9457). */
+/** Problem document of the server (RFC 9457). */
 export type ProblemDocument = Schemas["ProblemDocument"];
 
 export interface Options {
@@ -15,7 +15,7 @@ export interface Options {
   baseUrl?: string;
   /** A key, or a token derived from one; sent as a Bearer token. */
   apiKey?: string;
-  /** Sends the requests instead of the global `fetch`. */
+  /** Function that sends the requests; the global `fetch` if omitted. */
   fetch?: typeof globalThis.fetch;
 }
 
@@ -31,50 +31,50 @@ export function createClient(options: Options = {}): Client {
   });
 }
 
-/** An answer that is no success. `code` says what happened, for programs; `message` says it to people. */
+/** Error response. `code` identifies the error for programs; `message` describes it for people. */
 export class Problem extends Error {
   override readonly name = "Problem";
 
   constructor(
     readonly status: number,
-    /** What the server said; undefined if that was no problem document (of a proxy, or under `/v2`). */
+    /** Problem document; undefined if the response has none (from a proxy, or under `/v2`). */
     readonly document: ProblemDocument | undefined,
   ) {
     super(document?.detail ?? `the server answered ${status}`);
   }
 
-  /** E.g. `model_not_found`; empty if the server named none. */
+  /** Error code, such as `model_not_found`; empty if the response has none. */
   get code(): string {
     return this.document?.code ?? "";
   }
 }
 
-/** An answer of `Client`: with data, or with an error. */
+/** Result of a call of `Client`: with data, or with an error. */
 export type Answer<Data> =
   | { data: Data; error?: never; response: Response }
   | { data?: never; error: unknown; response: Response };
 
 /**
- * Return the data of an answer.
+ * Return the data of a result.
  *
- * @throws Problem if the answer is no success.
+ * @throws Problem if the result is an error.
  */
 export function unwrap<Data>(answer: Answer<Data>): Data {
   if (!answer.response.ok) throw new Problem(answer.response.status, problemOf(answer.error));
   return answer.data as Data;
 }
 
-/** Return what a server said, if it is a problem document. */
+/** Return the body of a response if it is a problem document. */
 export function problemOf(error: unknown): ProblemDocument | undefined {
   return typeof error === "object" && error !== null && "code" in error ? (error as ProblemDocument) : undefined;
 }
 
-/** Return the address that calls begin with. */
+/** Return the base address of all calls. */
 export function address(options: Options): string {
   return (options.baseUrl ?? "http://127.0.0.1:8000").replace(/\/+$/, "");
 }
 
-/** Return the headers that all calls have. */
+/** Return the headers of all calls. */
 export function headers(options: Options): Record<string, string> {
   return options.apiKey === undefined ? {} : { Authorization: `Bearer ${options.apiKey}` };
 }

@@ -1,8 +1,8 @@
-/** Server-sent events, read with `fetch`, since a browser's EventSource cannot send a key. */
+/** Server-sent events, read with `fetch`, because a browser's EventSource cannot send a key. */
 
 import { address, headers, type Options, Problem, problemOf, type Schemas } from "./client.js";
 
-/** What happens to a model, by the kind of event. */
+/** Data of the events of a model, by kind. */
 export interface ModelEvents {
   update: Schemas["UpdateEvent"];
   drift: Schemas["DriftEvent"];
@@ -14,31 +14,31 @@ export interface ModelEvents {
   dropped: Schemas["DroppedEvent"];
 }
 
-/** What happens to a job, by the kind of event. */
+/** Data of the events of a job, by kind. */
 export interface JobEvents {
   state: Schemas["Job"];
   progress: Schemas["Job"];
   log: Schemas["LogLine"];
 }
 
-/** An event: `event` is its kind, and tells the type of `data`. */
+/** An event: `event` is its kind, which determines the type of `data`. */
 export type ServerEvent<Events> = {
   [Kind in keyof Events]: { event: Kind; data: Events[Kind]; id: string | undefined };
 }[keyof Events];
 
 export interface WatchOptions extends Options {
-  /** Ends the watching. */
+  /** Signal that ends the iteration. */
   signal?: AbortSignal;
-  /** The `id` of the last event that was seen: those after it follow. */
+  /** The `id` of the last event received; iteration resumes after it. */
   lastEventId?: string;
 }
 
-/** Yield what happens to a model, until `signal` is aborted. Connects again by itself. */
+/** Yield the events of a model until `signal` is aborted; reconnects automatically. */
 export async function* watchModel(name: string, options: WatchOptions = {}): AsyncGenerator<ServerEvent<ModelEvents>> {
   yield* watch<ModelEvents>(`/v1/models/${encodeURIComponent(name)}/events`, options, () => false);
 }
 
-/** Yield what happens to a job, until it has ended or `signal` is aborted. Connects again by itself. */
+/** Yield the events of a job until it has ended or `signal` is aborted; reconnects automatically. */
 export async function* watchJob(id: string, options: WatchOptions = {}): AsyncGenerator<ServerEvent<JobEvents>> {
   yield* watch<JobEvents>(
     `/v1/jobs/${encodeURIComponent(id)}/events`,

@@ -1,4 +1,4 @@
-/** A client of a ManyLabel server. Calls and types are made from the server's OpenAPI description (schema.ts). */
+/** Client of a ManyLabel server. Calls and types are generated from the server's OpenAPI description (schema.ts). */
 
 export * from "./client.js";
 export * from "./events.js";

@@ -52,7 +52,7 @@ def test_a_command_finds_its_key(
         assert run("models").status == 0
     wrong = run("models", "--api-key-file", str(key_file), "show", "tags")
     assert wrong.status == 2
-    assert "give it after show" in wrong.err
+    assert "put it after show" in wrong.err
 
 
 @pytest.mark.parametrize("content", [None, "", " \n", "two words-xyz", "\xe4-xyz"])

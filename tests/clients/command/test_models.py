@@ -510,7 +510,7 @@ def test_a_promise_is_set_and_its_account_printed(
     model = client.model(name)
     shares = ("--precision", "0.8", "--settled", "0.7", "--missed", "0.05", "--audit-rate", "0")
     told = manylabel("models", "set-promise", name, *shares)
-    assert (told.status, told.out) == (0, f"{name} promises a precision of 0.8 now\n")
+    assert (told.status, told.out) == (0, f"{name} now promises precision 0.8\n")
     promise = {"precision": 0.8, "settled": 0.7, "missed": 0.05, "audit_rate": 0.0}
     assert model.status().promise == promise
     assert "learning: " in manylabel("evaluate", name, "--precision", "0.8").out
@@ -532,6 +532,6 @@ def test_a_promise_is_set_and_its_account_printed(
     assert (simulated["total"]["examples"], simulated["total"]["wrong"]) == (300, 0)
     assert simulated["total"]["applied"] > 200
     assert manylabel("models", "set-promise", name).status == 2
-    assert manylabel("models", "set-promise", name, "--end").out == f"{name} promises nothing now\n"
+    assert manylabel("models", "set-promise", name, "--end").out == f"{name} now promises no precision\n"
     assert model.status().promise is None
     assert model.predict({"x1": 1.0}).auto is None

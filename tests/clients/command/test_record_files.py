@@ -98,7 +98,7 @@ def test_what_is_text_must_be_so_for_the_model(manylabel: Command, client: Clien
     for command in ("feed", "evaluate"):
         done = manylabel(command, name, str(path), "--text", "title,body", "--tags", "tags")
         assert done.status == 1
-        assert f"{name} does not read title as text, only body, a, b: a model that does is made by" in done.err
+        assert f"{name} does not read title as text, only body, a, b: create a model that does with" in done.err
     wrong = manylabel("feed", name, str(path), "--text", "body", "--tags", "tags")
     assert "text column 'body' is not among the columns" in wrong.err
     assert client.model(name).status().updates == 0

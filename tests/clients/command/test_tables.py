@@ -61,7 +61,7 @@ def test_ndjson_and_plain_csv_are_fed_and_evaluated(
     assert client.model(name).status().updates == 120
     assert json.loads(manylabel("evaluate", name, str(lines), "--json").out)["examples"] == 60
     refused = manylabel("feed", name, str(table))
-    assert (refused.status, "--labels must say which columns" in refused.err) == (1, True)
+    assert (refused.status, "--labels must name the label columns" in refused.err) == (1, True)
 
 
 def test_a_table_is_learnt_and_predicted(
@@ -89,7 +89,7 @@ def test_a_table_that_cannot_be_learnt_is_told(manylabel: Command, client: Clien
     table.write_text("tempo,tags\n1,rock\n2,\n")
     lines.write_text('{"x": {"tempo": 1}, "y": ["rock"]}\n')
     for command, words in (
-        (("update", name, str(table)), "--labels must say which columns of a CSV file are labels"),
+        (("update", name, str(table)), "--labels must name the label columns of a CSV file"),
         (("update", name, str(table), "--tags", "tags"), "line 3: its labels are unknown"),
         (
             ("update", name, str(table), "--labels", "tags"),

@@ -79,7 +79,7 @@ def test_a_copy_is_another_handle_of_the_same_model(
 
 
 def test_on_a_client_it_cannot_be_pickled(client: Client) -> None:
-    with pytest.raises(TypeError, match="give it the server's address instead"):
+    with pytest.raises(TypeError, match="pass the server's address instead"):
         pickle.dumps(RemoteModel(client, "tags"))
 
 

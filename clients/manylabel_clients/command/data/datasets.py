@@ -24,7 +24,7 @@ DatasetName = Annotated[str, Argument(metavar="NAME", help="Name of the dataset.
 
 def _print_all(found: list[DatasetInfo]) -> None:
     if not found:
-        return click.echo("no datasets; manylabel datasets add NAME FILE makes one")
+        return click.echo("no datasets; manylabel datasets add NAME FILE adds one")
     columns = ("dataset", "rows", "features", "labels", "labels a row", "size")
     return print_table(columns, [_row(one) for one in found])
 

@@ -41,7 +41,7 @@ def feed(
     batch_size: BatchSize = BATCH_SIZE,
     as_json: AsJson = False,
 ) -> None:
-    """Learn a labelled file in its order, each row once.
+    """Learn the rows of a labelled file in order, each once.
 
     Rows of CSV, TSV and JSON lines may be records: `manylabel feed packages packages.jsonl.gz --labels tags`. The text
     fields are those of the model.
@@ -99,7 +99,7 @@ def _resumed(path: Path, file: Path, model: Model) -> FeedCheckpoint:
         raise Failure(f"no feed of {file} into {model.name} was started here; omit --resume") from None
     status = model.status()
     if isinstance(status, TrainedStatus) or status.updates < checkpoint.updates:
-        raise Failure(f"{model.name} is not the model that was fed (it has learnt less); omit --resume")
+        raise Failure(f"{model.name} is not the model that was fed (it has learnt fewer examples); omit --resume")
     return checkpoint
 
 

@@ -47,9 +47,7 @@ Separator = Annotated[
 Ignore = Annotated[str | None, Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields to ignore.")]
 Text = Annotated[
     list[str] | None,
-    Option(
-        metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are text. Repeatable, with one in each."
-    ),
+    Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are text. Repeatable, one each."),
 ]
 WeightColumn = Annotated[
     str | None,
@@ -65,8 +63,8 @@ RefColumn = Annotated[
     Option(
         "--ref",
         metavar="COLUMN",
-        help="CSV, TSV, JSON lines of records: column or field with your name for each row, such as the number of a "
-        'customer. JSON items have it in "ref".',
+        help="CSV, TSV, JSON lines of records: column or field with your reference for each row, such as a "
+        'customer number. JSON items have it in "ref".',
     ),
 ]
 ZeroBased = Annotated[bool, Option("--zero-based", help="libsvm: features and labels are numbered from 0, not from 1.")]
@@ -111,7 +109,7 @@ def open_for(
     known = [] if status.text is None else status.text.get("fields") or []
     if others := [name for name in table.texts if name not in known]:
         texts = f"only {', '.join(known)}" if known else "no field by its name"
-        cure = f"a model that does is made by manylabel models create NAME --text {','.join(table.texts)}"
+        cure = f"create a model that does with manylabel models create NAME --text {','.join(table.texts)}"
         raise Failure(f"{model.name} does not read {', '.join(others)} as text, {texts}: {cure}")
     stream = open_file(path, labels, zero_based, table)
     columns = getattr(stream, "columns", ())
@@ -179,7 +177,7 @@ def record_format(path: str | PathLike[str]) -> str | None:
 def check_labelled(path: Path, labels: str | None, table: TableOptions) -> None:
     """Raise a Failure if no option names the labels of a table."""
     if record_format(path) in TABLES and labels is None and table.tags is None:
-        ways = "--labels must say which columns of a CSV file are labels, or --tags which column lists them"
+        ways = "--labels must name the label columns of a CSV file, or --tags the column that lists the labels"
         raise Failure(f"{path}: {ways}")
 
 

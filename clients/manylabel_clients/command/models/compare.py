@@ -29,7 +29,7 @@ PREQUENTIAL = ("micro_f1", "macro_f1", "f1", "precision", "recall", "subset_accu
 LEAST_WINDOWS = 5
 """Minimum number of windows for an interval."""
 _T_975 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
-"""Quantiles of Student's t distribution at .975, for 1 to 10 degrees of freedom; above that, 1.96 + 2.6 / them."""
+"""Quantiles of Student's t distribution at .975, for 1 to 10 degrees of freedom; for n > 10: 1.96 + 2.6 / n."""
 
 
 class Compared(NamedTuple):
@@ -39,7 +39,7 @@ class Compared(NamedTuple):
     version: int | None
 
     def predict(self, xs: Sequence[Any], batch_size: int) -> list[Prediction]:
-        """Return its predictions."""
+        """Return the model's predictions."""
         return self.model.predict_many(xs, batch_size=batch_size, version=self.version)
 
 
@@ -144,16 +144,16 @@ def _of_rows(both: Sequence[Compared], stream: "FileStream", batch_size: int) ->
 def _of_the_stream(both: Sequence[Compared]) -> dict[str, Any]:
     """Compare prequential metrics, over the windows of both histories that end at the same number of examples."""
     if any(one.version is not None for one in both):
-        raise Failure("versions are compared on the rows of a file: name it with --data FILE")
+        raise Failure("to compare versions, name a file of labelled rows with --data FILE")
     first, second = (one.model.metrics_history() for one in both)
     size = first.window.size
     if second.window.size != size:
         raise Failure(
-            f"their windows differ, {size:,} and {second.window.size:,} examples: compare them with --data FILE"
+            f"the windows differ, {size:,} and {second.window.size:,} examples: compare the models with --data FILE"
         )
     ends = _apart(sorted(set(first.examples) & set(second.examples)), size)
     if not ends:
-        raise Failure("their histories have no point in common: compare them with --data FILE")
+        raise Failure("the histories have no point in common: compare the models with --data FILE")
     metrics = {name: _over_windows(name, first, second, ends) for name in PREQUENTIAL}
     note = None
     if len(ends) < LEAST_WINDOWS:

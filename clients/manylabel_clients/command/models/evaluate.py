@@ -56,8 +56,8 @@ def evaluate(
     precision: Annotated[
         float | None,
         Option(
-            help="How many labels may be applied unseen at this precision: the account of the model's promise, or, "
-            "with a file, that of a promise that begins with the file.",
+            help="Count the labels that may be applied unseen at this precision, by the account of the model's promise "
+            "or, with a file, of a promise that begins with the first row.",
         ),
     ] = None,
     as_json: AsJson = False,

@@ -25,9 +25,7 @@ def _print_receipt(receipt: ForgetReceipt) -> None:
         f"(receipt {receipt.id}, position {receipt.position})"
     )
     if receipt.since != "0":
-        click.echo(
-            f"what it was taught before position {receipt.since} is not in its history, and stays in its weights"
-        )
+        click.echo(f"examples learnt before position {receipt.since} are not in the history, and stay in the weights")
     if receipt.archive == "pending":
         click.echo(f"the archive has these examples until its next pass; receipt {receipt.id} says when it is purged")
     for title, lines in (("not deleted", receipt.kept), ("out of reach", receipt.beyond_reach)):

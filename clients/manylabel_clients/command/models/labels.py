@@ -61,7 +61,7 @@ def describe_labels(
     label: Annotated[str | None, Argument(help="Label. Default: those in --file.")] = None,
     title: Annotated[str | None, Option(help="Name of the label for people; '' removes it.")] = None,
     description: Annotated[str | None, Option(help="Meaning of the label in words; '' removes it.")] = None,
-    uri: Annotated[str | None, Option(help="Address of the label; '' removes it.")] = None,
+    uri: Annotated[str | None, Option(help="URI of the label; '' removes it.")] = None,
     file: Annotated[
         Path | None,
         Option(
@@ -114,7 +114,7 @@ def set_promise(
     audit_rate: Annotated[float, Option(help="Share of settled examples that are sent to review for audits.")] = 0.05,
     end: Annotated[bool, Option(help="End the promise.")] = False,
 ) -> None:
-    """Promise a precision of a model: predictions say which labels may be applied unseen, and what needs review.
+    """Promise a precision for a model: predictions say which labels may be applied unseen, and what needs review.
 
     Example: `manylabel models set-promise tags --precision 0.95`
     """
@@ -124,7 +124,7 @@ def set_promise(
         precision, settled=None if review_all else settled, missed=missed, audit_rate=audit_rate
     )
     click.echo(
-        f"{name} promises nothing now" if precision is None else f"{name} promises a precision of {precision:g} now"
+        f"{name} now promises no precision" if precision is None else f"{name} now promises precision {precision:g}"
     )
 
 

@@ -56,7 +56,7 @@ def create(
         list[str] | None,
         Option(
             metavar="A,B,...",
-            help="The fields of records that are text. Repeatable, with one in each. Default: what is long enough.",
+            help="The fields of records that are text. Repeatable, one each. Default: long strings.",
         ),
     ] = None,
     durability: Annotated[str | None, Option(help="Durability of updates: log or fsync.")] = None,
@@ -136,7 +136,7 @@ def fork(
     Example: `manylabel models fork tags-before tags --at 2026-11-27T10:03:00Z`
     """
     status = client.fork_model(name, source, at).status()
-    print_as(as_json, status, lambda _: click.echo(f"created {name}, as {source} was"))
+    print_as(as_json, status, lambda _: click.echo(f"created {name} from an earlier state of {source}"))
 
 
 @remote(print_status)
@@ -149,7 +149,7 @@ def show(client: Client, name: ModelName) -> AnyStatus:
 def delete(
     client: Client,
     name: ModelName,
-    followers: Annotated[bool, Option(help="Delete the models that follow it too.")] = False,
+    followers: Annotated[bool, Option(help="Delete its followers too.")] = False,
     yes: Yes = False,
 ) -> None:
     """Delete a model and its log. This cannot be undone."""
@@ -171,7 +171,7 @@ def _limit(text: str) -> dict[str, Any]:
     maximum, _, policy = text.partition(",")
     if not maximum.isdecimal() or not policy:
         raise click.BadParameter(
-            f"must be KIND=MOST,POLICY, as features=10000,hash, not ...={text}", param_hint="--limit"
+            f"must be KIND=MOST,POLICY, such as features=10000,hash, not ...={text}", param_hint="--limit"
         )
     return {"most": int(maximum), "policy": policy.strip()}
 

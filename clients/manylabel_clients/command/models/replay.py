@@ -38,14 +38,14 @@ def replay(
         Option(
             metavar="NAME=VALUE,...",
             help="Parameter of the learner with the values to try, such as eta=0.5,1. Repeatable; every combination is "
-            "tried, 8 at most.",
+            "tried, at most 8.",
         ),
     ] = None,
     scaling: Annotated[str | None, Option(help="Scaling: auto, none or unit.")] = None,
     until: Annotated[
         str | None, Option(metavar="TIME|POSITION", help="Last time or position to learn. Default: now.")
     ] = None,
-    keep: Annotated[bool, Option(help="Retain the followers, which learn nothing after the end.")] = False,
+    keep: Annotated[bool, Option(help="Keep the followers, which learn nothing after --until.")] = False,
     wait: Annotated[float, Option(metavar="SECONDS", min=0, help="Maximum seconds to wait for all of them.")] = 3600.0,
     as_json: AsJson = False,
 ) -> None:
@@ -95,7 +95,7 @@ def _combinations(pairs: list[str] | None) -> list[dict[str, Any]]:
     for pair in pairs or []:
         name, _, listed = pair.partition("=")
         if name in values:
-            raise click.BadParameter(f"{name} is given twice: list its values with commas", param_hint="--param")
+            raise click.BadParameter(f"{name} is set twice: list its values with commas", param_hint="--param")
         values[name] = [named_values([f"{name}={value}"])[name] for value in listed.split(",")]
         if not listed:
             named_values([pair])

@@ -84,7 +84,7 @@ def log(
         str | None, Option("--from", metavar="TIME|POSITION", help="Entries after this position, or from this time on.")
     ] = None,
     to: Annotated[
-        str | None, Option(metavar="TIME|POSITION", help="Entries up to this position or time, which is included.")
+        str | None, Option(metavar="TIME|POSITION", help="Entries up to and including this position or time.")
     ] = None,
 ) -> None:
     """Write the log of a model to the standard output, a line of JSON for each entry, the earliest first.

@@ -15,7 +15,7 @@ from manylabel_clients.http.resources.jobs import JobResult, JobStatus, LogLine,
 def print_jobs(jobs: Sequence[JobStatus]) -> None:
     """Print a line for each job."""
     if not jobs:
-        return click.echo("no jobs; manylabel jobs submit makes one")
+        return click.echo("no jobs; manylabel jobs submit submits one")
     columns = ("job", "state", "trainer", "model", "data", "created")
     rows = [(job.id, job.state, job.trainer, job.model, data_text(job.data), short_time(job.created)) for job in jobs]
     return print_table(columns, rows, words=len(columns))

@@ -18,7 +18,7 @@ MANY_UNSEEN = 0.25
 def print_models(models: Sequence[AnySummary]) -> None:
     """Print a line for each model."""
     if not models:
-        return click.echo("no models; manylabel models create NAME makes one")
+        return click.echo("no models; manylabel models create NAME creates one")
     columns = ("model", "algorithm", "updates", "labels", "features", "size", "micro-F1")
     return print_table(columns, [_row(model) for model in models])
 

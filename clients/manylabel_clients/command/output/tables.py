@@ -43,7 +43,7 @@ def print_text(text: str, indent: str = "") -> None:
 
 
 def print_facts(facts: Mapping[str, str]) -> None:
-    """Print each fact that has a value, wrapped below itself."""
+    """Print each fact that has a value; long values continue on indented lines."""
     for name, fact in facts.items():
         if fact:
             _print_fact(name, fact, INDENT, terminal_width())

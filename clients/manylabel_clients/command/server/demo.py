@@ -73,7 +73,7 @@ def _stream_yeast(model: Model) -> tuple[dict[str, float], dict[str, bool]]:
 
     rows = datasets.Yeast()  # type: ignore[no-untyped-call]
     click.echo(f"Streaming {rows.n_samples:,} genes through it; each is predicted before it is learnt.")
-    click.echo("The baseline predicts the most frequent labels so far, whatever the genes.\n")
+    click.echo("The baseline predicts the most frequent labels so far, without looking at the genes.\n")
     click.echo("".join(f"{title:>11}" for title in COLUMNS))
     done = 0
     with ProgressBar() as bar:

@@ -41,7 +41,7 @@ def paperless(
         Option(min=0, max=1, help="Probability from which a label is applied, if the model promises no precision."),
     ] = 0.8,
     state: Annotated[
-        Path, Option(dir_okay=False, metavar="FILE", help="File with the state of the sidecar: how far it has read.")
+        Path, Option(dir_okay=False, metavar="FILE", help="File with the progress of the sidecar.")
     ] = Path("manylabel-paperless.json"),
     every: Annotated[float, Option(min=1, metavar="SECONDS", help="Poll interval of paperless in seconds.")] = 60.0,
     listen: Annotated[

@@ -144,6 +144,6 @@ webhooks = group(
     enable,
     delete,
     command(send_test, "test"),
-    help="Create, list, test and delete webhooks: events that the server posts elsewhere; without a command, list "
-    "them.",
+    help="Create, list, test and delete webhooks: events that the server posts to other servers; without a command, "
+    "list them.",
 )

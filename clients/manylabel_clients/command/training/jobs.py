@@ -47,8 +47,8 @@ def submit(
         int | None,
         Option(
             min=1,
-            help="With --stream: fail with fewer examples than this. Default: --last, or what the model has learnt if "
-            "that is less.",
+            help="With --stream: fail with fewer examples than this. Default: --last, or the number of learnt "
+            "examples if lower.",
         ),
     ] = None,
     param: Params = None,
@@ -57,8 +57,8 @@ def submit(
         list[str] | None,
         Option(
             metavar="NAME=VALUES",
-            help="Search the best value of a parameter first, by cross-validation: C=[0.1,1,10], or with --trials a "
-            'range, C={"low": 0.001, "high": 1000, "log": true}. Repeatable. Or: default, the values that manylabel '
+            help="Search for the best value of a parameter first, by cross-validation: C=[0.1,1,10], or with --trials "
+            'a range, C={"low": 0.001, "high": 1000, "log": true}. Repeatable. Or: default, the values that manylabel '
             "jobs trainers lists.",
         ),
     ] = None,
@@ -70,8 +70,8 @@ def submit(
         str,
         Option(
             type=click.Choice(get_args(Promote)),
-            help="When the result is served. if_better: if its fit converged, it was measured, it takes the same "
-            "features as the version served, and it is not worse than that on the same held-out rows.",
+            help="When to serve the result. if_better: if the fit converged, and the version was evaluated, has the "
+            "features of the served version, and is not worse on the same held-out rows.",
         ),
     ] = "if_better",
     detach: Annotated[bool, Option("--detach", "-d", help="Do not wait for the job; print its id.")] = False,

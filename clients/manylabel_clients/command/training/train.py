@@ -45,7 +45,7 @@ def train(
     """Train a model from a labelled file on this machine, without a server.
 
     It is evaluated on held-out rows (--holdout), on another file (--test), or on the test rows of the file, if it has
-    any. Ctrl-C stops the fit and saves what it has reached.
+    any. Ctrl-C stops the fit and saves the model so far.
 
     Example: `manylabel train songs.arff --labels songs.xml --trainer mlrl --param lam=0.001 --out songs.safetensors`
     """

@@ -64,9 +64,9 @@ class LabelStatus:
     description: str | None = None
     """Meaning of the label in words."""
     uri: str | None = None
-    """Address of the label."""
+    """URI of the label."""
     paused: bool = False
-    """The label is not learnt and not predicted until it is resumed."""
+    """Whether the label is paused: neither learnt nor predicted until it is resumed."""
 
 
 @dataclass(frozen=True, slots=True)

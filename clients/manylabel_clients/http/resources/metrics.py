@@ -104,9 +104,9 @@ class Metrics:
     version: int | None = None
     """Version of a trained model whose predictions are measured; None for an online model."""
     by_source: Mapping[str, dict[str, float | None]] = field(default_factory=dict)
-    """Agreement with labels that are not from people, by their source: "machine", "rule"."""
+    """Agreement with labels that do not come from people, by source: "machine", "rule"."""
     promise: dict[str, Any] | None = None
-    """Account of the promise of precision, as `GET metrics` has it; None without a promise."""
+    """Account of the promise of precision, as in `GET metrics`; None without a promise."""
 
 
 Column: TypeAlias = "list[float | None]"

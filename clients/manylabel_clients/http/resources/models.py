@@ -268,7 +268,7 @@ class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
 
         An interrupted batch is resumed: each example is learnt once. A rejected example yields its `error`, and the
         others are still learnt. If the stream cannot continue, `done` of the error is the number of the last example
-        answered.
+        with a response.
 
         Parameters
         ----------

@@ -37,7 +37,7 @@ class LineResult:
     line: int
     """Number of the example in the stream, from 1."""
     prediction: Prediction | None
-    """Prediction made just before the example was learnt; None if it was refused, or learnt in an earlier attempt."""
+    """Prediction made just before the example was learnt; None if it was rejected, or learnt in an earlier attempt."""
     updates: int | None
     """Total number of learnt examples after this one; None as above."""
     replayed: bool

@@ -41,7 +41,7 @@ class Version:
     position: str
     """Position in the model's log. Opaque."""
     baseline: dict[str, float] | None = None
-    """On the same rows, of predicting for each the labels that were frequent in training."""
+    """Metrics on the same rows of predicting the most frequent training labels."""
     data: dict[str, Any] | None = None
     """Training data, as in the job: ``dataset`` and ``split``, or ``stream`` and ``last``."""
     worse: str | None = None
@@ -86,7 +86,7 @@ class ModelDetail:
     convergence: dict[str, list[float]]
     """``iteration``, ``objective``, ``gap`` and ``seconds`` along the fit."""
     baseline: dict[str, float] | None = None
-    """On the same rows, of predicting for each the labels that were frequent in training."""
+    """Metrics on the same rows of predicting the most frequent training labels."""
     label_decisions: dict[str, Any] | None = None
     """By label, the ``threshold`` of its scores, and the ``calibration`` of its probability (None without
     probabilities).

@@ -61,7 +61,7 @@ def format_of(source: Source) -> str:
     name = str(source) if isinstance(source, (str, Path)) else getattr(source, "name", "")
     suffix = extension_of(name) if isinstance(name, str) else ""
     if suffix not in FORMATS:
-        raise ValueError(f"format must be given where the name has none of the endings {', '.join(FORMATS)}")
+        raise ValueError(f"pass a format, because the name has none of the endings {', '.join(FORMATS)}")
     return FORMATS[suffix]
 
 
@@ -82,7 +82,7 @@ def body_of(source: Source) -> Body:
         return Body(lambda: _of_file(io.BytesIO(data)), len(data), True)
     if isinstance(source, io.TextIOBase) or not hasattr(source, "read"):
         kind = type(source).__name__
-        raise TypeError(f"source must be a file's name, bytes or a file opened in binary mode, not {kind}")
+        raise TypeError(f"source must be a file name, bytes or a file opened in binary mode, not {kind}")
     return _of_stream(source)
 
 

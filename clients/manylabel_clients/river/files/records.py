@@ -49,7 +49,7 @@ class RecordFile(FileStream):
     ) -> None:
         super().__init__(path)
         if labels not in ((), None) and label_columns not in ((), None):
-            raise ValueError("labels and label_columns are the same: only one of them can be given")
+            raise ValueError("labels and label_columns are the same parameter: pass only one")
         columns = labels if label_columns in ((), None) else label_columns
         with naming(self.path):
             self._parts = RowParts(() if columns is None else columns, ignore=ignore or (), **options)
