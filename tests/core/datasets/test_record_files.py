@@ -128,7 +128,7 @@ def test_labels_in_a_field() -> None:
         ("ndjson", b'{"a": 1, "l": ["u", "u"]}', {"label_columns": "l"}, "line 1: l: a label occurs twice"),
         ("ndjson", b'{"a": 1, "l": [""]}', {"label_columns": "l"}, "line 1: names of labels have 1 to 256 bytes"),
         ("ndjson", b'{"a": 1, "l": ["u"]}', {}, "line 1: an example has x and y, not 'a', 'l'; for records, specify"),
-        ("ndjson", b'{"a": 1, "l": ["u"]}', {"label_columns": 1}, "labels of JSON lines are in one field"),
+        ("ndjson", b'{"a": 1, "l": ["u"]}', {"label_columns": 1}, "JSON lines have their labels in one field"),
         (
             "ndjson",
             b'{"a": 1, "l": ["u"]}',
