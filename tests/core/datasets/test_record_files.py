@@ -124,11 +124,11 @@ def test_labels_in_a_field() -> None:
         ("csv", b"a,b\n1,2\n", {"tags": "b", "text": ["c"]}, "line 1: text column 'c' is not among the columns"),
         ("csv", b"a,b\n1,2\n", {"tags": "b", "text": ["b"]}, "line 1: a text column cannot have labels"),
         ("csv", b"a,a=x,l\nx,1,u\n", {"tags": "l"}, "line 2: x: a=x must not make a feature|line 2: .*another field"),
-        ("ndjson", b'{"a": 1, "l": 3}', {"label_columns": "l"}, "line 1: l must be a list of labels"),
+        ("ndjson", b'{"a": 1, "l": 3}', {"label_columns": "l"}, "line 1: l must be a list of all relevant labels"),
         ("ndjson", b'{"a": 1, "l": ["u", "u"]}', {"label_columns": "l"}, "line 1: l: a label occurs twice"),
         ("ndjson", b'{"a": 1, "l": [""]}', {"label_columns": "l"}, "line 1: names of labels have 1 to 256 bytes"),
         ("ndjson", b'{"a": 1, "l": ["u"]}', {}, "line 1: an example has x and y, not 'a', 'l'; for records, specify"),
-        ("ndjson", b'{"a": 1, "l": ["u"]}', {"label_columns": 1}, "labels of JSON lines are in one field"),
+        ("ndjson", b'{"a": 1, "l": ["u"]}', {"label_columns": 1}, "JSON lines have their labels in one field"),
         (
             "ndjson",
             b'{"a": 1, "l": ["u"]}',
