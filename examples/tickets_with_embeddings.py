@@ -34,7 +34,7 @@ FILLERS = ["hello", "please", "my", "the", "thanks", "again", "help", "about", "
 
 
 def embed(text: str) -> list[float]:
-    """Return the amount of each meaning in the words of a text, and two random numbers."""
+    """Return the amount of each meaning in the words of a text, and two uninformative numbers."""
     words = text.split()
     shares = [sum(word in meaning for word in words) / len(words) for meaning in MEANINGS.values()]
     return [*shares, len(text) / 100, words.count("the") / 10]
