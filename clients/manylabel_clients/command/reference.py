@@ -26,8 +26,9 @@ this machine need an extra, and name it if it is missing:
 | `manylabel[river]` | `feed`, `evaluate FILE`; with `manylabel[server]`, `demo` |
 | `manylabel[plots]`, `manylabel[mcp]` | `models plot`, `mcp` |
 
-Tables are as wide as the terminal, or as `COLUMNS` says; in a file or pipe, as wide as necessary. `--json` prints one
-object per line, for scripts. `--help` lists all options of a command; the site has them at the end of this page.
+Tables are as wide as the terminal, or as `COLUMNS` if it is set; in a file or pipe they are as wide as their content.
+`--json` prints one object per line, for scripts. `--help` lists all options of a command; on the site they are also at
+the end of this page.
 """
 
 SHARED = ("as_json", "url", "timeout", "api_key", "yes")

@@ -68,7 +68,7 @@ class LastRows:
     ) -> None:
         """Add a row: its features, its relevant labels (None if some are unknown), and its weight. Raises BadDataset.
 
-        The first `n_known` labels are known; the row is omitted if there are more labels at the end.
+        Only the first `n_known` labels are known; the row is omitted if the dataset ends up with more labels.
         """
         if relevant is None:
             self._skipped += 1

@@ -33,7 +33,7 @@ def test_a_bucket_gives_what_comes_and_no_more() -> None:
     assert [bucket.take(1), bucket.take(1)] == [0.0, 0.0]
     assert bucket.take(1) == pytest.approx(0.05)
     clock.now += 3600
-    assert [bucket.take(1) for _ in range(10)] == [0.0] * 10  # no more than a second's
+    assert [bucket.take(1) for _ in range(10)] == [0.0] * 10  # the bucket holds at most the requests of one second
     assert bucket.take(1) > 0
 
 

@@ -104,7 +104,7 @@ async def test_one_that_stood_still_takes_no_old_news_for_its_end(place):
             await eventually_async(lambda process=process: process.returncode is not None or is_stopped(process.pid))
             if time.monotonic() > ends:
                 continue
-            await eventually_async(lambda ends=ends: time.monotonic() > ends)  # its time is over while it stands still
+            await eventually_async(lambda ends=ends: time.monotonic() > ends)  # its deadline passes while it is stopped
             process.stdin.write(b"%.3f\n" % (time.monotonic() + WAIT_SECONDS))
             stood_until = time.monotonic() - begun
             process.send_signal(signal.SIGCONT)

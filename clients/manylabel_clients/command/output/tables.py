@@ -95,7 +95,7 @@ def _print_fact(name: str, fact: str, indent: int, width: int | None) -> None:
     lines = [fact] if width is None else list(wrapped(fact, max(1, width - indent)))
     for number, line in enumerate(lines):
         room = indent if width is None else min(indent, max(2, width - display_width(line)))
-        if number == 0 and room < indent:  # one long word on its own line
+        if number == 0 and room < indent:  # too wide to fit beside the name: the name gets its own line
             click.echo(name)
             name = ""
         click.echo(f"{'' if number else name:<{room}}{line}")

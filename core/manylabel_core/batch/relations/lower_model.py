@@ -29,7 +29,7 @@ Vector = NDArray[np.float64]
 
 PLANES = 20  # maximum number: more planes sharpen the model, but each costs an L x L matrix
 PRECISION = 0.1  # share of the predicted gain
-NEWTON_STEPS, HALVINGS, PAIRS = 20, 15, 1000  # maximum numbers in the problem of p
+NEWTON_STEPS, HALVINGS, PAIRS = 20, 15, 1000  # maximum numbers of each kind of step when solving for p
 FASTER = 4.0  # factor from one rate to the next
 
 

@@ -13,7 +13,7 @@ from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_numbe
 
 
 class Sizes(NamedTuple):
-    """Sizes in a first line of three integers, as the extreme-classification repository writes it."""
+    """Sizes from a first line of three integers, as in the files of the extreme-classification repository."""
 
     rows: int
     features: int

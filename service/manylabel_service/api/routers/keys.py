@@ -91,7 +91,7 @@ class KeyRequest(_Request):
 
 
 class KeyChange(_Request):
-    """Changes of a key; omitted fields stay unchanged."""
+    """Changes to a key; omitted fields stay unchanged."""
 
     name: _Name = Field(default_factory=str)
     """New name."""

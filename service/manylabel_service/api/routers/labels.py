@@ -59,8 +59,8 @@ class Waiting(Parameters):
     query=Waiting,
 )
 async def list_predictions(request: Request, name: str) -> Response:
-    """Lists stored predictions without labels, as the model predicts them now. With `uncertainty`, those with a label
-    closest to its decision threshold come first, and near-duplicates of earlier ones last."""
+    """Lists stored predictions that have not been labelled yet, with what the model predicts now. With `uncertainty`,
+    those with a label closest to its decision threshold come first, and near-duplicates of earlier ones last."""
     context = context_of(request)
     wanted = read_parameters(request, Waiting)
     replica = online(await context.registry.get(name))

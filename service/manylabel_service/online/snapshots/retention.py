@@ -30,7 +30,7 @@ def plan(snapshots: Sequence[SnapshotMeta], n_kept: int) -> Plan:
 
 
 def _total(snapshots: Sequence[SnapshotMeta]) -> int:
-    """Return the bytes of the automatic snapshots."""
+    """Return the total size of the automatic snapshots in bytes."""
     return sum(snapshot.size_bytes for snapshot in snapshots if not snapshot.kept)
 
 

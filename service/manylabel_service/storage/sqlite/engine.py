@@ -101,7 +101,7 @@ class Engine:
             raise StoreDamaged(self._path, "it is empty or missing, but the directory has blobs")
 
     async def close(self) -> None:
-        """Close the directory; does nothing if it is closed."""
+        """Close the directory; do nothing if it is already closed."""
         if not self.gate.is_open:
             return
         self.maintenance.stop()
