@@ -266,7 +266,7 @@ class ApplyBatch:
 
     @property
     def collected(self) -> tuple[Rows, Targets] | None:
-        """Collected examples to learn; None if there are none."""
+        """Collected examples to learn; None without examples."""
         block = self._block
         return (as_rows(block.columns), block.targets) if len(block) and block.learns else None
 

@@ -111,7 +111,7 @@ class TitleWords:
             pipeline.link(np.array(list(linked), dtype=np.int32), np.array(list(linked.values()), dtype=np.int64))
 
     def numbers(self, names: Sequence[str]) -> NDArray[np.int64]:
-        """Return the number of the word that each of these features is; -1 if it is none."""
+        """Return the word number of each of these features; -1 for a feature that is not a word."""
         words = [self._word(name) for name in names]
         return np.array([-1 if word is None else _number(word) for word in words], dtype=np.int64)
 

@@ -197,7 +197,7 @@ class Connection:
         return await self.client.execute_command(*words)
 
     async def _execute_synced(self, *words: Argument) -> Any:
-        # On one connection, because WAITAOF waits for the writes of its own connection.
+        # On one connection, because WAITAOF waits only for the writes of the same connection.
         pipeline = self.client.pipeline(transaction=False)
         pipeline.execute_command(*words)
         pipeline.execute_command("WAITAOF", 1, 0, round(self.timeout_seconds * 1000))
