@@ -57,7 +57,7 @@ class Array(NamedTuple):
 
     @property
     def _axis(self) -> int:
-        """Return the first axis of constant length, or the last axis if there is none."""
+        """Return the first axis of constant length, otherwise the last axis."""
         fixed = (axis for axis, length in enumerate(self.shape) if isinstance(length, int))
         return next(fixed, len(self.shape) - 1)
 
