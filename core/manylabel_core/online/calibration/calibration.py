@@ -93,7 +93,7 @@ class Calibration(Part):
         self._counts[:] = np.array(_thresholds.START_COUNTS)[:, np.newaxis]
 
     def learn(self, scores: NDArray[np.float64], targets: Targets, probabilities: NDArray[np.float64] | None) -> None:
-        """For each example in order, subtract the thresholds from the scores, write the probabilities, and learn."""
+        """Subtract thresholds from scores, write probabilities, and learn, for each example in order."""
         wanted = _NOT_WANTED if probabilities is None else probabilities
         how = self._measure, self._patience, self._fitted
         calibrate_rows(self._labels, self._counts, self._bend, *how, self._existing, *targets, scores, wanted)
