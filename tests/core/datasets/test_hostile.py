@@ -326,7 +326,7 @@ def test_csv_label_columns_that_are_not_there(columns: int | list[str], message:
         ('{"x": [1e999, 1], "y": ["a"]}', "inf is not a finite number"),
         ('{"x": [1, 2e15], "y": ["a"]}', "is not a finite number of at most"),
         ('{"x": [1, true], "y": ["a"]}', "True is not a number"),
-        ('{"x": [1, "2"], "y": ["a"]}', "'2' must be a number"),
+        ('{"x": [1, "2"], "y": ["a"]}', "'2' is not a number"),
         ('{"x": [1, ' + "9" * 5000 + '], "y": ["a"]}', "Exceeds the limit|is not a finite number"),
         ('{"x": [1], "y": ["a"]}', "1 numbers, but earlier rows have 2"),
         ('{"x": {"a": 1}, "y": ["a"]}', "features are named, but in earlier rows a list"),
