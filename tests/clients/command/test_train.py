@@ -191,7 +191,7 @@ def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> 
         (["--trainer", "lsa_mml"], "lsa_mml needs a file with several views"),
         (["--labels", "2"], "JSON lines have their labels in one field: specify its name"),
         (["--zero-based"], "an option does not apply to this file format"),
-        (["--test", "TEST"], "does not match: none of the labels"),
+        (["--test", "TEST"], "does not match: the dataset has none of the labels"),
     ],
 )
 def test_what_cannot_be_done_is_said(

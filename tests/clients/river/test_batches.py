@@ -93,7 +93,7 @@ def test_nothing_is_learnt_of_a_frame_with_an_error() -> None:
     bad.loc[123, "a"] = np.inf
     for X, y, w, error in (
         (bad, LABELS, None, "finite"),
-        (NUMBERS, LABELS[:3], None, "as many rows"),
+        (NUMBERS, LABELS[:3], None, "must have 24 rows"),
         (NUMBERS, LABELS, [1.0], "w must"),
         (NUMBERS, LABELS, [0.0] * 24, "w"),
         (NUMBERS.to_numpy(), LABELS, None, "data frame"),
@@ -128,7 +128,7 @@ def test_on_a_server(client: Client, name: str) -> None:
     )
     with pytest.raises(Invalid, match="/weight"):
         there.learn_one({"size": 1.0}, {"p": True}, w=0.0)
-    with pytest.raises(ValueError, match="as many numbers"):
+    with pytest.raises(ValueError, match="must have 24 numbers"):
         there.learn_many(RECORDS, y, w=[1.0])
 
 

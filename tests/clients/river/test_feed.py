@@ -127,8 +127,8 @@ def test_ctrl_c_says_how_to_go_on() -> None:
     [
         (({"a": b"x"}, ["rock"]), "row 4: feature 'a' is b'x'"),
         (({"a": math.nan}, ["rock"]), "row 4: feature 'a' is nan"),
-        (({1: 1.0}, ["rock"]), "row 4: feature 1 must have a string for a name"),
-        (({"a": 1.0}, {2: True}), "row 4: label 2 must have a string for a name"),
+        (({1: 1.0}, ["rock"]), "row 4: feature 1: the name must be a string"),
+        (({"a": 1.0}, {2: True}), "row 4: label 2: the name must be a string"),
         (({"a": 1.0}, {"rock": "yes"}), "row 4: label 'rock' is 'yes'"),
         (({"a": 1.0}, {"rock": True}, {"w": 2}), r"row 4: a weight must be a number above 0 and at most 1000, not"),
         (({"a": 1.0}, {"rock": True}, 0.0), r"row 4: a weight must be a number above 0 and at most 1000, not 0.0"),

@@ -104,8 +104,8 @@ def test_its_own_client_is_closed_with_it(client: Client, name: str, monkeypatch
 @pytest.mark.parametrize(
     ("x", "y", "error", "message"),
     [
-        ({1: 1.0}, {"rock": True}, TypeError, "feature 1 must have a string for a name"),
-        ({"a": 1.0}, {1: True}, TypeError, "label 1 must have a string for a name"),
+        ({1: 1.0}, {"rock": True}, TypeError, "feature 1: the name must be a string"),
+        ({"a": 1.0}, {1: True}, TypeError, "label 1: the name must be a string"),
         ({"a": b"x"}, {"rock": True}, TypeError, "feature 'a' is b'x'"),
         ({"a": float("nan")}, {"rock": True}, ValueError, "feature 'a' is nan"),
         ({"a": 1.0}, {"rock": 2}, TypeError, "label 'rock' is 2"),

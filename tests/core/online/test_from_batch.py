@@ -117,7 +117,7 @@ X, Y = data(30)
     [
         (M3L(), {}, "model must be fitted and linear"),
         (M3L(kernel="rbf").fit(X, Y), {}, "model must be fitted and linear"),
-        (Shaped([1.0, 2.0], [1.0]), {}, r"model must have coef_ of shape .* got \(2,\) and \(1,\)"),
+        (Shaped([1.0, 2.0], [1.0]), {}, r"model must have coef_ of shape .* not \(2,\) and \(1,\)"),
         (Shaped([[1.0, 2.0]], [1.0, 2.0]), {}, "model must have coef_ of shape"),
         (Shaped([[1.0, np.nan]], [1.0]), {}, "model must have finite weights"),
         (Shaped([[1.0, 2.0]], [1.0]), {"scaling": "auto"}, "scaling must be 'none' or 'unit'"),

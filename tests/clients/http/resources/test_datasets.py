@@ -138,10 +138,10 @@ def test_columns_of_labels_are_named_in_the_address(labels: Any, columns: str) -
 
 def test_a_source_that_is_none_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     for source, kind, message in (
-        (b"x", ValueError, "format must be given"),
-        (tmp_path / "songs.txt", ValueError, "format must be given"),
+        (b"x", ValueError, "pass a format"),
+        (tmp_path / "songs.txt", ValueError, "pass a format"),
         (tmp_path / "none.csv", FileNotFoundError, "none.csv"),
-        (3, ValueError, "format must be given"),
+        (3, ValueError, "pass a format"),
     ):
         with pytest.raises(kind, match=message):
             uploaded(source=source)
