@@ -363,6 +363,18 @@ return {'ok', redis.call('HGETALL', KEYS[1])}
 """,
 )
 
+# KEYS models. ARGV names and incarnations in turn. Returns the deleted ones.
+MISSING = Script(
+    """
+local missing = {}
+for i = 1, #ARGV, 2 do
+  local value = redis.call('HGET', KEYS[1], ARGV[i])
+  if not value or string.match(value, '^%d+') ~= ARGV[i + 1] then missing[#missing + 1] = ARGV[i + 1] end
+end
+return {'ok', missing}
+""",
+)
+
 
 def check(answer: Sequence[Any], record: ModelMeta, position: str) -> None:
     """Raise the error of a refusal."""

@@ -8,8 +8,8 @@ from typing import Any
 from manylabel_service.storage.protocol import ModelMeta, position_key
 from manylabel_service.storage.redis.client.connection import BLOCK_SECONDS
 from manylabel_service.storage.redis.engine import Engine
-from manylabel_service.storage.redis.keys import DELETIONS, Keys, entry_id, log_key, position_of
-from manylabel_service.storage.redis.scripts import ENDS
+from manylabel_service.storage.redis.keys import DELETIONS, MODELS, Keys, entry_id, log_key, position_of
+from manylabel_service.storage.redis.scripts import ENDS, MISSING
 
 CHECK_SECONDS = 5.0
 """Interval in seconds of polls for deletions, besides notifications by a stream."""
@@ -68,10 +68,12 @@ class Watcher:
         now, lost = time.monotonic(), self._engine.connection.breaker.lost
         if not positions or not (lost != self._lost or now - self._checked > CHECK_SECONDS):
             return set()
-        ends = dict(zip(positions, await self.ends(positions), strict=True))
-        self._remember({record.incarnation for record, end in ends.items() if end is None})
+        names = [word for record in positions for word in (record.name, record.incarnation)]
+        answer = await self._engine.connection.run(MISSING, (MODELS,), *names)
+        self._remember(set(map(int, answer[1])))
+        ends = await self.ends(positions)
         self._checked, self._lost = now, lost
-        return {record for record, end in ends.items() if _short_of(end, positions[record])}
+        return {record for record, end in zip(positions, ends, strict=True) if _short_of(end, positions[record])}
 
     def _remember(self, gone: set[int]) -> None:
         self._gone |= gone
