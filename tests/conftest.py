@@ -32,9 +32,9 @@ MEMORY_BYTES = 6 * 2**30
 
 
 def pytest_configure() -> None:
-    """Have pytest's directories in memory, if there is enough: each acknowledged update would wait for the disk.
+    """Put pytest's directories in memory if there is enough, because each acknowledged update would wait for the disk.
 
-    What a test kills is a process, and the files of a killed process stay either way.
+    Tests kill processes, never the machine, so files in memory survive a kill as files on disk do.
     """
     if os.access(MEMORY, os.W_OK) and min(shutil.disk_usage(MEMORY).free, _available_bytes()) > MEMORY_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))

@@ -76,7 +76,7 @@ def test_python(page: Path, address: str, tmp_path: Path, monkeypatch: pytest.Mo
         assert printed.getvalue().splitlines()[: len(expected)] == expected
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, which this machine has not")
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, which is not installed")
 @pytest.mark.parametrize("page", of("sh"), ids=lambda page: page.name)
 def test_shell(page: Path, address: str, tmp_path: Path) -> None:
     """Every line succeeds, and curl gets no error."""

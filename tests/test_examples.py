@@ -9,7 +9,7 @@ from tests.support.redis_server import RedisServer
 from tests.support.worked_examples import EXAMPLES, SHOWN, assert_shown, run_example
 
 NEEDS = {"label_studio_round_trip.py": "label_studio", "topic_exactly_once.py": "redis"}
-"""Arguments of some examples beside the server."""
+"""Further arguments of some examples, after the address of the server."""
 
 
 @pytest.fixture(scope="module")

@@ -107,7 +107,7 @@ def category_attributes(attributes: ArrayLike, p: ArrayLike | None = None, eps: 
     p : array-like of shape (n_categories,), optional
         Expected frequency of each category, >= 0, scaled to sum 1. None: equal.
     eps : float, optional
-        As in `positive_definite`. R has at most rank n_categories; a larger eps weakens the prior.
+        Smallest eigenvalue; see `positive_definite`. R has at most rank n_categories; a larger eps weakens the prior.
 
     References
     ----------

@@ -85,7 +85,7 @@ class Vocabulary:
         return [get(name, -1) for name in names]
 
     def unknown(self, names: Iterable[str]) -> list[str]:
-        """Return the names without a column, in their order."""
+        """Return the names without a column, in the order passed."""
         columns = self._columns
         return [name for name in names if name not in columns]
 

@@ -78,8 +78,8 @@ def feed(
     ----------
     stream : iterable of (x, y), (x, y, weight) or (x, y, weight, source, ref)
         A river dataset, a `FileStream`, or any iterable. `x` is a dict of features (numbers or bools), or another input
-        of `Model.update`. `y` is a dict of labels and bools (other labels are unknown), or a list or set of the names
-        of all relevant labels (other labels are irrelevant).
+        of `Model.update`. `y` is a dict of labels and bools (other labels are unknown), or a list or set of all
+        relevant labels (other labels are irrelevant).
     model : Model
         Model of the server, from `Client.model`.
     start : int

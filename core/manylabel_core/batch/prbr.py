@@ -17,8 +17,8 @@ class PrBR(PrBRParameters, PrivilegedLearner):
     """PrBR (privileged binary relevance) learns an SVM for each label, with the other labels as privileged information.
 
     It is PrML with W = I, Eq. (32) of docs/mathematics.md. See `PrML` for the privileged features. **If no example
-    misses its margin by more than C / rho, they are idle**, and the model is that of `LinearSVC` with C_svm = rho / 2,
-    or with `loss="hinge"` and rho <= C with C_svm = rho.
+    misses its margin by more than C / rho, they have no effect**, and the model equals that of `LinearSVC` with
+    C_svm = rho / 2, or with `loss="hinge"` and rho <= C with C_svm = rho.
 
     {parameters}
 

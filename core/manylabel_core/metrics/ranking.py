@@ -2,7 +2,7 @@
 
 `Y` are the true labels: 0 and 1, ndarray or sparse, of shape (n_samples, n_labels). `scores` is an ndarray of the same
 shape without NaN. `sample_weight` has the weights of the examples, (n_samples,): above 0, at most 1,000; None is 1.
-Where scores tie, the worst order counts.
+If scores tie, the worst order counts.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         NotFittedError
             If nothing has been learnt yet.
         ValueError
-            As in `partial_fit` for X.
+            X is invalid; see `partial_fit`.
         """
         return (self.decision_function(X) > 0).astype(np.uint8)
 

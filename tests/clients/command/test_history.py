@@ -27,7 +27,7 @@ def test_read_go_back_and_fork(manylabel: Command, client: Client, name: str) ->
     assert client.model(name).log(limit=2) == lines[:2]
 
     forked = manylabel("models", "fork", f"{name[:50]}-fork", name, "--at", second)
-    assert (forked.status, forked.out) == (0, f"created {name[:50]}-fork from an earlier state of {name}\n")
+    assert (forked.status, forked.out) == (0, f"created {name[:50]}-fork from the state of {name}\n")
     fork = client.model(f"{name[:50]}-fork")
     assert fork.status().updates == 2
     fork.delete()

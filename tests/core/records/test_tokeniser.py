@@ -38,7 +38,7 @@ GOLDEN = {
     "\U0001d54f\U0001d7d9 𑄌\U00011127 𐐀": ["x1", "𑄌\U00011127", "𐐨"],
     "٣٤ ४२ Ⅷ": ["٣٤", "४२", "viii"],
 }
-"""Tokens of version 1 of the tokeniser. A change here is another version, beside this one."""
+"""Tokens of version 1 of the tokeniser. A change here needs a new version; this one stays."""
 
 ALPHABETS = st.sampled_from(
     [

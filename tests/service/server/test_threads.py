@@ -13,7 +13,7 @@ def niceness() -> int:
     return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the priority is that of the process")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a priority for each thread")
 def test_background_threads_give_way_to_the_others() -> None:
     before = niceness()
     with background_threads() as threads:

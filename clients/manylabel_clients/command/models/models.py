@@ -136,7 +136,7 @@ def fork(
     Example: `manylabel models fork tags-before tags --at 2026-11-27T10:03:00Z`
     """
     status = client.fork_model(name, source, at).status()
-    print_as(as_json, status, lambda _: click.echo(f"created {name} from an earlier state of {source}"))
+    print_as(as_json, status, lambda _: click.echo(f"created {name} from the state of {source}"))
 
 
 @remote(print_status)

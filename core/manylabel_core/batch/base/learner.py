@@ -144,7 +144,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         Raises
         ------
         NotFittedError, ValueError
-            As `label_scores`; if there are too many features and labels.
+            The errors of `label_scores`; or there are too many features and labels.
         manylabel_core.explanation.NotLinear
             If the kernel is not linear.
         """

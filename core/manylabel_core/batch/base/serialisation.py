@@ -1,8 +1,8 @@
 """Estimators as bytes and back, without pickle.
 
-A fitted estimator consists of named arrays and plain values. A CSR array is stored as three arrays and its shape, text
-as UTF-8 bytes with offsets, a prior as its matrix and eps, a scaling as its name and arrays. Numbers, strings and None
-are in the JSON header.
+A fitted estimator consists of named arrays and plain values. The file stores a CSR array as three arrays and a shape,
+text as UTF-8 bytes with offsets, a prior as matrix and eps, and a scaling as name and arrays. Numbers, strings and
+None are in the JSON header.
 """
 
 from __future__ import annotations

@@ -68,8 +68,9 @@ class RelationsState:
 
 
 class Alternation:
-    """One run of the alternating fit of a problem with the equality constraint; `c` is the bound of the dual variables,
-    of all examples or of each.
+    """One run of the alternating fit of a problem with the equality constraint.
+
+    `c` bounds the dual variables of all examples, or has a bound for each example.
     """
 
     def __init__(

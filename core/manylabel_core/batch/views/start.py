@@ -58,8 +58,9 @@ def _directions(shape: tuple[int, ...], random: np.random.RandomState) -> Matrix
 def _range(
     blocks: Sequence[Block], factors: Sequence[float], n_components: int, random: np.random.RandomState
 ) -> tuple[list[Matrix], Matrix]:
-    """Return an orthonormal Z near the leading left singular vectors, and each block's transpose times Z: algorithm 4.4
-    of Halko, Martinsson, Tropp (SIAM Review 53, 2011).
+    """Return an orthonormal Z near the leading left singular vectors, and each block's transpose times Z.
+
+    Algorithm 4.4 by Halko, Martinsson, Tropp (SIAM Review 53, 2011).
     """
     n = min(n_components + EXTRA, blocks[0].X.shape[0])
     parts = [random.standard_normal((block.X.shape[1], n)) for block in blocks]
