@@ -61,13 +61,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
-@pytest.fixture(scope="session")
-def server_process(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[..., ServerProcess]]:
+def _server_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., ServerProcess]]:
     """Make server processes: ``server_process("--durability", "fsync", data_dir=..., port=...)``.
 
-    Not started yet; whatever still runs when the session ends is killed.
+    Not started yet; whatever still runs when the test, module or session ends is killed: each idle server takes 1 % of
+    a processor.
     """
     with contextlib.ExitStack() as stack:
 
@@ -86,11 +84,15 @@ def server_process(
         yield make
 
 
-@pytest.fixture(scope="session")
-def new_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., RedisServer]]:
+server_process = pytest.fixture(_server_processes, name="server_process")
+module_server_process = pytest.fixture(_server_processes, scope="module", name="module_server_process")
+session_server_process = pytest.fixture(_server_processes, scope="session", name="session_server_process")
+
+
+def _redis_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., RedisServer]]:
     """Make Redis servers: ``new_redis(options={"appendfsync": "always"}).start()``.
 
-    Not started yet; whatever still runs when the session ends is killed.
+    Not started yet; whatever still runs when the test, module or session ends is killed.
     """
     with contextlib.ExitStack() as stack:
 
@@ -98,6 +100,11 @@ def new_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
             return stack.enter_context(RedisServer(directory or tmp_path_factory.mktemp("redis"), **parameters))
 
         yield make
+
+
+new_redis = pytest.fixture(_redis_servers, name="new_redis")
+new_module_redis = pytest.fixture(_redis_servers, scope="module", name="new_module_redis")
+new_session_redis = pytest.fixture(_redis_servers, scope="session", name="new_session_redis")
 
 
 @pytest.fixture

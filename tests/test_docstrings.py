@@ -37,8 +37,8 @@ def test_examples(name: str, request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(scope="module")
-def url(server_process: Callable[..., Any]) -> str:
-    return str(server_process().start().url)
+def url(module_server_process: Callable[..., Any]) -> str:
+    return str(module_server_process().start().url)
 
 
 @pytest.mark.parametrize("package", ["", ".batch", ".metrics", ".online"])

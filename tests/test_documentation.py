@@ -55,8 +55,8 @@ def of(language: str) -> dict[Path, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def address(server_process: Callable[..., Any]) -> str:
-    return str(server_process().start().url)
+def address(module_server_process: Callable[..., Any]) -> str:
+    return str(module_server_process().start().url)
 
 
 def test_every_block_says_what_it_is() -> None:

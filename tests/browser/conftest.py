@@ -111,8 +111,8 @@ def elements_site() -> Iterator[str]:
 
 @pytest.fixture(scope="package")
 def start_site(
-    server_process: Callable[..., ServerProcess],
-    new_redis: Callable[..., RedisServer],
+    session_server_process: Callable[..., ServerProcess],
+    new_session_redis: Callable[..., RedisServer],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., Site]]:
     """Start servers: ``start_site("redis")``; with `keys`, one that wants a key, and a client that has it."""
@@ -122,10 +122,10 @@ def start_site(
     def start(store: str = "sqlite", *flags: str, keys: bool = False) -> Site:
         directory: Path = tmp_path_factory.mktemp("browser")
         if store == "redis":
-            redis = new_redis(directory / "redis").start()
+            redis = new_session_redis(directory / "redis").start()
             started.append(redis)
             flags = ("--store", redis.url, *flags)
-        process = server_process(*flags, data_dir=directory / "data").start()
+        process = session_server_process(*flags, data_dir=directory / "data").start()
         started.append(process)
         client = _client(process.url)
         key = None

@@ -12,17 +12,17 @@ from manylabel_clients import Client
 
 
 @pytest.fixture(scope="session")
-def server(server_process: Callable[..., Any]) -> Iterator[Any]:
+def server(session_server_process: Callable[..., Any]) -> Iterator[Any]:
     """A running, ready server."""
-    process = server_process().start()
+    process = session_server_process().start()
     yield process
     process.stop()
 
 
 @pytest.fixture(scope="session")
-def keyed(server_process: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+def keyed(session_server_process: Callable[..., Any]) -> Iterator[tuple[str, str]]:
     """The address of a server that has keys, with the models tags and other, and a key for everything."""
-    process = server_process().start()
+    process = session_server_process().start()
     with Client(process.url) as client:
         client.create_model("tags")
         client.create_model("other")

@@ -35,9 +35,9 @@ class Exposed(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def exposed(server_process: Callable[..., ServerProcess], tmp_path_factory: pytest.TempPathFactory) -> Exposed:
+def exposed(module_server_process: Callable[..., ServerProcess], tmp_path_factory: pytest.TempPathFactory) -> Exposed:
     """A scrape of a real server whose model has learnt, predicted, kept a prediction and refused a request."""
-    server = server_process().start()
+    server = module_server_process().start()
 
     def send(path: str, document: dict[str, Any]) -> dict[str, Any]:
         request = urllib.request.Request(

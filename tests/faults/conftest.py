@@ -8,9 +8,9 @@ from tests.faults.training import FLAGS, JobClient, job_request
 
 
 @pytest.fixture(scope="session")
-def training_server(server_process: Callable[..., Any]) -> Iterator[Any]:
+def training_server(session_server_process: Callable[..., Any]) -> Iterator[Any]:
     """With its own store, and the dataset that jobs learn from."""
-    with server_process(*FLAGS).start() as server:
+    with session_server_process(*FLAGS).start() as server:
         with JobClient(server.url) as client:
             client.upload()
         yield server

@@ -91,10 +91,12 @@ def ask(server: ServerProcess, method: str, path: str, body: Any = None, headers
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("redis", marks=pytest.mark.long)])
 def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, new_redis: Callable[..., RedisServer]
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    new_module_redis: Callable[..., RedisServer],
 ) -> Iterator[ServerProcess]:
     flags = ("--snapshot-every-seconds", "86400")  # only the snapshots that a test asks for
-    flags += ("--store", new_redis().start().url) if request.param == "redis" else ()
+    flags += ("--store", new_module_redis().start().url) if request.param == "redis" else ()
     with ServerProcess(tmp_path_factory.mktemp("hostile") / "data", flags).start() as server:
         yield server
         assert server.process is not None

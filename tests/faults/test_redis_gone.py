@@ -12,14 +12,14 @@ FLAGS = ("--redis-timeout-seconds", "0.5", "--position-wait-seconds", "1")
 
 
 @pytest.fixture(scope="module")
-def redis(new_redis: Callable[..., Any]) -> Any:
-    return new_redis(options={"appendfsync": "always"}).start()
+def redis(new_module_redis: Callable[..., Any]) -> Any:
+    return new_module_redis(options={"appendfsync": "always"}).start()
 
 
 @pytest.fixture(scope="module")
-def replicas(server_process: Callable[..., Any], redis: Any) -> Iterator[list[Any]]:
+def replicas(module_server_process: Callable[..., Any], redis: Any) -> Iterator[list[Any]]:
     """Two replicas that have learnt one example."""
-    servers = [server_process("--store", redis.url, *FLAGS).start(wait=False) for _ in range(2)]
+    servers = [module_server_process("--store", redis.url, *FLAGS).start(wait=False) for _ in range(2)]
     for server in servers:
         server.wait_ready()
     httpx2.post(f"{servers[0].url}/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()

@@ -7,8 +7,8 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def server(server_process: Callable[..., Any]) -> Iterator[Any]:
+def server(module_server_process: Callable[..., Any]) -> Iterator[Any]:
     """A running, ready server."""
-    process = server_process().start()
+    process = module_server_process().start()
     yield process
     process.stop()

@@ -45,9 +45,9 @@ def _loaded_fork_server() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def shared_redis(new_redis: Callable[..., Any]) -> Callable[[], str]:
+def shared_redis(new_session_redis: Callable[..., Any]) -> Callable[[], str]:
     """Addresses of empty databases of one server."""
-    server = new_redis(options={"databases": "10000", "appendfsync": "always"}).start()
+    server = new_session_redis(options={"databases": "10000", "appendfsync": "always"}).start()
     numbers = itertools.count()
     return lambda: f"redis://127.0.0.1:{server.port}/{next(numbers)}"
 

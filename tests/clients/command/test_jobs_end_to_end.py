@@ -46,9 +46,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def client(server_process: Callable[..., Any], files: dict[str, Path]) -> Iterator[Client]:
+def client(module_server_process: Callable[..., Any], files: dict[str, Path]) -> Iterator[Client]:
     """A client of a server that trains, with both datasets."""
-    server = server_process("--job-slots", "2").start()
+    server = module_server_process("--job-slots", "2").start()
     with Client(server.url) as client:
         client.upload_dataset("yeast", files["yeast"], labels=14, train_rows=N_TRAIN)
         client.upload_dataset("views", files["views"])

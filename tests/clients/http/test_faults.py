@@ -199,9 +199,9 @@ def test_create_and_delete_whose_answers_are_lost(proxy: FaultyProxy, client: Cl
 
 
 @pytest.fixture(scope="module")
-def mortal(server_process: Callable[..., Any]) -> Iterator[Any]:
+def mortal(module_server_process: Callable[..., Any]) -> Iterator[Any]:
     """A server to be killed, and started again by the test that has killed it."""
-    with server_process() as server:
+    with module_server_process() as server:
         yield server.start()
 
 

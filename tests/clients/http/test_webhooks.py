@@ -37,8 +37,8 @@ def receiver() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def url(receiver: str, server_process: Callable[..., Any]) -> Iterator[str]:
-    process = server_process("--webhook-urls", receiver.removesuffix("/hook")).start()
+def url(receiver: str, module_server_process: Callable[..., Any]) -> Iterator[str]:
+    process = module_server_process("--webhook-urls", receiver.removesuffix("/hook")).start()
     yield process.url
     process.stop()
 

@@ -38,8 +38,8 @@ FOX, DOG = {"text": "a quick fox runs"}, {"text": "a lazy dog sleeps"}
 
 
 @pytest.fixture(scope="module")
-def server(server_process: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
-    with server_process() as server:
+def server(module_server_process: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
+    with module_server_process() as server:
         yield server.start()
 
 

@@ -21,8 +21,8 @@ TITLES = {"fox": {"title": "Foxes", "uri": FOX}, "dog": {"uri": DOG}}
 
 
 @pytest.fixture(scope="module")
-def server(server_process: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
-    with server_process() as server:
+def server(module_server_process: Callable[..., ServerProcess]) -> Iterator[ServerProcess]:
+    with module_server_process() as server:
         yield server.start()
 
 

@@ -44,9 +44,9 @@ def request(port: int, method: str, path: str, body: str | None = None) -> tuple
 
 
 @pytest.fixture(scope="module")
-def process(server_process: Any) -> Any:
+def process(module_server_process: Any) -> Any:
     """A server with the model m; started again by the tests that end it."""
-    process = server_process("--shutdown-timeout-seconds", "2", "--log-level", "debug").start()
+    process = module_server_process("--shutdown-timeout-seconds", "2", "--log-level", "debug").start()
     assert request(process.port, "POST", "/v1/models", '{"name": "m", "algorithm": "falt"}')[0] == 201
     return process
 

@@ -25,17 +25,17 @@ CREATE = json.dumps({"name": "m", "algorithm": "falt"}).encode()
 
 
 @pytest.fixture(scope="module")
-def server(server_process: Callable[..., Any]) -> Any:
+def server(module_server_process: Callable[..., Any]) -> Any:
     """A server with a model m."""
-    server = server_process().start()
+    server = module_server_process().start()
     with_model(server)
     return server
 
 
 @pytest.fixture(scope="module")
-def hasty(server_process: Callable[..., Any]) -> Any:
+def hasty(module_server_process: Callable[..., Any]) -> Any:
     """A server with a model m and short timeouts for headers and bodies."""
-    server = server_process(
+    server = module_server_process(
         "--header-timeout-seconds", str(HEADER_SECONDS), "--body-timeout-seconds", str(BODY_SECONDS)
     ).start()
     with_model(server)
@@ -312,10 +312,10 @@ def test_a_stream_may_go_on_as_long_as_it_moves(hasty: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def crowded(server_process: Callable[..., Any]) -> Any:
+def crowded(module_server_process: Callable[..., Any]) -> Any:
     """A server with few connections, little memory for bodies, and little patience with clients that do not read."""
     flags = ("--header-timeout-seconds", str(HEADER_SECONDS), "--idle-timeout-seconds", "2")
-    server = server_process("--max-connections", "8", "--max-buffered-bytes", "1000000", *flags).start()
+    server = module_server_process("--max-connections", "8", "--max-buffered-bytes", "1000000", *flags).start()
     with_model(server)
     return server
 

@@ -50,8 +50,10 @@ def files(tmp_path_factory: pytest.TempPathFactory, first: Pair) -> Pair:
 
 
 @pytest.fixture(scope="module")
-def running(server_process: Callable[..., ServerProcess], authority: Authority, files: Pair) -> Iterator[ServerProcess]:
-    with server_process(*flags(files), "--header-timeout-seconds", "2", tls=authority.trusted()) as server:
+def running(
+    module_server_process: Callable[..., ServerProcess], authority: Authority, files: Pair
+) -> Iterator[ServerProcess]:
+    with module_server_process(*flags(files), "--header-timeout-seconds", "2", tls=authority.trusted()) as server:
         yield server.start()
 
 

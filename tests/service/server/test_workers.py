@@ -28,15 +28,15 @@ ITEM = {"x": {"a": 1}, "y": ["p"]}
 
 
 @pytest.fixture(scope="module")
-def redis_url(new_redis: Callable[..., Any]) -> Iterator[str]:
-    with new_redis() as redis:
+def redis_url(new_module_redis: Callable[..., Any]) -> Iterator[str]:
+    with new_module_redis() as redis:
         yield redis.start().url
 
 
 @pytest.fixture(scope="module")
-def process(server_process: Callable[..., Any], redis_url: str) -> Iterator[Any]:
+def process(module_server_process: Callable[..., Any], redis_url: str) -> Iterator[Any]:
     """Two workers with the model m; started again, and then forked, by the tests that end them."""
-    with server_process(
+    with module_server_process(
         "--workers", "2", "--store", redis_url, "--shutdown-timeout-seconds", "2", fresh=True
     ) as process:
         start(process)

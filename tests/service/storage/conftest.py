@@ -19,10 +19,10 @@ def ask_redis() -> Callable[..., bytes]:
 
 
 @pytest.fixture(scope="session")
-def redis_cluster(new_redis: Callable[..., Any]) -> Iterator[list[Any]]:
+def redis_cluster(new_session_redis: Callable[..., Any]) -> Iterator[list[Any]]:
     """The servers of a cluster, which have half of the slots each."""
     options = {"cluster-enabled": "yes", "appendfsync": "always"}
-    servers = [new_redis(options=options).start() for _ in range(2)]
+    servers = [new_session_redis(options=options).start() for _ in range(2)]
     for server, begin in zip(servers, (0, SLOTS // 2), strict=True):
         tell_redis(server.port, "CLUSTER", "ADDSLOTS", *range(begin, begin + SLOTS // 2))
     tell_redis(servers[0].port, "CLUSTER", "SET-CONFIG-EPOCH", 1)

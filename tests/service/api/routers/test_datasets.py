@@ -270,8 +270,8 @@ WAIT_SECONDS = 300.0
 
 
 @pytest.fixture(scope="module")
-def server(server_process: Callable[..., Any]) -> Any:
-    return server_process("--idle-timeout-seconds", "3").start()
+def server(module_server_process: Callable[..., Any]) -> Any:
+    return module_server_process("--idle-timeout-seconds", "3").start()
 
 
 def begun(server: Any, length: int, sent: bytes) -> socket.socket:

@@ -28,13 +28,13 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 
 
 @pytest.fixture(scope="module")
-def server(server_process: Callable[..., Any]) -> Any:
-    return server_process().start()
+def server(module_server_process: Callable[..., Any]) -> Any:
+    return module_server_process().start()
 
 
 @pytest.fixture(scope="module")
-def impatient(server_process: Callable[..., Any]) -> Any:
-    return server_process("--idle-timeout-seconds", "2").start()
+def impatient(module_server_process: Callable[..., Any]) -> Any:
+    return module_server_process("--idle-timeout-seconds", "2").start()
 
 
 def call(server: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:

@@ -358,8 +358,8 @@ def test_the_coding_that_is_liked_best(header: bytes, due: bytes | None) -> None
 
 
 @pytest.fixture(scope="module")
-def server(server_process: Callable[..., ServerProcess]) -> ServerProcess:
-    server = server_process().start()
+def server(module_server_process: Callable[..., ServerProcess]) -> ServerProcess:
+    server = module_server_process().start()
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     connection.request("POST", "/v1/models", b'{"name": "m", "algorithm": "falt"}', JSON)
     with connection.getresponse() as answer:

@@ -104,9 +104,9 @@ def test_the_number_of_models_has_a_limit(
 
 
 @pytest.fixture(scope="module")
-def server(server_process: Any) -> Any:
+def server(module_server_process: Any) -> Any:
     """A real server with a small limit, and a model."""
-    server = server_process("--max-body-bytes", str(MAX_BODY_BYTES)).start()
+    server = module_server_process("--max-body-bytes", str(MAX_BODY_BYTES)).start()
     with connected(server) as connection:
         connection.request("POST", "/v1/models", json.dumps({"name": "m", "algorithm": "falt"}), JSON)
         assert connection.getresponse().status == 201
