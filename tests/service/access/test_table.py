@@ -1,9 +1,10 @@
 """Every call with every kind of key: who gets through, and what the others are answered."""
 
+import json
 from typing import Any
 
 from starlette.testclient import TestClient
-from tests.service.access.calls import LET_IN, PLACES, SCOPES, expected, outcome
+from tests.service.access.calls import LET_IN, MODEL, PLACES, SCOPES, expected, outcome
 from tests.service.access.keyed import Keyed
 from tests.support.cases import for_each
 
@@ -34,6 +35,19 @@ def test_a_wrong_key_does_no_harm_where_none_is_needed(keyed: Keyed, path: str) 
 def test_both_scopes_are_needed_to_predict_and_learn(keyed: Keyed) -> None:
     both = keyed.make(scopes=["predict", "learn"])["key"]
     assert keyed.call("post", "/v1/models/absent/predict-update", both).json()["code"] == "model_not_found"
+
+
+def test_calls_about_an_absent_model_do_not_find_it(client: TestClient, refused: Any) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    for method, path in CALLS:
+        if "{name}" in path and path.startswith(MODEL) and (method, path) != ("put", MODEL):
+            content = paths[path][method].get("requestBody", {}).get("content", {})
+            media_type, described = next(iter(content.items()), ("application/json", {}))
+            example = described.get("example")
+            body = example if isinstance(example, str) else json.dumps(example)
+            sent: dict[str, Any] = {"content": body, "headers": {"Content-Type": media_type}} if content else {}
+            answer = client.request(method, path.format(**PLACES), **sent)
+            refused(answer, 404, "model_not_found")
 
 
 def test_a_server_without_keys_lets_in_everybody(client: TestClient) -> None:

@@ -1,4 +1,4 @@
-"""The past of the measures: each point is what `metrics` answered then, whatever happened since."""
+"""History of metrics: each point has the values that `metrics` had at that time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ def of_label(client: TestClient, address: str, name: str) -> dict[str, Any]:
     return found
 
 
-def test_the_last_point_is_what_is_answered_now(client: TestClient, create: Callable[..., str]) -> None:
+def test_the_last_point_has_the_current_metrics(client: TestClient, create: Callable[..., str]) -> None:
     address = create(client, "past-1", window=WINDOW)
     assert history(client, address)["examples"] == []
     client.post(f"{address}/update", json={"examples": ITEMS}).raise_for_status()
@@ -53,7 +53,7 @@ def test_the_last_point_is_what_is_answered_now(client: TestClient, create: Call
     assert past["labels"]["r"]["cumulative"]["recall"][0] is None, "it did not exist yet"
 
 
-def test_what_is_refused(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
+def test_bad_requests_are_refused(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
     address = create(client, "past-8")
     client.post(f"{address}/update", json=ITEMS[5]).raise_for_status()
     path = f"{address}/metrics/history"

@@ -1,12 +1,12 @@
-"""A promise of precision over HTTP: set with a model and later, answered with predictions, and refused at its place."""
+"""A promise of precision over HTTP: set with a model and later, shown with predictions, and refused at its place."""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from starlette.testclient import TestClient
 from tests.service.api.answers import pointer
+from tests.support.cases import for_each
 
 from manylabel_service.api import schemas
 
@@ -31,7 +31,7 @@ def teach(client: TestClient, address: str, n: int = 300) -> None:
     client.post(f"{address}/update", json={"examples": items(n)}).raise_for_status()
 
 
-def test_a_promise_is_given_with_a_model_and_changed_later(client: TestClient, create: Callable[..., str]) -> None:
+def test_a_promise_is_set_with_a_model_and_changed_later(client: TestClient, create: Callable[..., str]) -> None:
     address = create(client, "promising", promise=EASY)
     shown = client.get(address)
     schemas.ModelStatus.model_validate_json(shown.content, strict=True)
@@ -79,25 +79,17 @@ def test_delayed_labels_count_what_was_served(client: TestClient, create: Callab
     teach(client, address)
     kept = client.post(f"{address}/predict?keep=true", json={"x": {"xp": 1.0, "xq": 0.0, "xr": 0.0}}).json()
     assert kept["auto"] == ["p"]
-    before, account = client.get(address).json()["updates"], client.get(f"{address}/metrics").json()["promise"]["total"]
-    told = client.post(f"{address}/labels", json={"id": kept["id"], "y": {"p": False}})
-    assert told.json()["updates"] == before + 1
-    told = client.post(f"{address}/labels", json={"id": kept["id"], "y": {"q": True}})
-    assert told.json()["updates"] == before + 2
+    before = client.get(f"{address}/metrics").json()["promise"]["total"]
+    for y in ({"p": False}, {"q": True}):
+        client.post(f"{address}/labels", json={"id": kept["id"], "y": y}).raise_for_status()
     after = client.get(f"{address}/metrics").json()["promise"]["total"]
-    assert {field: after[field] - account[field] for field in ("applied", "wrong", "true")} == {
-        "applied": 1,
-        "wrong": 1,
-        "true": 1,
-    }
+    assert [after[field] - before[field] for field in ("applied", "wrong", "true")] == [1, 1, 1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "place"),
     [
-        ({"precision": 0}, "/precision"),
         ({"precision": 1}, "/precision"),
-        ({"precision": 1.5}, "/precision"),
         ({"precision": "high"}, "/precision"),
         ({}, "/precision"),
         ({**EASY, "settled": 1.0}, "/settled"),
@@ -107,20 +99,16 @@ def test_delayed_labels_count_what_was_served(client: TestClient, create: Callab
         ([], ""),
     ],
 )
-def test_what_cannot_be_promised_is_refused_at_its_place(
-    client: TestClient, create: Callable[..., str], body: Any, place: str
-) -> None:
-    address = create(client, f"refused-{abs(hash(str(body))) % 10**9}", promise=EASY)
-    teach(client, address, 100)
-    before = client.get(address).json()
-    assert pointer(client.put(f"{address}/promise", json=body)) == place
-    assert client.get(address).json() == before
+def test_a_bad_promise_is_refused_at_its_place(client: TestClient, model: str, body: Any, place: str) -> None:
+    before = client.get(model).json()
+    assert pointer(client.put(f"{model}/promise", json=body)) == place
+    assert client.get(model).json() == before
     created = client.post("/v1/models", json={"name": "never-made", "algorithm": "falt", "promise": body})
     assert pointer(created) == f"/promise{place}"
     assert client.get("/v1/models/never-made").status_code == 404
 
 
-def test_a_model_without_probabilities_promises_nothing(client: TestClient, create: Callable[..., str]) -> None:
+def test_a_model_without_probabilities_cannot_have_a_promise(client: TestClient, create: Callable[..., str]) -> None:
     spec = {"name": "uncalibrated", "algorithm": "falt", "params": {"calibrate": False}}
     assert pointer(client.post("/v1/models", json={**spec, "promise": EASY})) == "/promise"
     address = create(client, "uncalibrated", params={"calibrate": False})
@@ -128,9 +116,7 @@ def test_a_model_without_probabilities_promises_nothing(client: TestClient, crea
     assert client.put(f"{address}/promise", content="null", headers=JSON).status_code == 200
 
 
-def test_the_review_queue_has_what_needs_review_and_what_was_served(
-    client: TestClient, create: Callable[..., str]
-) -> None:
+def test_the_review_queue_lists_predictions_that_need_review(client: TestClient, create: Callable[..., str]) -> None:
     address = create(client, "promising-queue")
     xs = [{"x": {k: v + n / 1000 for k, v in item["x"].items()}} for n, item in enumerate(items(40, seed=2))]
     client.post(f"{address}/predict?keep=true", json=xs[0]).raise_for_status()

@@ -1,19 +1,16 @@
-"""Sources of labels over HTTP: what is learnt of machines and rules, what is measured, and what is refused."""
+"""Sources of labels over HTTP: what a model learns from machines and rules, and its metrics by source."""
 
 import json
 from collections.abc import Callable
-from typing import Any
 
-import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import pointer
 
 from manylabel_service.api import schemas
 
 LINES = {"Content-Type": "application/x-ndjson"}
 
 
-def test_a_model_says_what_it_learns_from(client: TestClient, create: Callable[..., str]) -> None:
+def test_labels_of_machines_and_rules_are_counted_by_source(client: TestClient, create: Callable[..., str]) -> None:
     address = create(client, "sources", sources={"rule": 0.5})
     status = client.get(address)
     schemas.ModelStatus.model_validate_json(status.content, strict=True)
@@ -42,35 +39,3 @@ def test_a_model_says_what_it_learns_from(client: TestClient, create: Callable[.
         "machine": (5, 0),
         "rule": (3, 3),
     }
-
-
-@pytest.mark.parametrize(
-    ("call", "body", "place"),
-    [
-        ("update", {"x": [1.0], "y": [], "source": "robot"}, "/source"),
-        ("update", {"x": {"t": "text"}, "y": [], "source": None}, "/source"),
-        ("update", {"examples": [{"x": [1.0], "y": []}, {"x": [1.0], "y": [], "source": 1}]}, "/examples/1/source"),
-        ("predict-update", {"x": [1.0], "y": [], "source": ""}, "/source"),
-        ("labels", {"id": "01KAHZY4T00000000000000000", "y": [], "source": "robot"}, "/source"),
-    ],
-)
-def test_an_unknown_source_is_refused_at_its_place(
-    client: TestClient, create: Callable[..., str], call: str, body: Any, place: str
-) -> None:
-    address = create(client, f"robot-{abs(hash(call + str(body))) % 10**9}")
-    assert pointer(client.post(f"{address}/{call}", json=body)) == place
-    assert client.get(address).json()["updates"] == 0
-
-
-@pytest.mark.parametrize(
-    ("sources", "place"),
-    [
-        ({"robot": 1.0}, "/sources/robot"),
-        ({"rule": 1.5}, "/sources/rule"),
-        ({"human": 0.0}, "/sources/human"),
-        (1, "/sources"),
-    ],
-)
-def test_sources_that_cannot_be_are_refused(client: TestClient, sources: Any, place: str) -> None:
-    created = client.post("/v1/models", json={"name": "never-made", "algorithm": "falt", "sources": sources})
-    assert pointer(created) == place

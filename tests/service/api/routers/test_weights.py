@@ -1,4 +1,4 @@
-"""Weights over HTTP: learnt as core learns them, on every path, logged, measured, and refused where they are none."""
+"""Weights of examples over HTTP: learnt as core learns them by every call, logged and measured."""
 
 import itertools
 import json
@@ -37,14 +37,14 @@ def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
 
 
 def facts(client: TestClient, address: str) -> Any:
-    """All that is the same of models that have learnt the same."""
+    """Predictions and metrics, which are the same for models that have learnt the same."""
     asked = {"examples": [{"x": x} for x in X.tolist()], "probabilities": True}
     predicted = ok(client.post(f"{address}/predict", json=asked))["predictions"]
     metrics = ok(client.get(f"{address}/metrics"))
     return predicted, metrics["cumulative"], metrics["window"], ok(client.get(f"{address}/labels"))["labels"]
 
 
-def test_every_path_learns_what_core_learns(client: TestClient, made: Callable[..., str]) -> None:
+def test_every_call_learns_a_weight_as_core_does(client: TestClient, made: Callable[..., str]) -> None:
     one, batch, lines, both, late = (made() for _ in range(5))
     for item in ITEMS:
         ok(client.post(f"{one}/update", json=item))
@@ -69,37 +69,9 @@ def test_every_path_learns_what_core_learns(client: TestClient, made: Callable[.
     assert facts(client, plain)[0] != found[0][0]
 
 
-@for_each(
-    ("wrong", "detail"),
-    [
-        (0, "must be > 0.0"),
-        (-1.5, "must be > 0.0"),
-        (1000.01, "must be <= 1000.0"),
-        ("2", "must be a number"),
-        (True, "must be a number"),
-        (None, "must be a number, not null: omit it if it is unknown"),
-        ([1], "must be a number"),
-    ],
-)
-@for_each("x", [[1.0, 0.0, 0.0], {"a": "b"}])
-def test_what_is_no_weight_is_refused(
-    client: TestClient, create: Callable[..., str], wrong: Any, detail: str, x: Any
+def test_partial_labels_are_measured_with_the_weight_of_the_first_part(
+    client: TestClient, made: Callable[..., str]
 ) -> None:
-    address = create(client, f"weighted-{next(NUMBERS)}")
-    refused = client.post(f"{address}/update", json={"x": x, "y": [], "weight": wrong})
-    assert refused.status_code == 422
-    assert refused.json()["errors"] == [{"pointer": "/weight", "detail": detail}]
-    batch = {"examples": [{"x": x, "y": []}, {"x": x, "y": [], "weight": wrong}]}
-    refused = client.post(f"{address}/predict-update", json=batch)
-    assert refused.json()["errors"][0]["pointer"] == "/examples/1/weight"
-    for text in ("NaN", "1e999"):
-        body = b'{"x": [1], "y": [], "weight": %b}' % text.encode()
-        answer = client.post(f"{address}/update", content=body, headers={"Content-Type": "application/json"})
-        assert answer.status_code in (400, 422)
-    assert ok(client.get(address))["updates"] == 0
-
-
-def test_truth_in_parts_is_measured_by_the_weight_of_the_first(client: TestClient, made: Callable[..., str]) -> None:
     parts, whole = made(), made()
     for address, truths in ((parts, [({"a": True}, 4.0), ({"b": False}, 9.0)]), (whole, [(["a"], 4.0)])):
         ok(client.post(f"{address}/update", json={"examples": ITEMS[:5]}))
@@ -117,6 +89,6 @@ def entry(weight: float) -> bytes:
 
 
 @for_each("wrong", [0.0, -1.0, 1001.0, float("nan"), float("inf"), 2, "2", None])
-def test_a_log_with_no_weight_is_damaged(wrong: Any) -> None:
+def test_a_log_entry_with_an_invalid_weight_is_damaged(wrong: Any) -> None:
     with pytest.raises(Exception, match="weight"):
         decode(entry(wrong))

@@ -60,6 +60,17 @@ ENVELOPES = {
     "x is true": invalid({"x": True, "y": []}, "/x"),
     "unknown key": invalid({"x": {"a": 1}, "y": [], "note": 2}, "/note"),
     "views": invalid({"views": {"text": [1]}, "y": []}, "/x", "/views"),
+    "probabilities is a string": invalid({"x": {"a": 1}, "y": [], "probabilities": "true"}, "/probabilities"),
+    "explain is negative": invalid({"x": {"a": 1}, "y": [], "explain": -1}, "/explain"),
+    "explain above the limit": invalid({"x": {"a": 1}, "y": [], "explain": 101}, "/explain"),
+    "explain is a fraction": invalid({"x": {"a": 1}, "y": [], "explain": 1.5}, "/explain"),
+    "explain is a boolean": invalid({"x": {"a": 1}, "y": [], "explain": True}, "/explain"),
+    "explain is a string": invalid({"x": {"a": 1}, "y": [], "explain": "3"}, "/explain"),
+    "explain is null": invalid({"x": {"a": 1}, "y": [], "explain": None}, "/explain"),
+    "probabilities is a number": invalid({"x": {"a": 1}, "y": [], "probabilities": 1}, "/probabilities"),
+    "batch with probabilities of one": invalid(
+        {"examples": [{"x": {"a": 1}, "y": [], "probabilities": True}]}, "/examples/0/probabilities"
+    ),
     "empty batch": invalid({"examples": []}, "/examples"),
     "batch of null": invalid({"examples": None}, "/examples"),
     "batch of an object": invalid({"examples": {"x": [1]}}, "/examples"),
@@ -127,6 +138,35 @@ LABELS = {
     "partial with a long label": with_y(f'{{"{"é" * 129}": true}}', f"/y/{'é' * 129}"),
 }
 
+FACTS = {
+    "unknown source": invalid({"x": {"a": 1}, "y": [], "source": "robot"}, "/source"),
+    "empty source": invalid({"x": {"a": 1}, "y": [], "source": ""}, "/source"),
+    "source is a number": invalid({"x": {"a": 1}, "y": [], "source": 1}, "/source"),
+    "ref is a number": invalid({"x": {"a": 1}, "y": [], "ref": 7}, "/ref"),
+    "ref is a list": invalid({"x": {"a": 1}, "y": [], "ref": ["a"]}, "/ref"),
+    "empty ref": invalid({"x": {"a": 1}, "y": [], "ref": ""}, "/ref"),
+    "long ref": invalid({"x": {"a": 1}, "y": [], "ref": "x" * 129}, "/ref"),
+    "ref long in bytes": invalid({"x": {"a": 1}, "y": [], "ref": "é" * 65}, "/ref"),
+    "weight is zero": invalid({"x": {"a": 1}, "y": [], "weight": 0}, "/weight"),
+    "negative weight": invalid({"x": {"a": 1}, "y": [], "weight": -1.5}, "/weight"),
+    "weight above the limit": invalid({"x": {"a": 1}, "y": [], "weight": 1000.01}, "/weight"),
+    "weight is a string": invalid({"x": {"a": 1}, "y": [], "weight": "2"}, "/weight"),
+    "weight is a boolean": invalid({"x": {"a": 1}, "y": [], "weight": True}, "/weight"),
+    "weight is null": invalid({"x": {"a": 1}, "y": [], "weight": None}, "/weight"),
+    "weight is a list": invalid({"x": {"a": 1}, "y": [], "weight": [1]}, "/weight"),
+    "weight NaN": invalid(b'{"x": {"a": 1}, "y": [], "weight": NaN}', "/weight"),
+    "weight 1e999": invalid(b'{"x": {"a": 1}, "y": [], "weight": 1e999}', "/weight"),
+}
+
+RECORDS = {
+    "text without y": invalid({"x": "text"}, "/y"),
+    "record with a number as a label": invalid({"x": {"a": "b"}, "y": [1]}, "/y/0"),
+    "record with a repeated label": invalid({"x": {"a": "b"}, "y": ["p", "p"]}, "/y/1"),
+    "record with an unknown key": invalid({"x": {"a": "b"}, "y": [], "z": 1}, "/z"),
+    "record with a weight of zero": invalid({"x": {"a": "b"}, "y": [], "weight": 0}, "/weight"),
+    "record with a source that is null": invalid({"x": {"a": "b"}, "y": [], "source": None}, "/source"),
+}
+
 MISFITS = {
     "numbers for a model of names": with_x("[1, 2]", "/x"),
     "columns for a model of names": with_x('{"indices": [1], "values": [1]}', "/x"),
@@ -137,11 +177,11 @@ BATCHES = {
         b'{"examples": [' + GOOD + b"," + bad.body + b"," + GOOD + b"]}",
         *(f"/examples/1{place}" for place in bad.places),
     )
-    for name, bad in {**FEATURES, **LABELS, **MISFITS}.items()
+    for name, bad in {**FEATURES, **LABELS, **FACTS, **RECORDS, **MISFITS}.items()
 }
 
 EVERYWHERE = {**MALFORMED, **ENVELOPES, **FEATURES, **MISFITS}
-WITH_LABELS = {**EVERYWHERE, **LABELS, **BATCHES}
+WITH_LABELS = {**EVERYWHERE, **LABELS, **FACTS, **RECORDS, **BATCHES}
 JSON = {"Content-Type": "application/json"}
 
 
@@ -195,7 +235,7 @@ def test_a_bad_line_of_a_stream_is_refused_alone(client: TestClient, trained: st
 
     (alone,) = client.post(f"{trained}/stream", content=bad.body, headers=headers).text.splitlines()
     error = json.loads(alone)["error"]
-    assert (error["status"], error["code"]) == (bad.status, bad.code)
+    assert (error["status"], error["code"], error["instance"]) == (bad.status, bad.code, f"{trained}/stream")
     assert [place["pointer"] for place in error["errors"]] == list(bad.places)
     assert client.get(trained).json()["updates"] == before
 
@@ -203,6 +243,7 @@ def test_a_bad_line_of_a_stream_is_refused_alone(client: TestClient, trained: st
     answers = [
         json.loads(line) for line in client.post(f"{trained}/stream", content=body, headers=headers).iter_lines()
     ]
+    assert [one["line"] for one in answers] == [1, 2, 3]
     assert [one.get("updates") for one in answers] == [before + 1, None, before + 2]
 
 
@@ -271,6 +312,9 @@ SPEC = {"name": "b", "algorithm": "falt"}
         ("{model}/predict", {"examples": [{"x": {}, "id": 1}]}, "/examples/0/id", ITEM),
         ("{model}/predict", {"examples": [{"x": {}}], "id": 1}, "/id", "examples, probabilities, "),
         ("{model}/predict", {"x": {"indices": [], "values": [], "size": 9}}, "/x/size", "indices, values"),
+        ("{model}/predict", {"x": 5}, "/x", "indices and values, an object of names"),
+        ("{model}/update", {"x": {"a": 1}, "y": [], "weight": 2_000}, "/weight", "<= 1000"),
+        ("{model}/update", {"x": {"a": 1}, "y": [], "source": "robot"}, "/source", "machine"),
         ("{model}/update", {"examples": [3]}, "/examples/0", ITEM),
         ("{model}/update", {"x": {"a": 1}, "y": [], "labels": ["b"]}, "/labels", ITEM),
         ("{model}/predict-update", {"x": {}, "y": [], "z": 1}, "/z", f"{ITEM}, probabilities"),
