@@ -205,7 +205,7 @@ def test_a_client_that_reads_nothing_is_disconnected(server_process: Callable[..
 
 def test_a_client_may_send_everything_before_it_reads(server: Any, name: str) -> None:
     item = json.dumps({"x": [0.5] * 10, "y": [f"label {i}" for i in range(40)]}).encode()
-    blocks, lines = 30, 1_000  # some ten times what the buffers hold where each line is answered
+    blocks, lines = 10, 1_000  # some three times what the buffers hold if each line is answered
     with stream(server, name, b"?answers=errors") as connection:
         for _ in range(blocks):
             connection.send((item + b"\n") * (lines - 1) + b"not JSON\n")
