@@ -9,7 +9,7 @@ from manylabel_service.access.scopes import Scope
 ALL_SCOPES = get_args(Scope)
 
 OTHER = "other"
-"""A caller who may do everything, with models of other names."""
+"""A caller with all scopes for models of other names."""
 
 MODEL = "/v1/models/{name}"
 V2_MODEL = "/v2/models/{name}"
@@ -118,9 +118,9 @@ CALLS: dict[tuple[str, str], Call] = {
 SCOPES = {call: row.scopes for call, row in CALLS.items()}
 
 PAGE: dict[tuple[str, str], tuple[str, ...]] = {("get", "/"): (), ("get", "/ui/{version}/{path:path}"): ()}
-"""Those of the page, which holds no data and stands in no description."""
+"""Calls of the web UI, which has no data and is not described."""
 PLACES = {"name": "absent", "position": "7", "version": "7", "id": "0" * 26, "key_id": "a" * 12}
-"""Values in addresses: none exists, so that a call that is let in changes nothing."""
+"""Values of path parameters. None exists, so a call that is let in changes nothing."""
 REFUSALS = {"key_required", "key_invalid", "scope_missing", "model_not_allowed"}
 IN_WORDS = {
     "this request needs the scope": "scope_missing",
@@ -128,12 +128,12 @@ IN_WORDS = {
     "the key": "key_invalid",
     "your key": "model_not_allowed",
 }
-"""How the messages begin: the errors of the Open Inference Protocol have no codes."""
+"""Beginnings of messages, because errors of the Open Inference Protocol have no codes."""
 LET_IN = (0, "let in")
 
 
 def outcome(path: str, status: int, media_type: str, body: bytes) -> tuple[int, str]:
-    """Return the status and the code of an answer that refuses; of any other, that it is none."""
+    """Return status and code of a response that refuses a key, or `LET_IN`."""
     told = json.loads(body) if "json" in media_type else {}
     words = told.get("error", "") if path.startswith("/v2") else ""
     code = next((code for begin, code in IN_WORDS.items() if words.startswith(begin)), told.get("code"))
@@ -144,12 +144,12 @@ def outcome(path: str, status: int, media_type: str, body: bytes) -> tuple[int, 
 
 
 def expected(method: str, path: str, wrong: Iterable[str]) -> dict[str, tuple[int, str]]:
-    """Return what each kind of caller is answered.
+    """Return the outcome for each kind of caller.
 
     Parameters
     ----------
     method, path : of the call, as in `SCOPES`.
-    wrong : kinds of keys that open nothing.
+    wrong : kinds of invalid keys.
     """
     needed = SCOPES[method, path]
     kinds = ["no key", *wrong, *ALL_SCOPES, OTHER]

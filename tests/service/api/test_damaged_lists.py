@@ -1,4 +1,4 @@
-"""No stored value makes a list fail: what cannot be shown is named as damaged, or left out, and the rest is shown."""
+"""No damaged document makes a list fail: it is named as damaged, or left out."""
 
 import sqlite3
 from collections.abc import Callable
@@ -35,7 +35,7 @@ def run(client: TestClient, call: Callable[[], Any]) -> Any:
 
 
 def spoil(client: TestClient, kind: str, *names: str) -> list[str]:
-    """Add documents that nothing can read; return their names."""
+    """Add damaged documents; return their names."""
 
     async def put() -> list[str]:
         documents = store_of(client).documents
@@ -52,12 +52,12 @@ def spoil(client: TestClient, kind: str, *names: str) -> list[str]:
 @for_each(
     "unix_ms", [0, -1, FIRST_UNIX_MS, FIRST_UNIX_MS - 1, LAST_UNIX_MS, LAST_UNIX_MS + 1, 2**63 - 1, -(2**63), 10**30]
 )
-def test_every_time_can_be_written(unix_ms: int) -> None:
+def test_every_time_is_formatted(unix_ms: int) -> None:
     text = rfc3339(unix_ms)
     assert "0001-01-01T00:00:00.000Z" <= text <= "9999-12-31T23:59:59.999Z"
 
 
-def test_keys(serve: Serve) -> None:
+def test_damaged_keys_are_listed(serve: Serve) -> None:
     with serve() as client:
         made = client.post("/v1/keys", json={"name": "first", "scopes": ["admin"]}).json()
         by = {"headers": {"api-key": made["key"]}}
@@ -71,7 +71,7 @@ def test_keys(serve: Serve) -> None:
         assert "damaged" not in client.get("/v1/keys", headers={"api-key": other["key"]}).json()
 
 
-def test_a_key_whose_times_are_out_of_all_bounds(serve: Serve) -> None:
+def test_a_key_with_an_extreme_time_is_listed(serve: Serve) -> None:
     with serve() as client:
         made = client.post("/v1/keys", json={"name": "first", "scopes": ["admin"]}).json()
         by = {"headers": {"api-key": made["key"]}}
@@ -89,7 +89,7 @@ def test_a_key_whose_times_are_out_of_all_bounds(serve: Serve) -> None:
         assert shown["expires_at"] == "9999-12-31T23:59:59.999Z"
 
 
-def test_data_sets(serve: Serve) -> None:
+def test_damaged_datasets_are_listed(serve: Serve) -> None:
     with serve() as client:
         upload = {"content": CSV, "headers": {"content-type": "text/csv"}}
         address = "/v1/datasets?format=csv&label_columns=2&name="
@@ -103,7 +103,7 @@ def test_data_sets(serve: Serve) -> None:
         assert client.post(f"{address}{damaged[0]}", **upload).status_code == 409
 
 
-def test_jobs(serve: Serve) -> None:
+def test_damaged_jobs_are_listed(serve: Serve) -> None:
     with serve(job_slots=0) as client:
         upload = {"content": CSV, "headers": {"content-type": "text/csv"}}
         client.post("/v1/datasets?format=csv&label_columns=2&name=good", **upload)
@@ -117,7 +117,7 @@ def test_jobs(serve: Serve) -> None:
         assert answer.json()["damaged"] == damaged
 
 
-def test_models(serve: Serve, tmp_path: Path) -> None:
+def test_damaged_models_are_listed(serve: Serve, tmp_path: Path) -> None:
     with serve(data_dir=tmp_path) as client:
         for name in ("good", "bad"):
             assert client.post("/v1/models", json={"name": name, "algorithm": "falt"}).status_code == 201
@@ -139,7 +139,7 @@ def test_models(serve: Serve, tmp_path: Path) -> None:
         assert answer.json()["damaged"] == ["bad", *(f"odd{number}" for number in range(len(VALUES)))]
 
 
-def test_snapshots(serve: Serve) -> None:
+def test_damaged_lists_of_snapshots_are_restored(serve: Serve) -> None:
     with serve() as client:
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"})
         for number in range(2):
@@ -161,7 +161,7 @@ def test_snapshots(serve: Serve) -> None:
             assert [each["position"] for each in answer.json()["snapshots"]] == before, value
 
 
-def test_versions(serve: Serve) -> None:
+def test_damaged_versions_are_listed(serve: Serve) -> None:
     with serve() as client:
 
         async def put() -> None:
@@ -179,7 +179,7 @@ def test_versions(serve: Serve) -> None:
         assert sorted(answer.json()["damaged"]) == [1, 2]
 
 
-def test_the_audit(serve: Serve, tmp_path: Path) -> None:
+def test_damaged_lines_of_the_audit_are_skipped(serve: Serve, tmp_path: Path) -> None:
     with serve(data_dir=tmp_path) as client:
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"})
         assert client.get("/v1/audit").json()["calls"]

@@ -1,13 +1,13 @@
-"""The description says what the interface does: every operation, body, answer and problem."""
+"""The OpenAPI description has every operation, body, response and problem."""
 
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 from tests.service.access.calls import CALLS
+from tests.service.api.answers import create
 
 from manylabel_service.api import schemas
 from manylabel_service.api.web.problems import MEDIA_TYPE, STATUS_AND_TITLE, ProblemDocument
@@ -48,8 +48,8 @@ def test_every_operation_is_described(document: dict[str, Any]) -> None:
             assert parameter["in"] == "path" or (parameter["description"] and parameter["schema"])
 
 
-def test_operations_are_named_as_programs_call_them(document: dict[str, Any]) -> None:
-    """The names become functions in clients that are generated, so each is there once and says what is done to what."""
+def test_names_of_operations_suit_generated_clients(document: dict[str, Any]) -> None:
+    """The names become functions in generated clients, so each is unique and says what is done to what."""
     named = {operation["operationId"]: key for key, operation in operations(document).items()}
     assert len(named) == len(CALLS)
     assert [name for name in named if not re.fullmatch(r"[a-z]+(_[a-z]+)*", name)] == []
@@ -73,14 +73,14 @@ def test_every_operation_lists_its_problems(document: dict[str, Any]) -> None:
             assert answer["content"] == {form[0]: {"schema": {"$ref": f"#/components/schemas/{form[1]}"}}}
 
 
-def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
+def test_every_reference_has_a_target(document: dict[str, Any]) -> None:
     found = set(re.findall(r"'\$ref': '#/components/schemas/(\w+)'", str(document)))
     assert found <= document["components"]["schemas"].keys()
     assert "#/$defs" not in str(document)
     assert "ValidationError" not in str(document)
 
 
-def test_idempotency_keys_are_described_where_they_count(document: dict[str, Any]) -> None:
+def test_idempotency_keys_are_described(document: dict[str, Any]) -> None:
     with_key = {
         path
         for (_, path), operation in operations(document).items()
@@ -94,7 +94,7 @@ def test_idempotency_keys_are_described_where_they_count(document: dict[str, Any
     }
 
 
-def test_the_examples_given_work(client: TestClient, document: dict[str, Any]) -> None:
+def test_the_examples_work(client: TestClient, document: dict[str, Any]) -> None:
     assert client.post("/v1/models", json=example(document, "/v1/models")).status_code == 201
     for operation in ("update", "predict", "predict-update"):
         body = example(document, f"/v1/models/{{name}}/{operation}")
@@ -116,7 +116,7 @@ def example(document: dict[str, Any], path: str) -> Any:
     return document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"]
 
 
-def test_bodies_are_described_as_they_are_read(document: dict[str, Any]) -> None:
+def test_bodies_are_described_as_they_are_parsed(document: dict[str, Any]) -> None:
     described = document["components"]["schemas"]
     forms = described["UpdateItem"]["properties"]["x"]["anyOf"]
     assert [form.get("type", form.get("$ref", "")[-14:]) for form in forms] == [
@@ -139,7 +139,7 @@ def test_bodies_are_described_as_they_are_read(document: dict[str, Any]) -> None
         assert described[model.__name__]["additionalProperties"] is False
 
 
-def test_problems_are_as_described(client: TestClient, create: Callable[..., str]) -> None:
+def test_problems_are_as_described(client: TestClient) -> None:
     address = create(client, "described")
     refusals = [
         client.get("/v1/models/nobody"),
@@ -153,7 +153,7 @@ def test_problems_are_as_described(client: TestClient, create: Callable[..., str
         assert answer.status_code >= 400
 
 
-def test_the_page_needs_no_other_server(client: TestClient) -> None:
+def test_the_docs_page_needs_no_other_server(client: TestClient) -> None:
     page = client.get("/docs")
     assert page.headers["content-type"].startswith("text/html")
     assert "SwaggerUIBundle" in page.text

@@ -1,4 +1,4 @@
-"""Annif's REST interface, as its public client annif-client and its backend `http` ask for it."""
+"""Annif's REST interface, as its public client annif-client and its backend `http` use it."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def annif(server: ServerProcess) -> Any:
     return annif_client.AnnifClient(f"{server.url}/annif/v1/")
 
 
-def test_the_client_of_annif_learns_and_is_suggested_subjects(annif: Any, project: str, http: httpx2.Client) -> None:
+def test_the_annif_client_teaches_and_gets_suggestions(annif: Any, project: str, http: httpx2.Client) -> None:
     assert annif.api_info["title"] == "Annif REST API of ManyLabel"
     assert annif.get_project(project)["is_trained"] is False
     for _ in range(5):
@@ -79,9 +79,7 @@ def test_the_client_of_annif_learns_and_is_suggested_subjects(annif: Any, projec
     assert (batch[1]["document_id"], batch[1]["results"][0]["uri"]) == (None, DOG)
 
 
-def test_the_backend_http_of_annif_may_have_limits_in_the_address(
-    server: ServerProcess, annif: Any, project: str
-) -> None:
+def test_the_limit_may_be_in_the_address(server: ServerProcess, annif: Any, project: str) -> None:
     """The backend `http` of Annif sends the text and the name of its project, and nothing else."""
     annif.learn(project, DOCUMENTS * 3)
     url = f"{server.url}/annif/v1/projects/{project}/suggest"
@@ -122,7 +120,7 @@ def test_a_retry_is_learnt_once(server: ServerProcess, project: str, http: httpx
     assert http.get("/v1/models/animals").json()["updates"] == 2
 
 
-def test_errors_have_the_status_and_the_form_that_annif_has(annif: Any, project: str, http: httpx2.Client) -> None:
+def test_errors_have_the_status_and_format_of_annif(annif: Any, project: str, http: httpx2.Client) -> None:
     with pytest.raises(ValueError, match="there is no model named 'nothing'"):
         annif.get_project("nothing")
     with pytest.raises(ValueError, match="there is no model named 'nothing'"):

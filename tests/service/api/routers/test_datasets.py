@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
+from tests.service.api.answers import refused
 from tests.support.cases import for_each
 from tests.support.processes import READER, has_ended, processes
 from tests.support.server_process import open_scratch_files
@@ -143,12 +144,12 @@ def test_an_arff_file_comes_with_its_xml(none: TestClient) -> None:
         ("name=songs&format=ndjson&weight=a", "weight"),
     ],
 )
-def test_bad_parameters_are_refused(none: TestClient, refused: Callable[..., Any], query: str, place: str) -> None:
+def test_bad_parameters_are_refused(none: TestClient, query: str, place: str) -> None:
     refused(none.post(f"/v1/datasets?{query}", content=SVM, headers=BYTES), 422, "invalid_request", place)
     assert names(none) == []
 
 
-def test_bad_headers_are_refused(none: TestClient, refused: Callable[..., Any]) -> None:
+def test_bad_headers_are_refused(none: TestClient) -> None:
     for headers in (
         {},
         {"Content-Type": "application/json"},
@@ -176,27 +177,27 @@ def test_bad_headers_are_refused(none: TestClient, refused: Callable[..., Any]) 
     ],
 )
 def test_a_bad_file_is_refused(
-    none: TestClient, refused: Callable[..., Any], format: str, data: bytes, place: str, parameters: dict[str, object]
+    none: TestClient, format: str, data: bytes, place: str, parameters: dict[str, object]
 ) -> None:
     problem = refused(upload(none, data, format=format, **parameters), 422, "invalid_dataset")
     assert place in problem["detail"]
     assert names(none) == []
 
 
-def test_an_existing_name_is_refused(none: TestClient, refused: Callable[..., Any]) -> None:
+def test_an_existing_name_is_refused(none: TestClient) -> None:
     upload(none).raise_for_status()
     refused(upload(none, b"1 1:1\n" * 9), 409, "dataset_exists")
     assert none.get("/v1/datasets/songs").json()["rows"] == 2
 
 
-def test_an_unknown_dataset_is_not_found(none: TestClient, refused: Callable[..., Any]) -> None:
+def test_an_unknown_dataset_is_not_found(none: TestClient) -> None:
     refused(none.get("/v1/datasets/nobody"), 404, "dataset_not_found")
     refused(none.get("/v1/datasets/nobody?details=true"), 404, "dataset_not_found")
     refused(none.delete("/v1/datasets/nobody"), 404, "dataset_not_found")
     refused(none.get("/v1/datasets/nobody?details=1"), 422, "invalid_request", "details")
 
 
-def test_label_details_are_a_part_of_the_upload(none: TestClient, refused: Callable[..., Any]) -> None:
+def test_label_details_are_a_part_of_the_upload(none: TestClient) -> None:
     post: Callable[..., Any] = none.post
     details = {"jazz": {"title": "Jazz", "uri": "http://x/jazz", "description": None}}
     for name, format, parts in (("one", "arff", {"file": ARFF, "labels": XML}), ("two", "npz", {"file": npz()})):
@@ -213,7 +214,7 @@ def test_label_details_are_a_part_of_the_upload(none: TestClient, refused: Calla
     assert names(none) == []
 
 
-def test_unexpected_parts_are_refused(none: TestClient, refused: Callable[..., Any]) -> None:
+def test_unexpected_parts_are_refused(none: TestClient) -> None:
     post: Callable[..., Any] = none.post
     arff = address(format="arff")
     refused(post(arff, files={"labels": XML}), 422, "invalid_request")
@@ -236,7 +237,7 @@ def small(serve: Callable[..., Any]) -> Iterator[TestClient]:
         yield client
 
 
-def test_an_upload_has_a_limit(small: TestClient, refused: Callable[..., Any]) -> None:
+def test_an_upload_has_a_limit(small: TestClient) -> None:
     large = b"1 1:1\n" * 4_000
     chunks = (large[begin : begin + 1_000] for begin in range(0, len(large), 1_000))
     refused(upload(small, large), 413, "body_too_large")
@@ -248,7 +249,7 @@ def test_an_upload_has_a_limit(small: TestClient, refused: Callable[..., Any]) -
     assert names(small) == []
 
 
-def test_labels_and_datasets_have_limits(small: TestClient, refused: Callable[..., Any]) -> None:
+def test_labels_and_datasets_have_limits(small: TestClient) -> None:
     many = b"".join(b"%d 1:1\n" % i for i in range(6))
     assert "6 labels; at most 5 are allowed" in refused(upload(small, many), 422, "invalid_dataset")["detail"]
     upload(small).raise_for_status()
@@ -256,7 +257,7 @@ def test_labels_and_datasets_have_limits(small: TestClient, refused: Callable[..
     small.delete("/v1/datasets/songs").raise_for_status()
 
 
-def test_concurrent_uploads_are_limited(client: TestClient, refused: Callable[..., Any]) -> None:
+def test_concurrent_uploads_are_limited(client: TestClient) -> None:
     app: Any = client.app
     with contextlib.ExitStack() as stack:
         for _ in range(MAX_UPLOADS):

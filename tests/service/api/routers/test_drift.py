@@ -1,11 +1,11 @@
 """Drift alarms in the metrics and for Prometheus, of models that detect drift only."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
+from tests.service.api.answers import create
 from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
 from tests.service.online.folds import drifting
 
@@ -25,7 +25,7 @@ ITEMS = [item(number) for number in range(LENGTH)]
 
 
 @pytest.fixture(scope="module")
-def watched(client: TestClient, create: Callable[..., str]) -> str:
+def watched(client: TestClient) -> str:
     """A model that has learnt the stream in batches."""
     address = create(client, "watched", **WATCHING)
     for start in range(0, LENGTH, 50):
@@ -55,7 +55,7 @@ def test_metrics_have_the_alarms_of_each_detector(client: TestClient, watched: s
     assert status.json()["metrics"]["drift"] == drift
 
 
-def test_a_model_that_does_not_detect_drift_has_no_alarms(client: TestClient, create: Callable[..., str]) -> None:
+def test_a_model_that_does_not_detect_drift_has_no_alarms(client: TestClient) -> None:
     address = create(client, "blind")
     client.post(f"{address}/update", json={"examples": ITEMS}).raise_for_status()
     assert "drift" not in client.get(f"{address}/metrics").json()

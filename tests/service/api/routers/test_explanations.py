@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import ok
+from tests.service.api.answers import create, ok
 
 from manylabel_service.api import schemas
 from manylabel_service.api.routers import learning
@@ -22,7 +22,7 @@ ARTICLES: list[Any] = [
 
 
 @pytest.fixture
-def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
+def made(client: TestClient) -> Callable[..., str]:
     """Make models, each under another name."""
     return lambda **spec: create(client, f"explained-{next(NUMBERS)}", **spec)
 

@@ -1,12 +1,11 @@
 """Groups and parents of labels over HTTP: set with a model and later, shown, and refused at their place."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import pointer
+from tests.service.api.answers import create, pointer
 from tests.support.cases import for_each
 
 from manylabel_service.api import schemas
@@ -14,7 +13,7 @@ from manylabel_service.api import schemas
 PRIORITY = {"name": "priority", "labels": ["low", "high"], "choose": "one"}
 
 
-def test_groups_are_set_with_a_model_and_replaced_later(client: TestClient, create: Callable[..., str]) -> None:
+def test_groups_are_set_with_a_model_and_replaced_later(client: TestClient) -> None:
     address = create(client, "grouped", groups=[PRIORITY], parents={"refund": "billing"})
     status = client.get(address)
     schemas.ModelStatus.model_validate_json(status.content, strict=True)
@@ -79,9 +78,7 @@ def test_a_group_cannot_have_a_retired_label(client: TestClient, model: str) -> 
     assert pointer(client.put(f"{model}/groups", json=body)) == "/groups/0/labels/1"
 
 
-def test_labels_that_contradict_groups_are_refused_at_their_place(
-    client: TestClient, create: Callable[..., str]
-) -> None:
+def test_labels_that_contradict_groups_are_refused_at_their_place(client: TestClient) -> None:
     address = create(client, "contradicts", groups=[PRIORITY], parents={"refund": "billing"})
     batch = {"examples": [{"x": {"a": 1}, "y": ["low"]}, {"x": {"a": 1}, "y": {"refund": True, "billing": False}}]}
     assert pointer(client.post(f"{address}/update", json=batch)) == "/examples/1/y/refund"

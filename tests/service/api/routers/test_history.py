@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from tests.service.api.answers import create, refused
 
 from manylabel_service.api.routers.history import HistoryEntry
 from manylabel_service.online.history import archiver
@@ -71,7 +72,7 @@ def test_the_log_has_a_line_for_each_entry(client: TestClient, model: str) -> No
     ]
 
 
-def test_the_log_teaches_another_model_the_same(client: TestClient, model: str, create: Callable[..., str]) -> None:
+def test_the_log_teaches_another_model_the_same(client: TestClient, model: str) -> None:
     for i in range(20):
         update(client, model, {"x": {f"w{i % 3}": 0.1 * i, "v": -1.5}, "y": [f"t{i % 2}"]})
     other = create(client, "other")
@@ -115,19 +116,13 @@ def test_a_part_of_the_log_is_read(client: TestClient, model: str) -> None:
     ],
 )
 def test_bad_parameters_of_the_log_are_refused(
-    client: TestClient,
-    model: str,
-    refused: Callable[..., Any],
-    query: dict[str, str],
-    status: int,
-    code: str,
-    place: str | None,
+    client: TestClient, model: str, query: dict[str, str], status: int, code: str, place: str | None
 ) -> None:
     update(client, model, {"x": {"a": 1}, "y": ["p"]})
     refused(client.get(f"{model}/log", params=query), status, code, *([] if place is None else [place]))
 
 
-def test_reading_the_log_is_audited(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+def test_reading_the_log_is_audited(serve: Callable[..., Any]) -> None:
     with serve() as client:
         address = create(client, "tags")
         position = update(client, address, {"x": {"a": 1}, "y": ["p"]})["position"]
@@ -150,7 +145,7 @@ def test_a_rollback_goes_to_a_position_or_a_time(client: TestClient, model: str)
     assert client.get(model).json()["updates"] == 0
 
 
-def test_a_fork_has_the_state_of_the_other_model(client: TestClient, model: str, create: Callable[..., str]) -> None:
+def test_a_fork_has_the_state_of_the_other_model(client: TestClient, model: str) -> None:
     wanted = {"examples": [{"x": {"a": 1, "b": 1}}]}
     then = []
     for i in range(5):
@@ -183,13 +178,7 @@ def test_a_fork_has_the_state_of_the_other_model(client: TestClient, model: str,
     ],
 )
 def test_a_bad_fork_is_refused(
-    client: TestClient,
-    model: str,
-    refused: Callable[..., Any],
-    body: dict[str, Any],
-    status: int,
-    code: str,
-    place: str | None,
+    client: TestClient, model: str, body: dict[str, Any], status: int, code: str, place: str | None
 ) -> None:
     update(client, model, {"x": {"a": 1}, "y": ["p"]})
     before = names(client)
@@ -198,9 +187,7 @@ def test_a_bad_fork_is_refused(
     assert names(client) == before
 
 
-def test_positions_before_the_history_are_refused(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_positions_before_the_history_are_refused(serve: Callable[..., Any]) -> None:
     with serve(history_bytes=0, snapshot_retention_count=1) as client:
         address = create(client, "tags")
         first = update(client, address, {"x": {"a": 1}, "y": ["p"]})["position"]
@@ -218,9 +205,7 @@ def test_positions_before_the_history_are_refused(
         refused(client.post("/v1/models", json=fork), 410, "before_history")
 
 
-def test_a_damaged_segment_is_named(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_segment_is_named(serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archiver, "SEGMENT_BYTES", 100)
     with serve(snapshot_retention_count=1) as client:
         address = create(client, "tags")

@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import refused
 from tests.support.cases import for_each
 from tests.support.server_process import ANSWER_SECONDS
 
@@ -20,7 +21,6 @@ from manylabel_service.jobs.spec.schemas import Job
 from manylabel_service.jobs.spec.trainers import PARAMS
 
 Serve = Callable[..., contextlib.AbstractContextManager[TestClient]]
-Refused = Callable[..., dict[str, Any]]
 
 CSV = "a,b,rock,jazz\n" + "".join(f"{i % 3},{i % 5},{i % 2},{(i + 1) % 2}\n" for i in range(20))
 VIEWS = "".join(
@@ -69,7 +69,7 @@ WIDE = "".join(json.dumps({"x": [i, 1], "y": [f"t{i}", f"u{i}"]}) + "\n" for i i
     ],
 )
 def test_a_job_with_fewer_rows_than_labels_is_refused(
-    idle: TestClient, refused: Refused, name: str, changes: dict[str, Any], field: str
+    idle: TestClient, name: str, changes: dict[str, Any], field: str
 ) -> None:
     headers = {"Content-Type": "application/x-ndjson"}
     content = {"wide": WIDE, "few": "".join(WIDE.splitlines(keepends=True)[:1]) + '{"x":[1,1],"y":[]}\n'}.get(name)
@@ -112,7 +112,7 @@ def test_the_newest_jobs_are_listed_first_and_by_state(idle: TestClient) -> None
 
 
 @for_each("query", ["state=done", "limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "other=1"])
-def test_bad_parameters_of_the_list_are_refused(idle: TestClient, refused: Refused, query: str) -> None:
+def test_bad_parameters_of_the_list_are_refused(idle: TestClient, query: str) -> None:
     refused(idle.get(f"/v1/jobs?{query}"), 422, "invalid_request", query.partition("=")[0])
 
 
@@ -136,7 +136,7 @@ def test_every_trainer_is_described_with_its_defaults(idle: TestClient) -> None:
         assert {*one["search"], *one["rbf_search"]} <= one["params"]["properties"].keys()
 
 
-def test_weights_are_refused_for_a_trainer_that_cannot_use_them(idle: TestClient, refused: Refused) -> None:
+def test_weights_are_refused_for_a_trainer_that_cannot_use_them(idle: TestClient) -> None:
     lines = "".join(json.dumps({**json.loads(line), "weight": 2}) + "\n" for line in VIEWS.splitlines())
     headers = {"Content-Type": "application/x-ndjson"}
     assert idle.post("/v1/datasets?name=heavy&format=ndjson", content=lines, headers=headers).status_code == 201
@@ -223,7 +223,7 @@ def test_a_bad_job_is_refused_at_its_place(
     assert idle.get("/v1/jobs?limit=1000").json() == before
 
 
-def test_a_body_that_is_no_job_is_refused(idle: TestClient, refused: Refused) -> None:
+def test_a_body_that_is_no_job_is_refused(idle: TestClient) -> None:
     refused(idle.post("/v1/jobs", content=b"{"), 415, "unsupported_media_type")
     headers = {"Content-Type": "application/json"}
     refused(idle.post("/v1/jobs", content=b"{", headers=headers), 400, "malformed_json")
@@ -234,7 +234,7 @@ def test_a_body_that_is_no_job_is_refused(idle: TestClient, refused: Refused) ->
 # -- retries -----------------------------------------------------------------------
 
 
-def test_a_retry_with_its_key_is_the_same_job(idle: TestClient, refused: Refused) -> None:
+def test_a_retry_with_its_key_is_the_same_job(idle: TestClient) -> None:
     key = {"Idempotency-Key": "job-1"}
     first, again = (idle.post("/v1/jobs", json=SPEC, headers=key) for _ in range(2))
     assert (first.status_code, again.status_code) == (202, 202)
@@ -272,7 +272,7 @@ def test_jobs_and_their_keys_survive_a_restart(serve: Serve, tmp_path: Path) -> 
         assert (again.json(), again.headers["idempotent-replayed"]) == (job, "true")
 
 
-def test_the_number_of_queued_jobs_is_limited(serve: Serve, refused: Refused) -> None:
+def test_the_number_of_queued_jobs_is_limited(serve: Serve) -> None:
     with serve(job_slots=0, max_queued_jobs=1) as client:
         upload(client)
         job = submit(client)
@@ -287,7 +287,7 @@ def test_the_number_of_queued_jobs_is_limited(serve: Serve, refused: Refused) ->
 # -- one job ------------------------------------------------------------------------------------------
 
 
-def test_a_cancelled_job_can_be_retried(idle: TestClient, refused: Refused) -> None:
+def test_a_cancelled_job_can_be_retried(idle: TestClient) -> None:
     address = f"/v1/jobs/{submit(idle)['id']}"
     refused(idle.post(f"{address}/retry"), 409, "job_not_retryable")
     cancelled = idle.delete(address)
@@ -300,7 +300,7 @@ def test_a_cancelled_job_can_be_retried(idle: TestClient, refused: Refused) -> N
     assert idle.get(address).json() == again.json()
 
 
-def test_a_dataset_that_a_job_needs_cannot_be_deleted(idle: TestClient, refused: Refused) -> None:
+def test_a_dataset_that_a_job_needs_cannot_be_deleted(idle: TestClient) -> None:
     upload(idle, "needed")
     upload(idle, "held")
     job = submit(idle, data={"dataset": "needed"}, holdout={"dataset": "held"})
@@ -353,7 +353,7 @@ def test_the_events_of_a_job_end_with_it(idle: TestClient) -> None:
 
 
 @for_each("id", ["", "x", "-1", "1.5", "9" * 19])
-def test_a_wrong_last_event_id_is_refused(idle: TestClient, refused: Refused, id: str) -> None:
+def test_a_wrong_last_event_id_is_refused(idle: TestClient, id: str) -> None:
     answer = idle.get(f"/v1/jobs/{submit(idle)['id']}/events", headers={"Last-Event-ID": id})
     refused(answer, 422, "invalid_request", "Last-Event-ID")
 

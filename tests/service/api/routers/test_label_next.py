@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create
 from tests.support.cases import for_each
 
 from manylabel_service.api import schemas
@@ -18,7 +19,7 @@ RECORD = {"title": "A \U0001f44d title", "tags": ["a", "b"], "size": 3, "none": 
 
 
 @pytest.fixture
-def model(client: TestClient, create: Callable[..., str]) -> str:
+def model(client: TestClient) -> str:
     """A model that is sure of a and of b, and knows nothing of other features."""
     address = create(client, f"label-next-{next(NUMBERS)}")
     examples = [{"x": {"a": 1}, "y": ["p"]}, {"x": {"b": 1}, "y": ["q"]}] * 40
@@ -95,7 +96,7 @@ def test_similar_predictions_are_not_listed_together(client: TestClient, model: 
     assert everything[:11] == first
 
 
-def test_a_new_model_lists_different_predictions_first(client: TestClient, create: Callable[..., str]) -> None:
+def test_a_new_model_lists_different_predictions_first(client: TestClient) -> None:
     address = create(client, f"label-next-{next(NUMBERS)}")
     kept = keep(client, address, *[{"x": 1}] * 5, {"y": 1}, {})
     page = listed(client, address, order="uncertainty", limit=3)
@@ -104,7 +105,7 @@ def test_a_new_model_lists_different_predictions_first(client: TestClient, creat
 
 
 @for_each("x", [RECORD, "a bare text", {"indices": [1, 5], "values": [0.5, 2]}, [1.0, 0.5, None], {"n": 1}])
-def test_records_are_returned_as_they_were_sent(client: TestClient, create: Callable[..., str], x: Any) -> None:
+def test_records_are_returned_as_they_were_sent(client: TestClient, x: Any) -> None:
     address = create(client, f"label-next-{next(NUMBERS)}")
     client.post(f"{address}/predict?keep=record", json={"x": x}).raise_for_status()
     keep(client, address, x, x, how="record")
@@ -113,7 +114,7 @@ def test_records_are_returned_as_they_were_sent(client: TestClient, create: Call
     assert sorted(map(json.dumps, records)) == sorted(map(json.dumps, [x, x, x, "not kept"]))
 
 
-def test_records_count_for_the_limit_of_bytes(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+def test_records_count_for_the_limit_of_bytes(serve: Callable[..., Any]) -> None:
     with serve(max_stored_prediction_bytes=3_000) as client:
         address = create(client, "small")
         long = {"title": "word " * 1_000}
@@ -122,7 +123,7 @@ def test_records_count_for_the_limit_of_bytes(serve: Callable[..., Any], create:
         assert (answer.status_code, answer.json()["code"]) == (429, "predictions_full")
 
 
-def test_the_number_of_ranked_predictions_is_limited(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+def test_the_number_of_ranked_predictions_is_limited(serve: Callable[..., Any]) -> None:
     with serve(max_ranked_predictions=700) as client:
         address = create(client, "many")
         old = keep(client, address, *({"a": 1, f"b{number}": 1} for number in range(300)))
@@ -135,7 +136,7 @@ def test_the_number_of_ranked_predictions_is_limited(serve: Callable[..., Any], 
         assert set(ids(listed(client, address, order="uncertainty", limit=100))) <= set(old)
 
 
-def test_a_model_without_probabilities_lists_none(client: TestClient, create: Callable[..., str]) -> None:
+def test_a_model_without_probabilities_lists_none(client: TestClient) -> None:
     address = create(client, f"label-next-{next(NUMBERS)}", params={"calibrate": False})
     client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["p"]}).raise_for_status()
     keep(client, address, {"a": 1}, {"b": 1})
@@ -163,12 +164,12 @@ def test_rare_labels_do_not_count_if_others_exist() -> None:
 
 
 @for_each("query", ["order=best", "limit=0", "limit=101", "limit=x", "limit=1&limit=2", "offset=1"])
-def test_wrong_parameters_are_refused(client: TestClient, model: str, refused: Callable[..., Any], query: str) -> None:
+def test_wrong_parameters_are_refused(client: TestClient, model: str, query: str) -> None:
     answer = client.get(f"{model}/predictions?{query}")
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
 
 
-def test_the_scores_of_a_list_are_limited(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+def test_the_scores_of_a_list_are_limited(serve: Callable[..., Any]) -> None:
     with serve(max_response_scores=100) as client:
         address = create(client, "bounded", labels=[f"l{number}" for number in range(10)])
         assert client.get(f"{address}/predictions?limit=5").status_code == 200

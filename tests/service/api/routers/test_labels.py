@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused, state_of
 from tests.support.cases import for_each
 
 from manylabel_service import ulid as prediction_ids
@@ -56,9 +57,7 @@ def test_stored_predictions_of_a_batch_are_labelled_in_any_order(client: TestCli
     assert client.post(f"{model}/labels", json=rest).json()["updates"] == 4
 
 
-def test_a_prediction_is_labelled_once(
-    client: TestClient, model: str, refused: Callable[..., Any], state_of: Callable[..., bytes]
-) -> None:
+def test_a_prediction_is_labelled_once(client: TestClient, model: str) -> None:
     first, second = (one["id"] for one in keep(client, model, {"examples": [X, X]})["predictions"])
     client.post(f"{model}/labels", json={"id": first, "y": ["p"]}).raise_for_status()
     state = state_of(client, model)
@@ -70,9 +69,7 @@ def test_a_prediction_is_labelled_once(
     assert client.post(f"{model}/labels", json={"id": second, "y": []}).status_code == 200
 
 
-def test_partial_labels_of_a_prediction_come_once_each(
-    client: TestClient, model: str, refused: Callable[..., Any]
-) -> None:
+def test_partial_labels_of_a_prediction_come_once_each(client: TestClient, model: str) -> None:
     kept = keep(client, model)
 
     def tell(y: Any) -> Any:
@@ -96,9 +93,7 @@ def test_only_one_of_concurrent_labels_is_learnt(client: TestClient, model: str)
     assert client.get(model).json()["updates"] == 1
 
 
-def test_a_retry_with_its_key_gets_the_same_response(
-    client: TestClient, model: str, refused: Callable[..., Any]
-) -> None:
+def test_a_retry_with_its_key_gets_the_same_response(client: TestClient, model: str) -> None:
     body, key = {"id": keep(client, model)["id"], "y": ["p"]}, {"Idempotency-Key": "k"}
     first = client.post(f"{model}/labels", json=body, headers=key)
     again = client.post(f"{model}/labels", json=body, headers=key)
@@ -111,7 +106,7 @@ def test_a_retry_with_its_key_gets_the_same_response(
 
 
 def test_a_retry_whose_key_is_forgotten_learns_nothing(
-    client: TestClient, model: str, refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    client: TestClient, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     body, key = {"id": keep(client, model)["id"], "y": ["p"]}, {"Idempotency-Key": "k"}
     client.post(f"{model}/labels", json=body, headers=key).raise_for_status()
@@ -128,7 +123,7 @@ def test_a_retry_whose_key_is_forgotten_learns_nothing(
     assert client.get(model).json()["position"] == before["position"], "nothing is logged"
 
 
-def test_an_unknown_prediction_is_refused(client: TestClient, model: str, refused: Callable[..., Any]) -> None:
+def test_an_unknown_prediction_is_refused(client: TestClient, model: str) -> None:
     of_nobody = prediction_ids.make(int(datetime.now(UTC).timestamp() * 1000), bytes(10))
     for id in (of_nobody, "", "nonsense", of_nobody.lower(), of_nobody + "0", "é" * 26):
         refused(client.post(f"{model}/labels", json={"id": id, "y": []}), 404, "prediction_not_found", "/id")
@@ -138,9 +133,7 @@ def test_an_unknown_prediction_is_refused(client: TestClient, model: str, refuse
     assert client.post(f"{model}/labels", json={"id": good, "y": []}).json()["updates"] == 1
 
 
-def test_an_expired_prediction_is_refused(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_an_expired_prediction_is_refused(serve: Callable[..., Any]) -> None:
     with serve(prediction_ttl_seconds=0.001) as client:
         address = create(client, "m")
         id = keep(client, address)["id"]
@@ -150,9 +143,7 @@ def test_an_expired_prediction_is_refused(
         assert client.get(address).json()["updates"] == 0
 
 
-def test_the_number_of_stored_predictions_is_limited(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_the_number_of_stored_predictions_is_limited(serve: Callable[..., Any]) -> None:
     with serve(max_stored_predictions=3) as client:
         address = create(client, "m")
         keep(client, address, {"examples": [X, X]})
@@ -162,9 +153,7 @@ def test_the_number_of_stored_predictions_is_limited(
         keep(client, address)
 
 
-def test_stored_scores_count_for_the_limit_of_bytes(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_stored_scores_count_for_the_limit_of_bytes(serve: Callable[..., Any]) -> None:
     with serve(max_stored_prediction_bytes=2_000) as client:
         few, many = create(client, "few"), create(client, "many", labels=[f"label {i}" for i in range(100)])
         keep(client, few, {"examples": [X] * 20})
@@ -190,9 +179,7 @@ BAD = {
 
 
 @for_each(("body", "places"), BAD.values(), ids=BAD.keys())
-def test_bad_labels_change_nothing(
-    client: TestClient, model: str, body: Any, places: list[str], refused: Callable[..., Any]
-) -> None:
+def test_bad_labels_change_nothing(client: TestClient, model: str, body: Any, places: list[str]) -> None:
     before = client.get(model).json()["updates"]
     id = keep(client, model)["id"]
     text = json.dumps(body).replace('"ID"', json.dumps(id))
@@ -201,9 +188,7 @@ def test_bad_labels_change_nothing(
     assert client.post(f"{model}/labels", json={"id": id, "y": []}).status_code == 200
 
 
-def test_labels_outside_the_declared_set_are_refused(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_labels_outside_the_declared_set_are_refused(client: TestClient) -> None:
     address = create(client, "closed", labels=["p"])
     ids = [one["id"] for one in keep(client, address, {"examples": [X, X]})["predictions"]]
     body = {"examples": [{"id": ids[0], "y": ["p"]}, {"id": ids[1], "y": ["p", "z"]}]}
@@ -222,9 +207,7 @@ def test_a_response_is_at_least_as_new_as_requested(client: TestClient, model: s
     assert client.post(f"{model}/predict?at_least=0", json=X).json()["position"] == position
 
 
-def test_the_wait_for_a_position_is_limited(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_the_wait_for_a_position_is_limited(serve: Callable[..., Any]) -> None:
     with serve(position_wait_seconds=0.05) as client:
         address = create(client, "m")
         answer = client.post(f"{address}/predict?at_least=999", json=X)
@@ -256,18 +239,14 @@ def test_the_wait_for_a_position_is_limited(
         ("&".join(f"a{i}=1" for i in range(100)), None),
     ],
 )
-def test_a_wrong_parameter_is_refused(
-    client: TestClient, model: str, refused: Callable[..., Any], query: str, place: str | None
-) -> None:
+def test_a_wrong_parameter_is_refused(client: TestClient, model: str, query: str, place: str | None) -> None:
     answer = client.post(f"{model}/predict?{query}", json=X)
     problem = refused(answer, 422, "invalid_request", *([] if place is None else [place]))
     assert all(error.keys() == {"parameter", "detail"} for error in problem["errors"])
     assert client.get("/metrics").status_code == 200
 
 
-def test_stored_features_that_cannot_be_learnt_are_refused_at_the_id(
-    client: TestClient, create: Callable[..., str]
-) -> None:
+def test_stored_features_that_cannot_be_learnt_are_refused_at_the_id(client: TestClient) -> None:
     """The features are not in the body that the error points into."""
     address = create(client, "full", limits={"features": {"most": 1, "policy": "reject"}})
     kept = [keep(client, address, {"x": {name: 1}})["id"] for name in ("a", "b")]

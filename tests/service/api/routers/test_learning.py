@@ -1,10 +1,10 @@
 """Responses to predict, update and predict-update."""
 
-from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused, state_of
 
 from manylabel_service.api import schemas
 
@@ -37,9 +37,7 @@ def test_an_update_is_learnt_before_its_response(client: TestClient, model: str)
     assert predicted["position"] == first["position"]
 
 
-def test_predict_ignores_labels_and_learns_nothing(
-    client: TestClient, model: str, state_of: Callable[..., bytes]
-) -> None:
+def test_predict_ignores_labels_and_learns_nothing(client: TestClient, model: str) -> None:
     client.post(f"{model}/update", json={"x": {"a": 1}, "y": ["p"]})
     state = state_of(client, model)
     for y in (["new"], {"new": True}, None, 3, [1]):
@@ -59,7 +57,7 @@ def test_a_batch_of_one_gets_the_response_of_a_batch(client: TestClient, model: 
         assert prediction["labels"] == ["p"]
 
 
-def test_dense_and_sparse_features_are_the_same_example(client: TestClient, create: Callable[..., str]) -> None:
+def test_dense_and_sparse_features_are_the_same_example(client: TestClient) -> None:
     addresses = [create(client, form, features=3) for form in ("dense", "sparse")]
     for address, x in zip(addresses, (DENSE, SPARSE), strict=True):
         for y in (["p"], ["q"], {"p": False}):
@@ -68,9 +66,7 @@ def test_dense_and_sparse_features_are_the_same_example(client: TestClient, crea
     assert all(prediction == predictions[0] for prediction in predictions)
 
 
-def test_a_retry_with_its_key_gets_the_same_response_and_is_learnt_once(
-    client: TestClient, model: str, state_of: Callable[..., bytes], refused: Callable[..., Any]
-) -> None:
+def test_a_retry_with_its_key_gets_the_same_response_and_is_learnt_once(client: TestClient, model: str) -> None:
     body, key = {"examples": examples(3)}, {"Idempotency-Key": "order-66~!"}
     first = client.post(f"{model}/predict-update", json=body, headers=key)
     assert "idempotent-replayed" not in first.headers
@@ -87,7 +83,7 @@ def test_a_retry_with_its_key_gets_the_same_response_and_is_learnt_once(
     assert state_of(client, model) == state
 
 
-def test_a_response_names_the_durability_of_its_model(client: TestClient, create: Callable[..., str]) -> None:
+def test_a_response_names_the_durability_of_its_model(client: TestClient) -> None:
     for durability in ("log", "fsync"):
         address = create(client, f"durable.{durability}", durability=durability)
         answer = client.post(f"{address}/update", json={"x": {"a": 1}, "y": []}).json()

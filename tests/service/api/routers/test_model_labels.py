@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused
 from tests.service.online.folds import named, new_model
 
 from manylabel_service.api import schemas
@@ -25,7 +26,7 @@ def names(client: TestClient, address: str, query: str) -> list[str]:
     return [one["label"] for one in listed(client, address, query)["labels"]]
 
 
-def test_each_label_has_its_counts(client: TestClient, create: Callable[..., str]) -> None:
+def test_each_label_has_its_counts(client: TestClient) -> None:
     address = create(client, "labels-1", window=3)
     truths: list[Any] = [["p"], ["p", "q"], {"q": False}, [], ["q"], {"p": True}, ["p"]]
     counts = {period: {name: [0, 0, 0] for name in "pq"} for period in ("cumulative", "window")}
@@ -55,9 +56,7 @@ def test_each_label_has_its_counts(client: TestClient, create: Callable[..., str
         assert one["drift"] is None
 
 
-def test_the_threshold_is_the_probability_from_which_it_is_predicted(
-    client: TestClient, create: Callable[..., str]
-) -> None:
+def test_the_threshold_is_the_probability_from_which_it_is_predicted(client: TestClient) -> None:
     address = create(client, "labels-2")
     for n in range(60):
         client.post(f"{address}/update", json={"x": {"a": n % 7 - 3, "b": 1}, "y": ["p"] if n % 7 > 2 else ["q"]})
@@ -72,7 +71,7 @@ def test_the_threshold_is_the_probability_from_which_it_is_predicted(
                 assert (name in one["labels"]) == (probability > thresholds[name])
 
 
-def test_orders_and_pages(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
+def test_orders_and_pages(client: TestClient) -> None:
     address = create(client, "labels-3", params={"calibrate": False})
     for y in (["c"], ["b", "c"], ["a", "c"], {"d": False}):
         client.post(f"{address}/update", json={"x": {"f": 1}, "y": y}).raise_for_status()
@@ -98,9 +97,7 @@ def test_orders_and_pages(client: TestClient, create: Callable[..., str], refuse
         refused(client.get(f"{address}/labels?{query}"), 422, "invalid_request", place)
 
 
-def test_declared_labels_and_labels_after_a_rollback_have_no_examples(
-    client: TestClient, create: Callable[..., str]
-) -> None:
+def test_declared_labels_and_labels_after_a_rollback_have_no_examples(client: TestClient) -> None:
     address = create(client, "labels-4", labels=["p", "q"])
     assert [one["examples"] for one in listed(client, address)["labels"]] == [0, 0]
     address = create(client, "labels-5")
@@ -111,9 +108,7 @@ def test_declared_labels_and_labels_after_a_rollback_have_no_examples(
     assert (one["label"], one["examples"], one["frequency"], one["last_seen"]) == ("p", 0, None, None)
 
 
-def test_a_label_is_renamed_and_retired(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_a_label_is_renamed_and_retired(client: TestClient) -> None:
     address = create(client, "relabelled")
     for _ in range(5):
         client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz", "cars"]}).raise_for_status()
@@ -139,9 +134,7 @@ def test_a_label_is_renamed_and_retired(
     assert sorted(found) == [("cars", True, []), ("pets", False, ["petz"])]
 
 
-def test_a_label_is_paused_and_resumed(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_a_label_is_paused_and_resumed(client: TestClient) -> None:
     x, key, body = {"x": {"a": 1}}, {"Idempotency-Key": "k"}, {"label": "cars"}
     address = create(client, "paused")
     for _ in range(5):
@@ -159,7 +152,7 @@ def test_a_label_is_paused_and_resumed(
     assert client.post(f"{address}/predict", json=x).json()["labels"] == ["pets", "cars"]
 
 
-def test_labels_are_merged(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
+def test_labels_are_merged(client: TestClient) -> None:
     address = create(client, "merged")
     for y in (["petz"], ["pets"], ["pets", "cars"]):
         client.post(f"{address}/update", json={"x": {"a": 1}, "y": y}).raise_for_status()
@@ -195,9 +188,7 @@ def test_a_new_label_is_an_event(declared: bool) -> None:
         assert found == [("label", "1", "p"), ("label", "1", "q"), updates[0], ("label", "2", "r"), updates[1]]
 
 
-def test_labels_get_titles_descriptions_and_uris(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_labels_get_titles_descriptions_and_uris(client: TestClient) -> None:
     address = create(client, "described")
     client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["pets"]}).raise_for_status()
     body = {"labels": {"pets": {"title": "Pets", "uri": "http://x/pets"}, "cars": {"description": "Motor cars"}}}
@@ -236,9 +227,7 @@ def test_labels_get_titles_descriptions_and_uris(
     assert details() == {"pets": due["pets"], "autos": due["cars"]}
 
 
-def test_labels_can_be_described_when_a_model_is_created(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_labels_can_be_described_when_a_model_is_created(client: TestClient) -> None:
     labels = ["p", {"name": "q", "title": "Quails", "uri": "http://x/q"}]
     address = create(client, "born-described", labels=labels)
     found = {one["label"]: (one["title"], one["uri"]) for one in listed(client, address)["labels"]}
@@ -257,9 +246,7 @@ def test_labels_can_be_described_when_a_model_is_created(
         refused(answer, 422, "invalid_request", place)
 
 
-def test_a_description_cannot_exceed_the_limits_of_the_server(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_a_description_cannot_exceed_the_limits_of_the_server(serve: Callable[..., Any]) -> None:
     with serve(max_labels=2) as small:
         address = create(small, "m")
         small.patch(f"{address}/labels", json={"labels": {"p": {"title": "P"}}}).raise_for_status()

@@ -1,10 +1,10 @@
-"""Creating, listing, showing and deleting models."""
+"""Models over HTTP: create, list, show and delete."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused, state_of
 from tests.support.cases import for_each
 
 from manylabel_service.api import schemas
@@ -18,7 +18,7 @@ SPEC = {
 }
 
 
-def test_a_model_lives_from_its_creation_to_its_deletion(client: TestClient, refused: Callable[..., Any]) -> None:
+def test_a_model_is_created_shown_and_deleted(client: TestClient) -> None:
     created = client.post("/v1/models", json=SPEC)
     assert (created.status_code, created.headers["location"]) == (201, "/v1/models/tags")
     status = created.json()
@@ -60,7 +60,7 @@ def test_a_model_lives_from_its_creation_to_its_deletion(client: TestClient, ref
     client.delete("/v1/models/tags").raise_for_status()
 
 
-def test_what_is_left_to_the_learner_is_shown(client: TestClient) -> None:
+def test_defaults_of_the_learner_are_shown(client: TestClient) -> None:
     client.post("/v1/models", json={"name": "untuned", "algorithm": "falt"}).raise_for_status()
     shown = client.get("/v1/models/untuned").json()
     assert shown["scaling"] == "auto"
@@ -73,7 +73,7 @@ def test_what_is_left_to_the_learner_is_shown(client: TestClient) -> None:
         client.delete(f"/v1/models/{name}").raise_for_status()
 
 
-def test_models_are_listed_by_name(client: TestClient, create: Callable[..., str]) -> None:
+def test_models_are_listed_by_name(client: TestClient) -> None:
     for name in ("b", "a.2", "c", "a-1"):
         create(client, name)
     names = [model["name"] for model in client.get("/v1/models").json()["models"]]
@@ -81,9 +81,7 @@ def test_models_are_listed_by_name(client: TestClient, create: Callable[..., str
     assert {"b", "a.2", "c", "a-1"} <= set(names)
 
 
-def test_a_name_is_taken_once(
-    client: TestClient, model: str, refused: Callable[..., Any], state_of: Callable[..., bytes]
-) -> None:
+def test_an_existing_name_is_refused(client: TestClient, model: str) -> None:
     client.post(f"{model}/update", json={"x": {"a": 1}, "y": ["p"]})
     state = state_of(client, model)
     refused(client.post("/v1/models", json={"name": "test", "algorithm": "salt"}), 409, "model_exists")
@@ -149,9 +147,7 @@ def test_a_name_is_taken_once(
         ({"labels": ["a"], "limits": {"labels": {"most": 1, "policy": "ignore"}}}, ["/limits/labels"]),
     ],
 )
-def test_a_bad_spec_is_refused_at_its_place(
-    client: TestClient, refused: Callable[..., Any], spec: Any, places: list[str]
-) -> None:
+def test_a_bad_spec_is_refused_at_its_place(client: TestClient, spec: Any, places: list[str]) -> None:
     good = {"name": "bad", "algorithm": "falt"}
     body = {**good, **spec} if spec else spec
     refused(client.post("/v1/models", json=body), 422, "invalid_request", *places)
@@ -159,28 +155,28 @@ def test_a_bad_spec_is_refused_at_its_place(
 
 
 @for_each("raw", [b"{", b"", b'{"name": "a\\ud800"}', b'{"name":"a","algorithm":"falt"}]'])
-def test_a_malformed_spec_is_refused(client: TestClient, refused: Callable[..., Any], raw: bytes) -> None:
+def test_a_malformed_spec_is_refused(client: TestClient, raw: bytes) -> None:
     answer = client.post("/v1/models", content=raw, headers={"Content-Type": "application/json"})
     refused(answer, 400, "malformed_json")
     refused(client.post("/v1/models", content=raw), 415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"1e999"])
-def test_a_parameter_is_finite(client: TestClient, refused: Callable[..., Any], number: bytes) -> None:
+def test_a_parameter_is_finite(client: TestClient, number: bytes) -> None:
     raw = b'{"name": "bad", "algorithm": "falt", "params": {"eta": ' + number + b"}}"
     answer = client.post("/v1/models", content=raw, headers={"Content-Type": "application/json"})
     refused(answer, 422, "invalid_request", "/params/eta")
 
 
 @for_each("name", ["nobody", "Nobody", "..", "a b", "%00", "a" * 300, "é", "a%0D%0Ab"])
-def test_a_name_that_is_nobody_s_is_not_found(client: TestClient, refused: Callable[..., Any], name: str) -> None:
+def test_an_unknown_name_is_not_found(client: TestClient, name: str) -> None:
     answer = client.get(f"/v1/models/{name}/metrics")
     assert answer.status_code == 404
     assert answer.json()["code"] in ("model_not_found", "not_found")
 
 
 @for_each("path", ["/v1", "/v1/models/", "/v2x", "/v1/models/test/predict/", "/v1/models/a%2Fb"])
-def test_an_unknown_path_is_a_problem_too(client: TestClient, refused: Callable[..., Any], path: str) -> None:
+def test_an_unknown_path_is_a_problem(client: TestClient, path: str) -> None:
     answer = client.get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert answer.headers["content-type"] == "application/problem+json"
@@ -196,14 +192,12 @@ def test_an_unknown_path_is_a_problem_too(client: TestClient, refused: Callable[
         ("FETCH", "/metrics", "GET"),
     ],
 )
-def test_a_wrong_method_is_told_the_right_ones(
-    client: TestClient, refused: Callable[..., Any], method: str, path: str, allowed: str
-) -> None:
+def test_a_wrong_method_gets_the_allowed_ones(client: TestClient, method: str, path: str, allowed: str) -> None:
     answer = client.request(method, path)
     refused(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == allowed
 
 
-def test_only_kinds_of_events_that_there_are_can_be_asked_for(client: TestClient, model: str, refused: Any) -> None:
+def test_an_unknown_kind_of_event_is_refused(client: TestClient, model: str) -> None:
     refused(client.get(f"{model}/events?kind=drift&kind=nonsense"), 422, "invalid_request", "kind")
     assert client.head(f"{model}/events?kind=drift&kind=label").status_code == 200

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused
 
 import manylabel_core as core
 from manylabel_core.rows import as_rows, as_targets
@@ -33,15 +34,13 @@ def shown(answer: Any) -> list[dict[str, float]]:
 
 
 @pytest.fixture
-def model(client: TestClient, create: Callable[..., str]) -> Iterator[str]:
+def model(client: TestClient) -> Iterator[str]:
     address = create(client, "declared", **SPEC)
     yield address
     client.delete(address)
 
 
-def test_every_call_responds_with_the_probabilities_of_core(
-    client: TestClient, model: str, create: Callable[..., str]
-) -> None:
+def test_every_call_responds_with_the_probabilities_of_core(client: TestClient, model: str) -> None:
     learner = core.FALT()
     learner.pipeline.grow(4, 3)
     learnt = learner.pipeline.learn(as_rows(X, "float32")[0], as_targets(Y, None), probabilities=True)
@@ -69,7 +68,7 @@ def test_every_call_responds_with_the_probabilities_of_core(
     schemas.LineLearnt.model_validate(documents[0])
 
 
-def test_a_request_that_asks_for_none_gets_none(client: TestClient, model: str, create: Callable[..., str]) -> None:
+def test_a_request_that_asks_for_none_gets_none(client: TestClient, model: str) -> None:
     without = create(client, "uncalibrated", params={"calibrate": False})
     for address in (model, without):
         for call in ("predict", "predict-update"):
@@ -86,9 +85,7 @@ def test_a_request_that_asks_for_none_gets_none(client: TestClient, model: str, 
     client.delete(without)
 
 
-def test_a_model_without_probabilities_refuses_to_respond_with_them(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_a_model_without_probabilities_refuses_to_respond_with_them(client: TestClient) -> None:
     address = create(client, "uncalibrated", params={"calibrate": False})
     for call in ("predict", "predict-update"):
         for body in (ITEMS[0], {"examples": ITEMS}):
@@ -100,9 +97,7 @@ def test_a_model_without_probabilities_refuses_to_respond_with_them(
     client.delete(address)
 
 
-def test_probabilities_count_for_the_limit_of_a_response(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_probabilities_count_for_the_limit_of_a_response(serve: Callable[..., Any]) -> None:
     with serve(max_response_scores=30) as client:
         address = create(client, "m", **SPEC)
         client.post(f"{address}/predict", json={"examples": ITEMS[:10]}).raise_for_status()

@@ -1,11 +1,10 @@
 """A promise of precision over HTTP: set with a model and later, shown with predictions, and refused at its place."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from starlette.testclient import TestClient
-from tests.service.api.answers import pointer
+from tests.service.api.answers import create, pointer
 from tests.support.cases import for_each
 
 from manylabel_service.api import schemas
@@ -31,7 +30,7 @@ def teach(client: TestClient, address: str, n: int = 300) -> None:
     client.post(f"{address}/update", json={"examples": items(n)}).raise_for_status()
 
 
-def test_a_promise_is_set_with_a_model_and_changed_later(client: TestClient, create: Callable[..., str]) -> None:
+def test_a_promise_is_set_with_a_model_and_changed_later(client: TestClient) -> None:
     address = create(client, "promising", promise=EASY)
     shown = client.get(address)
     schemas.ModelStatus.model_validate_json(shown.content, strict=True)
@@ -74,7 +73,7 @@ def test_a_promise_is_set_with_a_model_and_changed_later(client: TestClient, cre
     assert "auto" not in client.post(f"{address}/predict", json={"x": {"xp": 1.0}}).json()
 
 
-def test_delayed_labels_count_what_was_served(client: TestClient, create: Callable[..., str]) -> None:
+def test_delayed_labels_count_what_was_served(client: TestClient) -> None:
     address = create(client, "promising-late", promise=EASY)
     teach(client, address)
     kept = client.post(f"{address}/predict?keep=true", json={"x": {"xp": 1.0, "xq": 0.0, "xr": 0.0}}).json()
@@ -108,7 +107,7 @@ def test_a_bad_promise_is_refused_at_its_place(client: TestClient, model: str, b
     assert client.get("/v1/models/never-made").status_code == 404
 
 
-def test_a_model_without_probabilities_cannot_have_a_promise(client: TestClient, create: Callable[..., str]) -> None:
+def test_a_model_without_probabilities_cannot_have_a_promise(client: TestClient) -> None:
     spec = {"name": "uncalibrated", "algorithm": "falt", "params": {"calibrate": False}}
     assert pointer(client.post("/v1/models", json={**spec, "promise": EASY})) == "/promise"
     address = create(client, "uncalibrated", params={"calibrate": False})
@@ -116,7 +115,7 @@ def test_a_model_without_probabilities_cannot_have_a_promise(client: TestClient,
     assert client.put(f"{address}/promise", content="null", headers=JSON).status_code == 200
 
 
-def test_the_review_queue_lists_predictions_that_need_review(client: TestClient, create: Callable[..., str]) -> None:
+def test_the_review_queue_lists_predictions_that_need_review(client: TestClient) -> None:
     address = create(client, "promising-queue")
     xs = [{"x": {k: v + n / 1000 for k, v in item["x"].items()}} for n, item in enumerate(items(40, seed=2))]
     client.post(f"{address}/predict?keep=true", json=xs[0]).raise_for_status()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-from tests.service.api.answers import ok
+from tests.service.api.answers import create, ok
 
 from manylabel_core.records import RecordEncoder, RecordError, TextSettings
 from manylabel_core.records.forms import input_kind
@@ -35,7 +35,7 @@ ITEMS = [{"x": x, "y": y} for x, y in zip(RECORDS, LABELS, strict=True)]
 
 
 @pytest.fixture
-def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
+def made(client: TestClient) -> Callable[..., str]:
     """Make models, each under another name."""
     return lambda **spec: create(client, f"records-{next(NUMBERS)}", **spec)
 

@@ -1,10 +1,10 @@
 """References of examples: they are in the log, and nowhere else."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from fastapi.testclient import TestClient
+from tests.service.api.answers import state_of
 from tests.service.api.routers.test_history import log
 
 REF = "customer-\N{GREEK SMALL LETTER OMEGA}-4711"
@@ -29,7 +29,7 @@ def sent(client: TestClient, model: str, extra: dict[str, Any]) -> list[str]:
     return [answer.text for answer in answers]
 
 
-def test_a_ref_is_in_the_log_and_nowhere_else(client: TestClient, model: str, state_of: Callable[..., bytes]) -> None:
+def test_a_ref_is_in_the_log_and_nowhere_else(client: TestClient, model: str) -> None:
     answers = sent(client, model, {"ref": REF})
     assert not [answer for answer in answers if "4711" in answer]
     found = [example.get("ref") for line in log(client, model) for example in line["examples"]]

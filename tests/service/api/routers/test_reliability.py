@@ -1,10 +1,10 @@
 """Reliability of probabilities: counts of what was predicted before each example was learnt."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused
 
 from manylabel_service.api import schemas
 
@@ -37,7 +37,7 @@ def counted(found: dict[str, Any]) -> float:
     return float(sum(each["count"] for each in found["bins"]))
 
 
-def test_it_counts_the_probabilities_that_a_client_received(client: TestClient, create: Callable[..., str]) -> None:
+def test_it_counts_the_probabilities_that_a_client_received(client: TestClient) -> None:
     address = create(client, "sure-1")
     empty = reliability(client, address)
     assert (empty["expected_calibration_error"], empty["brier_score"], empty["updates"]) == (None, None, 0)
@@ -56,7 +56,7 @@ def test_it_counts_the_probabilities_that_a_client_received(client: TestClient, 
     assert found["brier_score"] == pytest.approx(sum(losses) / len(losses))
 
 
-def test_delayed_labels_count_with_the_stored_probabilities(client: TestClient, create: Callable[..., str]) -> None:
+def test_delayed_labels_count_with_the_stored_probabilities(client: TestClient) -> None:
     address = create(client, "sure-5")
     learn(client, address, ITEMS[:60])
     x = ITEMS[60]["x"]
@@ -74,7 +74,7 @@ def test_delayed_labels_count_with_the_stored_probabilities(client: TestClient, 
         assert added == pytest.approx(sum((now[name] - truth[name]) ** 2 for name in told), abs=1e-12)
 
 
-def test_bad_requests_are_refused(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
+def test_bad_requests_are_refused(client: TestClient) -> None:
     refused(client.get("/v1/models/nobody/metrics/reliability"), 404, "model_not_found")
     known = create(client, "sure-10")
     refused(client.get(f"{known}/metrics/reliability?label=none"), 404, "label_not_found")

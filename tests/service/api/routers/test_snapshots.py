@@ -11,6 +11,7 @@ import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 from starlette.types import Message
+from tests.service.api.answers import create, refused
 from tests.support.cases import for_each
 from tests.support.waiting import eventually
 
@@ -94,13 +95,13 @@ def test_an_uploaded_snapshot_is_a_model_that_continues(
 
 
 @pytest.fixture(scope="module")
-def snapshot(client: TestClient, create: Callable[..., str]) -> bytes:
+def snapshot(client: TestClient) -> bytes:
     address = create(client, "original")
     teach(client, address, 100)  # the past of the measures grows; now a few examples more make little of a difference
     return client.get(f"{address}/snapshots/{take(client, address)['position']}").content
 
 
-def test_damaged_bytes_are_refused(client: TestClient, snapshot: bytes, refused: Callable[..., Any]) -> None:
+def test_damaged_bytes_are_refused(client: TestClient, snapshot: bytes) -> None:
     arrays, header = State.from_bytes(snapshot)
     for bad in (b"", snapshot[:-1], State(arrays, {**header, "updates": -1}).to_bytes()):
         refused(client.put("/v1/models/bad", content=bad, headers=BYTES), 422, "invalid_request", "")
@@ -109,7 +110,7 @@ def test_damaged_bytes_are_refused(client: TestClient, snapshot: bytes, refused:
     client.delete("/v1/models/bad").raise_for_status()
 
 
-def test_an_upload_does_not_replace_a_model(client: TestClient, model: str, snapshot: bytes, refused: Any) -> None:
+def test_an_upload_does_not_replace_a_model(client: TestClient, model: str, snapshot: bytes) -> None:
     teach(client, model, 1)
     refused(client.put(model, content=snapshot, headers=BYTES), 409, "model_exists")
     assert client.get(model).json()["updates"] == 1
@@ -121,7 +122,7 @@ def test_a_bad_name_of_an_upload_is_refused(client: TestClient, snapshot: bytes,
     assert (answer.status_code, answer.json()["errors"][0]["parameter"]) == (422, "name")
 
 
-def test_an_upload_has_limits(serve: Callable[..., Any], snapshot: bytes, refused: Callable[..., Any]) -> None:
+def test_an_upload_has_limits(serve: Callable[..., Any], snapshot: bytes) -> None:
     with serve(max_labels=2) as small:
         refused(small.put("/v1/models/m", content=snapshot, headers=BYTES), 507, "limit_exceeded")
         assert small.get("/v1/models").json() == {"models": []}
@@ -133,9 +134,7 @@ def test_an_upload_has_limits(serve: Callable[..., Any], snapshot: bytes, refuse
         refused(small.put("/v1/models/n", content=snapshot, headers=BYTES), 507, "limit_exceeded")
 
 
-def test_the_bytes_of_all_snapshots_are_limited(
-    serve: Callable[..., Any], snapshot: bytes, refused: Callable[..., Any]
-) -> None:
+def test_the_bytes_of_all_snapshots_are_limited(serve: Callable[..., Any], snapshot: bytes) -> None:
     with serve(max_snapshot_bytes=5 * len(snapshot) // 2, snapshot_retention_count=2) as small:
         small.put("/v1/models/m", content=snapshot, headers=BYTES).raise_for_status()
         small.put("/v1/models/n", content=snapshot, headers=BYTES).raise_for_status()
@@ -158,9 +157,7 @@ def sum_of(client: TestClient, *models: str) -> int:
     return sum(snapshot["bytes"] for snapshots in listed for snapshot in snapshots)
 
 
-def test_an_upload_must_have_the_media_type_of_bytes(
-    client: TestClient, snapshot: bytes, refused: Callable[..., Any]
-) -> None:
+def test_an_upload_must_have_the_media_type_of_bytes(client: TestClient, snapshot: bytes) -> None:
     for headers in ({}, {"Content-Type": "application/json"}, {**BYTES, "Content-Encoding": "br"}):
         refused(client.put("/v1/models/m", content=snapshot, headers=headers), 415, "unsupported_media_type")
 
@@ -168,7 +165,7 @@ def test_an_upload_must_have_the_media_type_of_bytes(
 # -- rollback ---------------------------------------------------------------------------------------------
 
 
-def test_a_rollback_is_done_once(client: TestClient, model: str, refused: Callable[..., Any]) -> None:
+def test_a_rollback_is_done_once(client: TestClient, model: str) -> None:
     teach(client, model, 10)
     position = take(client, model)["position"]
     later = teach(client, model, 10, "q")
@@ -206,7 +203,7 @@ def test_a_rollback_is_done_once(client: TestClient, model: str, refused: Callab
     ],
 )
 def test_a_bad_rollback_changes_nothing(
-    client: TestClient, model: str, body: Any, status: int, code: str, places: list[str], refused: Callable[..., Any]
+    client: TestClient, model: str, body: Any, status: int, code: str, places: list[str]
 ) -> None:
     before = client.get(model).json()
     refused(client.post(f"{model}/rollback", json=body), status, code, *places)
@@ -214,9 +211,7 @@ def test_a_bad_rollback_changes_nothing(
 
 
 @for_each("position", ["999", "x", "1-", "9" * 100, "%00"])
-def test_a_missing_snapshot_is_not_found(
-    client: TestClient, model: str, position: str, refused: Callable[..., Any]
-) -> None:
+def test_a_missing_snapshot_is_not_found(client: TestClient, model: str, position: str) -> None:
     answer = client.get(f"{model}/snapshots/{position}")
     assert (answer.status_code, answer.json()["code"]) == (404, "snapshot_not_found")
 
@@ -237,9 +232,7 @@ async def test_an_upload_that_takes_too_long_is_ended(monkeypatch: pytest.Monkey
 # -- manual snapshots ----------------------------------------------------------------------------------
 
 
-def test_a_manual_snapshot_stays_until_it_is_deleted(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_a_manual_snapshot_stays_until_it_is_deleted(serve: Callable[..., Any]) -> None:
     with serve(snapshot_retention_count=2, snapshot_every_updates=2, history_bytes=0, max_manual_snapshots=2) as client:
         model = create(client, "m")
 
@@ -292,9 +285,7 @@ def test_a_manual_snapshot_stays_until_it_is_deleted(
         refused(client.post(f"{model}/rollback", json={"name": "before-cleanup"}), 404, "snapshot_not_found")
 
 
-def test_a_deleted_snapshot_that_no_rollback_needs_goes_at_once(
-    serve: Callable[..., Any], create: Callable[..., str]
-) -> None:
+def test_a_deleted_snapshot_that_no_rollback_needs_goes_at_once(serve: Callable[..., Any]) -> None:
     with serve(snapshot_retention_count=1, history_bytes=0) as client:
         model = create(client, "m")
         taken = []
@@ -312,8 +303,6 @@ def test_a_deleted_snapshot_that_no_rollback_needs_goes_at_once(
 
 
 @for_each("name", ["12", "3-4", "Upper", "a b", "x" * 65, ""])
-def test_a_bad_name_of_a_snapshot_is_refused(
-    client: TestClient, model: str, refused: Callable[..., Any], name: str
-) -> None:
+def test_a_bad_name_of_a_snapshot_is_refused(client: TestClient, model: str, name: str) -> None:
     told = refused(client.post(f"{model}/snapshots", json={"name": name}), 422, "invalid_request", "/name")
     assert told["errors"][0]["detail"]

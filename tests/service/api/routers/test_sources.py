@@ -1,16 +1,16 @@
 """Sources of labels over HTTP: what a model learns from machines and rules, and its metrics by source."""
 
 import json
-from collections.abc import Callable
 
 from starlette.testclient import TestClient
+from tests.service.api.answers import create
 
 from manylabel_service.api import schemas
 
 LINES = {"Content-Type": "application/x-ndjson"}
 
 
-def test_labels_of_machines_and_rules_are_counted_by_source(client: TestClient, create: Callable[..., str]) -> None:
+def test_labels_of_machines_and_rules_are_counted_by_source(client: TestClient) -> None:
     address = create(client, "sources", sources={"rule": 0.5})
     status = client.get(address)
     schemas.ModelStatus.model_validate_json(status.content, strict=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused
 from tests.support.cases import for_each
 
 from manylabel_core.online.models.linear import sparse_table
@@ -50,7 +51,7 @@ def stream(client: TestClient, model: str) -> Callable[..., list[dict[str, Any]]
 
 
 def test_a_line_gets_the_response_of_a_single_update(
-    client: TestClient, model: str, stream: Callable[..., Any], create: Callable[..., str]
+    client: TestClient, model: str, stream: Callable[..., Any]
 ) -> None:
     items, parts = examples(300), ("labels", "scores", "threshold", "updates")
     apart = create(client, "apart")
@@ -111,7 +112,7 @@ def test_one_line_is_never_two_examples(client: TestClient, model: str, stream: 
 
 
 def test_lines_sent_again_with_their_key_are_learnt_once(
-    client: TestClient, model: str, stream: Callable[..., Any], state_of: Callable[..., bytes]
+    client: TestClient, model: str, stream: Callable[..., Any]
 ) -> None:
     items = examples(50)
     stream(items[:30], key="s")
@@ -150,7 +151,7 @@ def test_a_refused_line_is_corrected_at_the_end(client: TestClient, model: str, 
 # -- limits -------------------------------------------------------------------------------------------
 
 
-def test_the_size_of_a_line_is_limited(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+def test_the_size_of_a_line_is_limited(serve: Callable[..., Any]) -> None:
     with serve(max_body_bytes=1000) as small:
         address = create(small, "m")
         fitting = json.dumps(GOOD).encode().ljust(1000)
@@ -165,9 +166,7 @@ def test_the_size_of_a_line_is_limited(serve: Callable[..., Any], create: Callab
         assert small.get(address).json()["updates"] == 3
 
 
-def test_no_line_is_refused_because_its_block_has_many_scores(
-    serve: Callable[..., Any], create: Callable[..., str]
-) -> None:
+def test_no_line_is_refused_because_its_block_has_many_scores(serve: Callable[..., Any]) -> None:
     with serve(max_response_scores=20) as small:
         address = create(small, "m")
         items = [{"x": {"a": 1}, "y": [f"t{i}"]} for i in range(60)]
@@ -194,18 +193,14 @@ def test_no_line_is_refused_because_its_block_has_many_scores(
         ("?from=1&key=2", "key"),
     ],
 )
-def test_a_wrong_parameter_is_refused(
-    client: TestClient, model: str, refused: Callable[..., Any], query: str, place: str
-) -> None:
+def test_a_wrong_parameter_is_refused(client: TestClient, model: str, query: str, place: str) -> None:
     answer = client.post(f"{model}/stream{query}", content=lines_of([GOOD]), headers=NDJSON)
     problem = refused(answer, 422, "invalid_request", place)
     assert problem["errors"][0].keys() == {"parameter", "detail"}
     assert client.get(model).json()["updates"] == 0
 
 
-def test_headers_are_checked_before_anything_is_learnt(
-    client: TestClient, model: str, refused: Callable[..., Any]
-) -> None:
+def test_headers_are_checked_before_anything_is_learnt(client: TestClient, model: str) -> None:
     body = lines_of([GOOD])
     for headers in ({}, {"Content-Type": "application/json"}, {**NDJSON, "Content-Encoding": "br"}):
         refused(client.post(f"{model}/stream", content=body, headers=headers), 415, "unsupported_media_type")
@@ -221,9 +216,7 @@ def test_headers_are_checked_before_anything_is_learnt(
 # -- answers=errors -----------------------------------------------------------------------------------
 
 
-def test_only_refused_lines_are_answered_on_request(
-    client: TestClient, model: str, stream: Callable[..., Any], create: Callable[..., str]
-) -> None:
+def test_only_refused_lines_are_answered_on_request(client: TestClient, model: str, stream: Callable[..., Any]) -> None:
     items = [*examples(20), {"x": {"a": "b"}, "y": 1}, *examples(30), b"not JSON", *examples(10)]
     apart = create(client, "answered")
     every = answers(client.post(f"{apart}/stream", content=lines_of(items), headers=NDJSON))
@@ -283,9 +276,7 @@ def test_the_first_refused_line_ends_a_stream_with_stop(
     assert client.get(model).json()["updates"] == 42
 
 
-def test_a_line_that_does_not_fit_the_model_ends_a_stream_with_stop(
-    serve: Callable[..., Any], create: Callable[..., str]
-) -> None:
+def test_a_line_that_does_not_fit_the_model_ends_a_stream_with_stop(serve: Callable[..., Any]) -> None:
     """The line is found after its block was accepted: lines before it are learnt, and no line after it."""
     with serve(max_labels=3) as small:
         address = create(small, "m")
@@ -300,7 +291,7 @@ def test_a_line_that_does_not_fit_the_model_ends_a_stream_with_stop(
 
 @pytest.mark.parametrize("query", ["", "?stop=true"])
 def test_lines_that_exceed_a_limit_together_are_learnt_one_by_one(
-    monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Any], create: Callable[..., str], query: str
+    monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Any], query: str
 ) -> None:
     """Each new word could get weights for all labels; together the words of a block would exceed the limit."""
     monkeypatch.setattr(sparse_table, "DENSE_BYTES", 0)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import ok
+from tests.service.api.answers import create, ok
 
 NUMBERS = itertools.count()
 TEXT = {"fields": ["text"]}
@@ -40,7 +40,7 @@ def in_form(item: dict[str, Any], form: str | None) -> dict[str, Any]:
 
 
 @pytest.fixture
-def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
+def made(client: TestClient) -> Callable[..., str]:
     return lambda **spec: create(client, f"vectors-{next(NUMBERS)}", text=TEXT, **spec)
 
 

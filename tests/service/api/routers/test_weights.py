@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import ok
+from tests.service.api.answers import create, ok
 from tests.support.cases import for_each
 
 from manylabel_core import FALT
@@ -32,7 +32,7 @@ ITEMS = [
 
 
 @pytest.fixture
-def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
+def made(client: TestClient) -> Callable[..., str]:
     return lambda **spec: create(client, f"weighted-{next(NUMBERS)}", **SPEC, **spec)
 
 

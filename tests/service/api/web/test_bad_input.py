@@ -1,11 +1,11 @@
-"""Bad input gets its 4xx, which names the place, and changes nothing."""
+"""Bad input gets a 4xx that names the place, and changes nothing."""
 
 import json
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused, state_of
 from tests.support.cases import for_each
 
 LONE_SURROGATE = b'{"x": {"a\\ud800": 1}, "y": []}'
@@ -13,7 +13,7 @@ GOOD = b'{"x": {"a": 1, "b": 2}, "y": ["p"]}'
 
 
 class Bad(NamedTuple):
-    """A body, and how it is refused. Without `y` it is bad for predict as well."""
+    """A body, and the status, code and places of its refusal."""
 
     body: bytes
     status: int
@@ -186,7 +186,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def trained(client: TestClient, create: Callable[..., str]) -> str:
+def trained(client: TestClient) -> str:
     """A model of named features that has learnt something. Shared: bad input does not change it."""
     address = create(client, "trained")
     client.post(f"{address}/update", content=GOOD, headers=JSON).raise_for_status()
@@ -195,14 +195,7 @@ def trained(client: TestClient, create: Callable[..., str]) -> str:
 
 @for_each("operation", ["update", "predict-update"])
 @for_each("bad", WITH_LABELS.values(), ids=WITH_LABELS.keys())
-def test_an_update_with_bad_input_changes_nothing(
-    client: TestClient,
-    trained: str,
-    operation: str,
-    bad: Bad,
-    refused: Callable[..., Any],
-    state_of: Callable[..., bytes],
-) -> None:
+def test_an_update_with_bad_input_changes_nothing(client: TestClient, trained: str, operation: str, bad: Bad) -> None:
     status, state = client.get(trained).json(), state_of(client, trained)
     headers = {**JSON, "Idempotency-Key": f"after-{status['updates']}"}
 
@@ -217,9 +210,7 @@ def test_an_update_with_bad_input_changes_nothing(
 
 
 @for_each("bad", EVERYWHERE.values(), ids=EVERYWHERE.keys())
-def test_a_prediction_of_bad_input_is_refused(
-    client: TestClient, trained: str, bad: Bad, refused: Callable[..., Any]
-) -> None:
+def test_a_prediction_of_bad_input_is_refused(client: TestClient, trained: str, bad: Bad) -> None:
     answer = client.post(f"{trained}/predict", content=bad.body, headers=JSON)
 
     refused(answer, bad.status, bad.code, *bad.places)
@@ -248,9 +239,7 @@ def test_a_bad_line_of_a_stream_is_refused_alone(client: TestClient, trained: st
 
 
 @for_each("key", ["", " ", "a b", "a" * 256, "\x7f", "é"])
-def test_a_bad_idempotency_key_is_refused(
-    client: TestClient, trained: str, key: str, refused: Callable[..., Any]
-) -> None:
+def test_a_bad_idempotency_key_is_refused(client: TestClient, trained: str, key: str) -> None:
     position = client.get(trained).json()["position"]
 
     answer = client.post(f"{trained}/update", content=GOOD, headers=[*JSON.items(), ("Idempotency-Key", key.encode())])
@@ -259,16 +248,14 @@ def test_a_bad_idempotency_key_is_refused(
     assert client.get(trained).json()["position"] == position
 
 
-def test_two_idempotency_keys_are_refused(client: TestClient, trained: str, refused: Callable[..., Any]) -> None:
+def test_two_idempotency_keys_are_refused(client: TestClient, trained: str) -> None:
     keys = [("Idempotency-Key", "a"), ("Idempotency-Key", "a")]
     answer = client.post(f"{trained}/update", content=GOOD, headers=[*JSON.items(), *keys])
     refused(answer, 422, "invalid_request", "Idempotency-Key")
 
 
 @pytest.mark.parametrize("operation", ["predict", "update", "predict-update"])
-def test_the_content_has_to_be_json(
-    client: TestClient, trained: str, operation: str, refused: Callable[..., Any]
-) -> None:
+def test_the_content_must_be_json(client: TestClient, trained: str, operation: str) -> None:
     for headers in (
         {},
         {"Content-Type": "text/plain"},
@@ -283,9 +270,7 @@ def test_the_content_has_to_be_json(
         assert answer.status_code == 200, answer.text
 
 
-def test_a_declared_set_of_labels_and_features_is_closed(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_a_declared_set_of_labels_and_features_is_closed(client: TestClient) -> None:
     closed = create(client, "closed", labels=["p", "q"], features=["a", "b"])
     unknown_label = {"x": {"a": 1}, "y": ["p", "z"]}
     batch = {"examples": [{"x": {"a": 1}, "y": {"q": True}}, {"x": {"a": 1, "c/d": 1}, "y": []}]}
@@ -326,8 +311,8 @@ SPEC = {"name": "b", "algorithm": "falt"}
         ("/v1/keys", {"name": "b", "scopes": ["read"], "model": "b"}, "/model", "name, scopes"),
     ],
 )
-def test_a_wrong_field_says_which_are_allowed(
-    client: Any, model: str, refused: Any, path: str, body: Any, place: str, allowed: str
+def test_an_error_names_the_allowed_fields(
+    client: Any, model: str, path: str, body: Any, place: str, allowed: str
 ) -> None:
     told = refused(client.post(path.format(model=model), json=body), 422, "invalid_request", place)
     assert allowed in told["errors"][0]["detail"]
