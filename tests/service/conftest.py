@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from tests.service.api.answers import create, refused
 from tests.service.fleet import Fleet
 from tests.service.stores import STORES
+from tests.support.described_client import DescribedClient
 from tests.support.forked_server import LoadedForkServer
 from tests.support.limits import settings_of
 
@@ -134,7 +135,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
             on_ready=ready.set,
             on_failure=failed.set,
         )
-        with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        with DescribedClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
             assert ready.wait(READY_SECONDS)
             assert not failed.is_set()
             yield client

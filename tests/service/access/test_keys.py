@@ -75,13 +75,10 @@ def test_a_request_without_a_key_is_told_how_to_send_one(keyed: Keyed) -> None:
     ("change", "place"),
     [
         ({"name": ""}, "/name"),
-        ({"name": None}, "/name"),
         ({"scopes": []}, "/scopes"),
         ({"scopes": ["write"]}, "/scopes/0"),
         ({"models": []}, "/models"),
         ({"models": ["Tags"]}, "/models/0"),
-        ({"models": ["*-tags"]}, "/models/0"),
-        ({"models": ["a*b*"]}, "/models/0"),
         ({"models": ["a"] * 101}, "/models"),
         ({"expires_at": "2020-01-31T12:00:00Z"}, "/expires_at"),
         ({"expires_at": "2099-01-31T12:00:00"}, "/expires_at"),

@@ -25,7 +25,7 @@ from manylabel_service.access.key import KeyStore, new_key
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
-from manylabel_service.storage import SQLiteStore, Store, document_follower, open_store
+from manylabel_service.storage import Store, document_follower, open_store
 
 Serve = Callable[..., Any]
 Run = Callable[..., tuple[int, str, str]]
@@ -112,8 +112,8 @@ def test_a_server_at_a_public_address_starts_if_it_is_insecure(tmp_path: Path) -
         assert answer(client, None).status_code == 200
 
 
-async def test_a_worker_that_does_not_check_is_not_open(store: Store) -> None:
-    keyring = Keyring(KeyStore(store.documents, 10), "0.0.0.0")
+async def test_a_worker_that_does_not_check_is_not_open(sqlite_store: Store) -> None:
+    keyring = Keyring(KeyStore(sqlite_store.documents, 10), "0.0.0.0")
     await keyring.start(check=False)
     assert not keyring.access(None, "").allows("read")
     await keyring.stop()
@@ -218,19 +218,6 @@ def test_a_full_disk_accepts_revocations_and_deletions(serve: Serve, small_disk:
         ballast.unlink()
         update = {"x": {"indices": [1], "values": [1.0]}, "y": ["a"]}
         eventually(lambda: keyed.call("post", "/v1/models/other/update", json=update).status_code == 200)
-
-
-async def test_a_server_that_has_seen_a_key_is_never_open_again(tmp_path: Path) -> None:
-    store = SQLiteStore(tmp_path)
-    await store.open()
-    keyring = Keyring(KeyStore(store.documents, 10), None)
-    await keyring.start()
-    assert keyring.access(None, "").allows("admin")
-    keyring._note({"a" * 12: None})
-    keyring._holders.clear()
-    assert not keyring.access(None, "").allows("admin")
-    await keyring.stop()
-    await store.close()
 
 
 def test_streams_end_when_their_key_is_revoked_and_no_log_has_a_key(

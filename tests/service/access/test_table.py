@@ -49,6 +49,8 @@ def test_an_absent_model_is_not_found(client: TestClient) -> None:
             sent: dict[str, Any] = {"content": body, "headers": {"Content-Type": media_type}} if content else {}
             answer = client.request(method, path.format(**PLACES), **sent)
             refused(answer, 404, "model_not_found")
+    app: Any = client.app
+    assert PLACES["name"] not in app.state.context.telemetry.models
 
 
 def test_a_server_without_keys_is_open(client: TestClient) -> None:

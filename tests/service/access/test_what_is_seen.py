@@ -112,10 +112,3 @@ def test_models_and_datasets_are_created_only_where_the_key_is_for(both: Both) -
     refused(both.call("post", "/v1/models", json=begin), 403, "model_not_allowed")
     upload = both.call("post", "/v1/datasets?name=theirs-new&format=csv&label_columns=1", content=CSV)
     refused(upload, 403, "model_not_allowed")
-
-
-def test_label_studio_gets_a_key_as_a_password(both: Both) -> None:
-    key = both.keyed.make(scopes=["predict", "learn"], models=["mine-1"])["key"]
-    for name, status in (("mine-1", 200), ("mine-online", 403), ("theirs-1", 403)):
-        answer = both.keyed.client.get(f"/v1/label-studio/{name}/health", auth=("label-studio", key))
-        assert answer.status_code == status

@@ -1,10 +1,9 @@
-"""Headers of responses, HEAD, and bodies that could be read in two ways."""
+"""Headers of responses, HEAD, and streams of bad lines."""
 
 import json
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import refused
 from tests.support.cases import for_each
 
 EXPECTED = {
@@ -37,27 +36,6 @@ def test_head_of_events_ends(client: TestClient, model: str) -> None:
 
 def test_head_changes_nothing(client: TestClient, model: str) -> None:
     assert client.head(f"{model}/update").status_code == 405
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"x": {"a": 1}, "y": ["t"], "y": []}',
-        b'{"x": {"a": 1, "a": 2}, "y": ["t"]}',
-        b'{"x": {"a": 1, "\\u0061": 2}, "y": ["t"]}',
-    ],
-)
-def test_a_repeated_key_is_refused(client: TestClient, model: str, body: bytes) -> None:
-    answer = client.post(f"{model}/update", content=body, headers={"Content-Type": "application/json"})
-    assert "key" in refused(answer, 400, "malformed_json")["detail"]
-    assert client.get(model).json()["updates"] == 0
-
-
-@pytest.mark.parametrize(("charset", "status"), [("utf-8", 200), ('"UTF-8"', 200), ("latin-1", 415), ("utf-16", 415)])
-def test_json_is_utf_8(client: TestClient, model: str, charset: str, status: int) -> None:
-    headers = {"Content-Type": f"application/json; charset={charset}"}
-    answer = client.post(f"{model}/predict", content=b'{"x": {"a": 1}}', headers=headers)
-    assert answer.status_code == status, answer.text
 
 
 def test_a_stream_of_bad_lines_is_ended(client: TestClient, model: str) -> None:

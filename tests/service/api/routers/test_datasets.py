@@ -18,13 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-from tests.service.api.answers import refused
+from tests.service.api.answers import ok, refused
 from tests.support.cases import for_each
 from tests.support.processes import READER, has_ended, processes
 from tests.support.server_process import open_scratch_files
 from tests.support.waiting import eventually
 
-from manylabel_service.api.routers.datasets import Dataset
 from manylabel_service.api.translation.uploads import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets.upload_slots import MAX_UPLOADS
@@ -85,13 +84,11 @@ def test_every_format_is_read(
     answer = upload(none, data, {"Content-Type": media_type}, format=format, split=1, **parameters)
     assert (answer.status_code, answer.headers["location"]) == (201, "/v1/datasets/songs"), answer.text
     record = answer.json()
-    Dataset.model_validate(record, strict=True)
     facts = {"name": "songs", "format": format, "rows": 2, "features": 1, "labels": 2, "cardinality": 1.0}
     assert record.items() >= {**facts, "density": 0.5, "views": {"x": 1}, "splits": {"train": 1, "test": 1}}.items()
     assert none.get("/v1/datasets").json() == {"datasets": [record]}
     assert none.get("/v1/datasets/songs").json() == record
     details = none.get("/v1/datasets/songs?details=true").json()
-    Dataset.model_validate(details, strict=True)
     due = ["1", "2"] if format == "libsvm" else ["rock", "jazz"]
     assert details == {**record, "label_names": due, "label_counts": [1, 1], "unlabelled": 0}
     assert none.delete("/v1/datasets/songs").status_code == 204
@@ -203,9 +200,9 @@ def test_label_details_are_a_part_of_the_upload(none: TestClient) -> None:
     for name, format, parts in (("one", "arff", {"file": ARFF, "labels": XML}), ("two", "npz", {"file": npz()})):
         sent = {**parts, "label_details": json.dumps(details).encode()}
         post(address(name, format), files=sent).raise_for_status()
-        found = none.get(f"/v1/datasets/{name}?details=true")
-        Dataset.model_validate_json(found.content, strict=True)
-        assert found.json()["label_details"] == {"jazz": {"title": "Jazz", "uri": "http://x/jazz"}}
+        assert none.get(f"/v1/datasets/{name}?details=true").json()["label_details"] == {
+            "jazz": {"title": "Jazz", "uri": "http://x/jazz"}
+        }
         assert "label_details" not in none.get(f"/v1/datasets/{name}").json()
         none.delete(f"/v1/datasets/{name}").raise_for_status()
     for wrong in (b"{", b'{"folk": {"title": "Folk"}}', b'{"jazz": {"title": ""}}', b'{"jazz": {"titel": "x"}}'):
@@ -472,10 +469,7 @@ TEXT = {"fields": ["title"], "longer_than": None, "ngrams": [1, 1], "chars": Non
 def test_records_are_read(
     none: TestClient, format: str, data: bytes, media_type: str, parameters: dict[str, str]
 ) -> None:
-    answer = upload(none, data, {"Content-Type": media_type}, format=format, **parameters)
-    assert answer.status_code == 201, answer.text
-    record = answer.json()
-    Dataset.model_validate(record, strict=True)
+    record = ok(upload(none, data, {"Content-Type": media_type}, format=format, **parameters), 201)
     fields = ["title"] if "text" in parameters else None
     assert record["text"] == {**TEXT, "fields": fields, "longer_than": None if fields else 200, "tokeniser": 1}
     features = 5 if fields else 4
@@ -492,10 +486,8 @@ def test_records_are_read(
 )
 def test_rows_with_weights(none: TestClient, data: bytes, parameters: dict[str, Any]) -> None:
     """The description of a dataset says whether its rows have weights."""
-    answer = upload(none, data, **parameters)
-    assert answer.status_code == 201, answer.text
-    record = Dataset.model_validate(answer.json(), strict=True)
-    assert (record.weighted, record.features, record.labels) == (True, 1, 2)
+    record = ok(upload(none, data, **parameters), 201)
+    assert (record["weighted"], record["features"], record["labels"]) == (True, 1, 2)
     assert upload(none, CSV, name="plain", format="csv", label_columns=2).json()["weighted"] is False
     listed = none.get("/v1/datasets").json()["datasets"]
     assert {one["name"]: one["weighted"] for one in listed} == {"songs": True, "plain": False}

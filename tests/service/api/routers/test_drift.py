@@ -9,8 +9,6 @@ from tests.service.api.answers import create
 from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
 from tests.service.online.folds import drifting
 
-from manylabel_service.api import schemas
-
 NDJSON = {"Content-Type": "application/x-ndjson"}
 WATCHING = {"params": {"drift": "adwin"}}
 
@@ -43,16 +41,12 @@ def alarms(client: TestClient) -> dict[tuple[str, str], float]:
 
 
 def test_metrics_have_the_alarms_of_each_detector(client: TestClient, watched: str) -> None:
-    answer = client.get(f"{watched}/metrics")
-    schemas.Metrics.model_validate_json(answer.content, strict=True)
-    drift = answer.json()["drift"]
+    drift = client.get(f"{watched}/metrics").json()["drift"]
     assert drift["labels"].keys() == {"first", "second"}
     for one in (*drift["labels"].values(), drift):
         assert one["alarms"] >= 1
         assert LENGTH // 2 < one["last"] <= LENGTH
-    status = client.get(watched)
-    schemas.ModelStatus.model_validate_json(status.content, strict=True)
-    assert status.json()["metrics"]["drift"] == drift
+    assert client.get(watched).json()["metrics"]["drift"] == drift
 
 
 def test_a_model_that_does_not_detect_drift_has_no_alarms(client: TestClient) -> None:

@@ -8,7 +8,6 @@ import pytest
 from starlette.testclient import TestClient
 from tests.service.api.answers import create, ok
 
-from manylabel_service.api import schemas
 from manylabel_service.api.routers import learning
 from manylabel_service.hosting.explanations import Explainer
 
@@ -45,12 +44,10 @@ def test_contributions_add_up_and_name_features(client: TestClient, made: Callab
     address = made(text={"fields": ["title"]})
     ok(client.post(f"{address}/update", json={"examples": ARTICLES}))
     answer = client.post(f"{address}/predict", json={"x": ARTICLES[0]["x"], "explain": 2})
-    schemas.PredictResponse.model_validate_json(answer.content, strict=True)
     prediction = ok(answer)
     assert "pets" in prediction["labels"]
     check(prediction, 2)
     many = client.post(f"{address}/predict", json={"examples": ARTICLES[:4], "explain": 9, "probabilities": True})
-    schemas.PredictBatchResponse.model_validate_json(many.content, strict=True)
     for item, one in zip(ARTICLES, ok(many)["predictions"], strict=False):
         check(one, 9)
         for explanation in one["explanations"].values():

@@ -7,17 +7,14 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from tests.service.api.answers import create, refused
+from tests.service.api.answers import create, ok, refused
 
 from manylabel_service.api.routers.history import HistoryEntry
 from manylabel_service.online.history import archiver
 
 
 def update(client: TestClient, model: str, *examples: Any, **headers: str) -> dict[str, Any]:
-    answer = client.post(f"{model}/update", json={"examples": examples}, headers=headers)
-    assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    return dict(ok(client.post(f"{model}/update", json={"examples": examples}, headers=headers)))
 
 
 def log(client: TestClient, model: str, **query: Any) -> list[dict[str, Any]]:
@@ -46,9 +43,7 @@ def filled(client: TestClient, model: str) -> list[str]:
         ("POST", "update", {"x": {"c": 3}, "y": ["p"]}),
         ("POST", "rollback", {"position": answers[0]["position"]}),
     ):
-        answer = client.request(method, f"{model}/{path}", json=body)
-        assert answer.status_code == 200, answer.text
-        answers.append(answer.json())
+        answers.append(ok(client.request(method, f"{model}/{path}", json=body)))
     return [answer["position"] for answer in answers]
 
 
@@ -138,9 +133,7 @@ def test_a_rollback_goes_to_a_position_or_a_time(client: TestClient, model: str)
     assert answer.json()["updates"] == 5
     times = {line["position"]: line["time"] for line in log(client, model)}
     moment = times[positions[3]]
-    answer = client.post(f"{model}/rollback", json={"time": moment})
-    assert answer.status_code == 200, answer.text
-    assert times[answer.json()["rolled_back_to"]] == moment
+    assert times[ok(client.post(f"{model}/rollback", json={"time": moment}))["rolled_back_to"]] == moment
     client.post(f"{model}/rollback", json={"position": "0"}).raise_for_status()
     assert client.get(model).json()["updates"] == 0
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import create
+from tests.service.api.answers import create, ok
 from tests.support.cases import for_each
 
-from manylabel_service.api import schemas
 from manylabel_service.online.state.uncertainty import counting
 
 NUMBERS = itertools.count()
@@ -28,16 +27,12 @@ def model(client: TestClient) -> str:
 
 
 def keep(client: TestClient, address: str, *xs: Any, how: str = "true") -> list[str]:
-    answer = client.post(f"{address}/predict?keep={how}", json={"examples": [{"x": x} for x in xs]})
-    assert answer.status_code == 200, answer.text
-    return [one["id"] for one in answer.json()["predictions"]]
+    stored = ok(client.post(f"{address}/predict?keep={how}", json={"examples": [{"x": x} for x in xs]}))
+    return [one["id"] for one in stored["predictions"]]
 
 
 def listed(client: TestClient, address: str, **query: Any) -> Any:
-    answer = client.get(f"{address}/predictions", params=query)
-    assert answer.status_code == 200, answer.text
-    schemas.UnlabelledList.model_validate_json(answer.content, strict=True)
-    return answer.json()
+    return ok(client.get(f"{address}/predictions", params=query))
 
 
 def ids(page: Any) -> list[str]:

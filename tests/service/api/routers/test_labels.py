@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, refused, state_of
+from tests.service.api.answers import create, ok, refused, state_of
 from tests.support.cases import for_each
 
 from manylabel_service import ulid as prediction_ids
-from manylabel_service.api import schemas
 from manylabel_service.errors import ServiceError
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.idempotency_window import IdempotencyWindow
@@ -22,15 +21,12 @@ JSON = {"Content-Type": "application/json"}
 
 
 def keep(client: TestClient, address: str, body: Any = X) -> Any:
-    answer = client.post(f"{address}/predict?keep=true", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return ok(client.post(f"{address}/predict?keep=true", json=body))
 
 
 def test_a_stored_prediction_is_learnt_when_its_labels_come(client: TestClient, model: str) -> None:
     client.post(f"{model}/update", json={"x": {"a": 1, "c": 2}, "y": ["q"]}).raise_for_status()
     kept = keep(client, model)
-    schemas.PredictResponse.model_validate_json(json.dumps(kept), strict=True)
     plain = client.post(f"{model}/predict", json=X).json()
     assert {part: kept[part] for part in plain} == plain
     assert kept.keys() - plain.keys() == {"id", "expires"}
@@ -39,16 +35,13 @@ def test_a_stored_prediction_is_learnt_when_its_labels_come(client: TestClient, 
     assert abs(expires - datetime.now(UTC) - timedelta(days=1)) < timedelta(minutes=1)
     assert client.get(model).json()["updates"] == 1, "nothing is learnt when a prediction is stored"
 
-    answer = client.post(f"{model}/labels", json={"id": kept["id"], "y": ["p", "q"]})
-    schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
-    assert answer.json()["updates"] == 2
+    assert client.post(f"{model}/labels", json={"id": kept["id"], "y": ["p", "q"]}).json()["updates"] == 2
     assert client.post(f"{model}/predict", json=X).json()["labels"] == ["q", "p"]
 
 
 def test_stored_predictions_of_a_batch_are_labelled_in_any_order(client: TestClient, model: str) -> None:
     xs = [{"x": {"a": i + 1}} for i in range(4)]
     kept = keep(client, model, {"examples": xs})
-    schemas.PredictBatchResponse.model_validate_json(json.dumps(kept), strict=True)
     ids = [one["id"] for one in kept["predictions"]]
     assert len(set(ids)) == 4
     body = {"examples": [{"id": ids[2], "y": ["p"]}, {"id": ids[0], "y": {"q": False}}]}
@@ -90,18 +83,6 @@ def test_only_one_of_concurrent_labels_is_learnt(client: TestClient, model: str)
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda _: client.post(f"{model}/labels", json=body), range(16)))
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 15
-    assert client.get(model).json()["updates"] == 1
-
-
-def test_a_retry_with_its_key_gets_the_same_response(client: TestClient, model: str) -> None:
-    body, key = {"id": keep(client, model)["id"], "y": ["p"]}, {"Idempotency-Key": "k"}
-    first = client.post(f"{model}/labels", json=body, headers=key)
-    again = client.post(f"{model}/labels", json=body, headers=key)
-    assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
-    other = {"id": keep(client, model)["id"], "y": ["p"]}
-    refused(client.post(f"{model}/labels", json=other, headers=key), 422, "idempotency_key_reused")
-    as_update = client.post(f"{model}/update", json={**X, "y": []}, headers=key)
-    refused(as_update, 422, "idempotency_key_reused")
     assert client.get(model).json()["updates"] == 1
 
 

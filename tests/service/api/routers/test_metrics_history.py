@@ -4,9 +4,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, refused
-
-from manylabel_service.api import schemas
+from tests.service.api.answers import create, ok, refused
 
 WINDOW = 20
 ITEMS = [
@@ -19,11 +17,7 @@ ITEMS = [
 
 
 def history(client: TestClient, address: str, query: str = "") -> dict[str, Any]:
-    answer = client.get(f"{address}/metrics/history{query}")
-    assert answer.status_code == 200, answer.text
-    schemas.MetricsHistory.model_validate_json(answer.content, strict=True)
-    found: dict[str, Any] = answer.json()
-    return found
+    return dict(ok(client.get(f"{address}/metrics/history{query}")))
 
 
 def of_label(client: TestClient, address: str, name: str) -> dict[str, Any]:

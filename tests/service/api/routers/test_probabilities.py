@@ -51,13 +51,10 @@ def test_every_call_responds_with_the_probabilities_of_core(client: TestClient, 
     many = client.post(f"{model}/predict", json={"examples": [{"x": item["x"]} for item in ITEMS], **ASKED})
     one = client.post(f"{model}/predict", json={"x": ITEMS[3]["x"], **ASKED})
     assert (shown(many), shown(one)) == (after, [after[3]])
-    schemas.PredictBatchResponse.model_validate_json(many.content, strict=True)
-    schemas.PredictResponse.model_validate_json(one.content, strict=True)
 
     singly = create(client, "singly", **SPEC)
     single = [client.post(f"{singly}/predict-update", json={**item, **ASKED}) for item in ITEMS]
     assert [shown(answer)[0] for answer in single] == before
-    schemas.PredictUpdateResponse.model_validate_json(single[-1].content, strict=True)
 
     streamed = create(client, "streamed", **SPEC)
     lines = b"\n".join(json.dumps(item).encode() for item in ITEMS)

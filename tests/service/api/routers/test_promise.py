@@ -4,10 +4,8 @@ from typing import Any
 
 import numpy as np
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, pointer
+from tests.service.api.answers import create, ok, pointer
 from tests.support.cases import for_each
-
-from manylabel_service.api import schemas
 
 EASY = {"precision": 0.8, "settled": 0.7, "missed": 0.05, "audit_rate": 0.0}
 LABELS = "pqr"
@@ -32,40 +30,28 @@ def teach(client: TestClient, address: str, n: int = 300) -> None:
 
 def test_a_promise_is_set_with_a_model_and_changed_later(client: TestClient) -> None:
     address = create(client, "promising", promise=EASY)
-    shown = client.get(address)
-    schemas.ModelStatus.model_validate_json(shown.content, strict=True)
-    assert shown.json()["promise"] == EASY
+    assert client.get(address).json()["promise"] == EASY
     teach(client, address)
     batch = {"examples": [{"x": item["x"]} for item in items(50, seed=1)]}
-    answer = client.post(f"{address}/predict", json=batch)
-    schemas.PredictBatchResponse.model_validate_json(answer.content, strict=True)
-    predictions = answer.json()["predictions"]
+    predictions = client.post(f"{address}/predict", json=batch).json()["predictions"]
     assert sum(len(one["auto"]) for one in predictions) > 20
     assert False in [one["review"] for one in predictions]
     assert all(set(one["auto"]) <= set(one["labels"]) for one in predictions)
     x = next(item["x"] for item, one in zip(batch["examples"], predictions, strict=True) if one["auto"] == ["q"])
     for wanted, auto in ({"only": ["q"]}, ["q"]), ({"except": ["q"]}, []):
         assert client.post(f"{address}/predict", json={"x": x, **wanted}).json()["auto"] == auto
-    answer = client.post(f"{address}/predict-update", json=items(1, seed=3)[0])
-    schemas.PredictUpdateResponse.model_validate_json(answer.content, strict=True)
-    assert answer.json().keys() >= {"auto", "review"}
+    assert client.post(f"{address}/predict-update", json=items(1, seed=3)[0]).json().keys() >= {"auto", "review"}
     lines = client.post(
         f"{address}/stream", content='{"x": {"xp": 1}, "y": ["p"]}\n', headers={"Content-Type": "application/x-ndjson"}
     )
     assert '"auto":' in lines.text
 
-    answer = client.get(f"{address}/metrics")
-    schemas.Metrics.model_validate_json(answer.content, strict=True)
-    account = answer.json()["promise"]
+    account = client.get(f"{address}/metrics").json()["promise"]
     assert account["gate"]["state"] == "open"
     assert account["total"]["applied"] == sum(one["applied"] for one in account["labels"]) > 50
     assert account["total"]["examples"] == 302
 
-    headers = {"Idempotency-Key": "promise"}
-    first = client.put(f"{address}/promise", json={"precision": 0.99}, headers=headers)
-    schemas.UpdateResponse.model_validate_json(first.content, strict=True)
-    again = client.put(f"{address}/promise", json={"precision": 0.99}, headers=headers)
-    assert (again.json(), again.headers["Idempotent-Replayed"]) == (first.json(), "true")
+    ok(client.put(f"{address}/promise", json={"precision": 0.99}))
     full = {"precision": 0.99, "settled": 0.9, "missed": 0.02, "audit_rate": 0.05}
     assert client.get(address).json()["promise"] == full
     assert client.put(f"{address}/promise", content="null", headers=JSON).status_code == 200
@@ -124,9 +110,7 @@ def test_the_review_queue_lists_predictions_that_need_review(client: TestClient)
     kept = client.post(f"{address}/predict?keep=true", json={"examples": xs}).json()["predictions"]
     due = {one["id"]: one["auto"] for one in kept if one["review"]}
     assert 0 < len(due) < 40
-    answer = client.get(f"{address}/predictions", params={"order": "review", "limit": 100})
-    schemas.UnlabelledList.model_validate_json(answer.content, strict=True)
-    listed = answer.json()["predictions"]
+    listed = client.get(f"{address}/predictions", params={"order": "review", "limit": 100}).json()["predictions"]
     assert {one["id"]: one["auto"] for one in listed if "auto" in one} == due
     assert len(listed) == len(due) + 1
     assert all(one.get("review", True) for one in listed)

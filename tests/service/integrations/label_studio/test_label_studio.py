@@ -20,7 +20,7 @@ from tests.support.cases import for_each
 from tests.support.http_server import http_server
 from tests.support.server_process import free_port
 
-from manylabel_service.integrations.label_studio import connection, schemas
+from manylabel_service.integrations.label_studio import connection
 from manylabel_service.integrations.label_studio import router as label_studio
 from manylabel_service.settings import Settings
 from manylabel_service.slices import Pace
@@ -89,7 +89,6 @@ class Backend:
 
     def learnt(self, body: Any) -> tuple[int, int, int]:
         answer = self.ok("webhook", body)
-        schemas.WebhookResponse.model_validate(answer, strict=True)
         return answer["learnt"], answer["known"], answer["refused"]
 
     @property
@@ -227,7 +226,6 @@ def test_tasks_are_predicted_in_order(backend: Backend) -> None:
     params = {"login": None, "password": None, "context": None}
     body = {"tasks": tasks, "project": "2.1795410596", "label_config": CONFIG, "params": params}
     answer = backend.ok("predict", body)
-    schemas.TaskPredictions.model_validate(answer, strict=True)
     dog, cat, broken, empty = answer["results"]
     assert (dog["result"], cat["result"]) == (chosen("topic", "dogs"), chosen("topic", "cats"))
     assert broken == {"result": [], "score": 0.0, "model_version": dog["model_version"]}
