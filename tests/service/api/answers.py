@@ -1,8 +1,11 @@
 """Requests to an application in this process, and checks of its responses."""
 
+import itertools
 from typing import Any
 
 from starlette.testclient import TestClient
+
+_NUMBERS = itertools.count()
 
 
 def create(client: TestClient, name: str, **spec: Any) -> str:
@@ -10,6 +13,11 @@ def create(client: TestClient, name: str, **spec: Any) -> str:
     answer = client.post("/v1/models", json={"name": name, "algorithm": "falt", **spec})
     assert answer.status_code == 201, answer.text
     return answer.headers["location"]
+
+
+def new_model(client: TestClient, **spec: Any) -> str:
+    """Create a model with an unused name; return its address."""
+    return create(client, f"model-{next(_NUMBERS)}", **spec)
 
 
 def state_of(client: TestClient, address: str) -> bytes:

@@ -1,29 +1,20 @@
 """Explanations over HTTP add up to the scores of the same answer, and name features as they came in."""
 
-import itertools
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, ok
+from tests.service.api.answers import new_model, ok
 
 from manylabel_service.api.routers import learning
 from manylabel_service.hosting.explanations import Explainer
 
-NUMBERS = itertools.count()
 ARTICLES: list[Any] = [
     {"x": {"title": "cat and dog", "country": "FR", "size": 3.25, "home": True}, "y": ["pets"]},
     {"x": {"title": "old car", "country": "DE", "size": 900, "home": False}, "y": ["cars"]},
     {"x": {"title": "a cat in a car", "country": "FR", "size": None}, "y": ["pets", "cars"]},
     {"x": {"title": "tax law", "country": "DE", "size": 512.5}, "y": ["law"]},
 ] * 6
-
-
-@pytest.fixture
-def made(client: TestClient) -> Callable[..., str]:
-    """Make models, each under another name."""
-    return lambda **spec: create(client, f"explained-{next(NUMBERS)}", **spec)
 
 
 def check(prediction: Any, k: int) -> None:
@@ -40,8 +31,8 @@ def check(prediction: Any, k: int) -> None:
             assert all(size > 0 for size in sizes)
 
 
-def test_contributions_add_up_and_name_features(client: TestClient, made: Callable[..., str]) -> None:
-    address = made(text={"fields": ["title"]})
+def test_contributions_add_up_and_name_features(client: TestClient) -> None:
+    address = new_model(client, text={"fields": ["title"]})
     ok(client.post(f"{address}/update", json={"examples": ARTICLES}))
     answer = client.post(f"{address}/predict", json={"x": ARTICLES[0]["x"], "explain": 2})
     prediction = ok(answer)
@@ -65,7 +56,7 @@ def test_contributions_add_up_and_name_features(client: TestClient, made: Callab
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "hashed", "hashed-numbers", "declared"])
-def test_contributions_name_features_as_they_were_sent(client: TestClient, made: Callable[..., str], form: str) -> None:
+def test_contributions_name_features_as_they_were_sent(client: TestClient, form: str) -> None:
     specs: dict[str, Any] = {
         "hashed": {"limits": {"features": {"most": 3, "policy": "hash"}}},
         "hashed-numbers": {"limits": {"features": {"most": 4, "policy": "hash"}}},
@@ -78,7 +69,7 @@ def test_contributions_name_features_as_they_were_sent(client: TestClient, made:
         "hashed-numbers": [{"indices": [0, 3, 99, 1234], "values": [1, 2, 3, 4]}, {"indices": [5], "values": [1]}],
         "declared": [{"a": 0.1, "c": 2}, {"b": 1}],
     }[form]
-    address = made(**specs.get(form, {}), scaling="none")
+    address = new_model(client, **specs.get(form, {}), scaling="none")
     for _ in range(5):
         ok(client.post(f"{address}/update", json={"examples": [{"x": x, "y": [f"l{n}"]} for n, x in enumerate(xs)]}))
     answer = ok(client.post(f"{address}/predict", json={"examples": [{"x": x} for x in xs], "explain": 5}))
@@ -95,8 +86,8 @@ def test_contributions_name_features_as_they_were_sent(client: TestClient, made:
     assert explained
 
 
-def test_kernel_models_explain_nothing(client: TestClient, made: Callable[..., str]) -> None:
-    address = made(algorithm="kernel_falt")
+def test_kernel_models_explain_nothing(client: TestClient) -> None:
+    address = new_model(client, algorithm="kernel_falt")
     ok(client.post(f"{address}/update", json={"x": [1.0, 2.0], "y": ["a"]}))
     refused = client.post(f"{address}/predict", json={"x": [1.0, 2.0], "explain": 3})
     assert refused.status_code == 422
@@ -104,10 +95,8 @@ def test_kernel_models_explain_nothing(client: TestClient, made: Callable[..., s
     assert "linear" in refused.json()["detail"]
 
 
-def test_the_contributions_of_a_response_are_limited(
-    client: TestClient, made: Callable[..., str], monkeypatch: Any
-) -> None:
-    address = made(scaling="none")
+def test_the_contributions_of_a_response_are_limited(client: TestClient, monkeypatch: Any) -> None:
+    address = new_model(client, scaling="none")
     x = {f"w{n}": 1 for n in range(20)}
     ok(client.post(f"{address}/update", json={"examples": [{"x": x, "y": ["a"]}] * 3}))
     monkeypatch.setattr(learning, "Explainer", lambda k, most: Explainer(k, most // 33_333))

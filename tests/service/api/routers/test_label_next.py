@@ -1,6 +1,5 @@
 """Stored predictions that wait for labels: their order, their contents and their limits."""
 
-import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -8,19 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, ok
+from tests.service.api.answers import create, new_model, ok
 from tests.support.cases import for_each
 
 from manylabel_service.online.state.uncertainty import counting
 
-NUMBERS = itertools.count()
 RECORD = {"title": "A \U0001f44d title", "tags": ["a", "b"], "size": 3, "none": None, "in": {"deep": True}}
 
 
 @pytest.fixture
 def model(client: TestClient) -> str:
     """A model that is sure of a and of b, and knows nothing of other features."""
-    address = create(client, f"label-next-{next(NUMBERS)}")
+    address = new_model(client)
     examples = [{"x": {"a": 1}, "y": ["p"]}, {"x": {"b": 1}, "y": ["q"]}] * 40
     client.post(f"{address}/update", json={"examples": examples}).raise_for_status()
     return address
@@ -92,7 +90,7 @@ def test_similar_predictions_are_not_listed_together(client: TestClient, model: 
 
 
 def test_a_new_model_lists_different_predictions_first(client: TestClient) -> None:
-    address = create(client, f"label-next-{next(NUMBERS)}")
+    address = new_model(client)
     kept = keep(client, address, *[{"x": 1}] * 5, {"y": 1}, {})
     page = listed(client, address, order="uncertainty", limit=3)
     assert {kept[5], kept[6]} < set(ids(page))
@@ -101,7 +99,7 @@ def test_a_new_model_lists_different_predictions_first(client: TestClient) -> No
 
 @for_each("x", [RECORD, "a bare text", {"indices": [1, 5], "values": [0.5, 2]}, [1.0, 0.5, None], {"n": 1}])
 def test_records_are_returned_as_they_were_sent(client: TestClient, x: Any) -> None:
-    address = create(client, f"label-next-{next(NUMBERS)}")
+    address = new_model(client)
     client.post(f"{address}/predict?keep=record", json={"x": x}).raise_for_status()
     keep(client, address, x, x, how="record")
     keep(client, address, x)
@@ -132,7 +130,7 @@ def test_the_number_of_ranked_predictions_is_limited(serve: Callable[..., Any]) 
 
 
 def test_a_model_without_probabilities_lists_none(client: TestClient) -> None:
-    address = create(client, f"label-next-{next(NUMBERS)}", params={"calibrate": False})
+    address = new_model(client, params={"calibrate": False})
     client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["p"]}).raise_for_status()
     keep(client, address, {"a": 1}, {"b": 1})
     page = listed(client, address, order="uncertainty")

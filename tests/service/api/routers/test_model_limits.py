@@ -1,13 +1,12 @@
 """Limits of a model over HTTP: refused and ignored names, and what the server reports."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, refused, state_of
+from tests.service.api.answers import create, new_model, refused, state_of
 
 from manylabel_service.online.size_limits import max_learner_bytes
 from manylabel_service.online.spec.spec import ModelSpec
@@ -15,30 +14,21 @@ from manylabel_service.online.spec.spec import ModelSpec
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
-@pytest.fixture
-def limited(client: TestClient) -> Iterator[Callable[..., str]]:
-    """Make models with limits; they are deleted after the test."""
-    made: list[str] = []
-
-    def make(features: str | None = None, labels: str | None = None, **spec: Any) -> str:
-        limits = {
-            "features": features and {"most": 2, "policy": features},
-            "labels": labels and {"most": 1, "policy": labels},
-        }
-        made.append(create(client, f"limited-{len(made)}", **{"limits": limits, **spec}))
-        return made[-1]
-
-    yield make
-    for address in made:
-        client.delete(address)
+def limited(client: TestClient, features: str | None = None, labels: str | None = None, **spec: Any) -> str:
+    """Create a model with limits, each with a policy; return its address."""
+    limits = {
+        "features": features and {"most": 2, "policy": features},
+        "labels": labels and {"most": 1, "policy": labels},
+    }
+    return new_model(client, **{"limits": limits, **spec})
 
 
 def item(*names: str, y: Any = ("p",)) -> dict[str, Any]:
     return {"x": dict.fromkeys(names, 1), "y": list(y) if isinstance(y, tuple) else y}
 
 
-def test_names_beyond_the_limit_are_refused_at_their_place(client: TestClient, limited: Callable[..., str]) -> None:
-    address = limited("reject", "reject")
+def test_names_beyond_the_limit_are_refused_at_their_place(client: TestClient) -> None:
+    address = limited(client, "reject", "reject")
     client.post(f"{address}/update", json=item("a")).raise_for_status()
     state = state_of(client, address)
     batch = {"examples": [item("a"), item("a", "word=cat", "word=dog")]}
@@ -58,8 +48,8 @@ def test_names_beyond_the_limit_are_refused_at_their_place(client: TestClient, l
     assert client.get(address).json()["ignored"] == {"features": 0, "labels": 0}
 
 
-def test_ignored_names_are_counted(client: TestClient, limited: Callable[..., str]) -> None:
-    address = limited("ignore", "ignore", scaling="unit")
+def test_ignored_names_are_counted(client: TestClient) -> None:
+    address = limited(client, "ignore", "ignore", scaling="unit")
     client.post(f"{address}/update", json=item("a", "b", "c", y=("p", "q"))).raise_for_status()
     lines = "\n".join(map(json.dumps, [item("a", "d", y=("r",)), item("e", y={"p": True, "q": False})]))
     streamed = client.post(f"{address}/stream", content=lines, headers=NDJSON).text.splitlines()
@@ -73,8 +63,13 @@ def test_ignored_names_are_counted(client: TestClient, limited: Callable[..., st
     assert unknown == known != {}
 
 
-def test_limits_are_shown(client: TestClient, limited: Callable[..., str]) -> None:
-    created = [limited("hash", "ignore"), limited("reject"), limited(limits=None), limited(features=None)]
+def test_limits_are_shown(client: TestClient) -> None:
+    created = [
+        limited(client, "hash", "ignore"),
+        limited(client, "reject"),
+        limited(client, limits=None),
+        limited(client, features=None),
+    ]
     both, one, none, neither = (client.get(address).json() for address in created)
     assert both["limits"] == {"features": {"most": 2, "policy": "hash"}, "labels": {"most": 1, "policy": "ignore"}}
     assert one["limits"] == {"features": {"most": 2, "policy": "reject"}, "labels": None}
@@ -100,8 +95,12 @@ def test_limits_beyond_those_of_the_server_are_refused(serve: Callable[..., Any]
         create(client, "unlimited")
 
 
-def test_prometheus_counts_ignored_names(client: TestClient, limited: Callable[..., str]) -> None:
-    ignoring, hashing, free = limited("ignore", "ignore"), limited("hash", "reject"), limited(limits=None)
+def test_prometheus_counts_ignored_names(client: TestClient) -> None:
+    ignoring, hashing, free = (
+        limited(client, "ignore", "ignore"),
+        limited(client, "hash", "reject"),
+        limited(client, limits=None),
+    )
     client.post(f"{ignoring}/update", json=item("a", "b", "c", y=("p", "q", "r"))).raise_for_status()
     families = text_string_to_metric_families(client.get("/metrics").text)
     found = {(s.name, s.labels.get("model")): s.value for family in families for s in family.samples}
@@ -112,8 +111,8 @@ def test_prometheus_counts_ignored_names(client: TestClient, limited: Callable[.
     assert ("manylabel_model_ignored_features", names[free]) not in found
 
 
-def test_a_job_cannot_use_hashed_features(client: TestClient, limited: Callable[..., str]) -> None:
-    address = limited("hash", "reject")
+def test_a_job_cannot_use_hashed_features(client: TestClient) -> None:
+    address = limited(client, "hash", "reject")
     client.post(f"{address}/update", json=item("a")).raise_for_status()
     job = {"model": "made", "trainer": "m3l", "data": {"stream": address.rsplit("/", 1)[1], "last": 5}}
     problem = refused(client.post("/v1/jobs", json=job), 422, "invalid_request", "/data/stream")

@@ -101,8 +101,3 @@ def test_no_key_is_needed(keyed: TestClient, path: str) -> None:
     assert keyed.get(path).status_code == 200
     assert keyed.get(path, headers={"Authorization": "Bearer nonsense"}).status_code == 200
     assert keyed.post(path).status_code == 405
-
-
-def test_the_description_does_not_have_the_web_ui(client: TestClient) -> None:
-    paths = client.get("/openapi.json").json()["paths"]
-    assert not [path for path in paths if path == "/" or path.startswith("/ui")]

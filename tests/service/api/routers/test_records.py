@@ -1,6 +1,5 @@
 """Records over HTTP: every call reads them as core does."""
 
-import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, ok
+from tests.service.api.answers import new_model, ok
 
 from manylabel_core.records import RecordEncoder, RecordError, TextSettings
 from manylabel_core.records.forms import input_kind
@@ -30,14 +29,7 @@ RECORDS: list[Any] = [
     {},
 ]
 LABELS = [["role"], ["role", "kind"], ["kind"], [], ["role"], ["kind"], ["role"]]
-NUMBERS = itertools.count()
 ITEMS = [{"x": x, "y": y} for x, y in zip(RECORDS, LABELS, strict=True)]
-
-
-@pytest.fixture
-def made(client: TestClient) -> Callable[..., str]:
-    """Make models, each under another name."""
-    return lambda **spec: create(client, f"records-{next(NUMBERS)}", **spec)
 
 
 def encoded(items: list[Any], text: dict[str, Any]) -> list[Any]:
@@ -51,8 +43,8 @@ def state_of(client: TestClient, address: str) -> Any:
     return {part: status[part] for part in ("updates", "labels", "features", "metrics")}
 
 
-def test_every_call_reads_a_record_as_core_does(client: TestClient, made: Callable[..., str]) -> None:
-    one, batch, lines, both, late, plain = (made(text=TEXT) for _ in range(6))
+def test_every_call_reads_a_record_as_core_does(client: TestClient) -> None:
+    one, batch, lines, both, late, plain = (new_model(client, text=TEXT) for _ in range(6))
     numbers = encoded(ITEMS, TEXT)
     for item in ITEMS:
         ok(client.post(f"{one}/update", json=item))
@@ -81,12 +73,12 @@ def test_every_call_reads_a_record_as_core_does(client: TestClient, made: Callab
         assert single["scores"] == ok(client.post(f"{plain}/predict", json={"x": numbers[0]["x"]}))["scores"]
 
 
-def test_the_status_shows_all_text_settings(client: TestClient, made: Callable[..., str]) -> None:
-    plain, given = made(), made(text=TEXT)
+def test_the_status_shows_all_text_settings(client: TestClient) -> None:
+    plain, given = new_model(client), new_model(client, text=TEXT)
     assert ok(client.get(plain))["text"] == TextSettings().to_json()
     shown = ok(client.get(given))["text"]
     assert shown == TextSettings.from_json(TEXT).to_json()
-    again = made(text=shown)  # what was shown can be asked for
+    again = new_model(client, text=shown)  # what was shown can be asked for
     assert ok(client.get(again))["text"] == shown
 
 

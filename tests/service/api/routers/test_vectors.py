@@ -1,17 +1,13 @@
 """Vectors of records over HTTP: learnt by every call, as numbers or base64, explained, and refused at their place."""
 
 import base64
-import itertools
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, ok
+from tests.service.api.answers import new_model, ok
 
-NUMBERS = itertools.count()
 TEXT = {"fields": ["text"]}
 
 
@@ -39,13 +35,8 @@ def in_form(item: dict[str, Any], form: str | None) -> dict[str, Any]:
     return {**item, "x": {**item["x"], "meta": {"embedding": packed(meta["embedding"], form)}}}
 
 
-@pytest.fixture
-def made(client: TestClient) -> Callable[..., str]:
-    return lambda **spec: create(client, f"vectors-{next(NUMBERS)}", text=TEXT, **spec)
-
-
-def test_every_call_learns_the_same_from_numbers_and_base64(client: TestClient, made: Callable[..., str]) -> None:
-    addresses = [made() for _ in range(4)]
+def test_every_call_learns_the_same_from_numbers_and_base64(client: TestClient) -> None:
+    addresses = [new_model(client, text=TEXT) for _ in range(4)]
     one, batch, stream, labelled = addresses
     for item in items():
         ok(client.post(f"{one}/predict-update", json=item))
@@ -62,8 +53,8 @@ def test_every_call_learns_the_same_from_numbers_and_base64(client: TestClient, 
     assert ok(client.post(f"{one}/predict", json=opposite))["scores"] != first
 
 
-def test_an_explanation_has_one_line_for_a_vector(client: TestClient, made: Callable[..., str]) -> None:
-    address = made()
+def test_an_explanation_has_one_line_for_a_vector(client: TestClient) -> None:
+    address = new_model(client, text=TEXT)
     ok(client.post(f"{address}/update", json={"examples": items()}))
     answer = ok(client.post(f"{address}/predict", json={"x": items()[1]["x"], "explain": 10}))
     for explanation in answer["explanations"].values():
@@ -95,8 +86,8 @@ BAD: list[tuple[Any, str, str]] = [
 ]
 
 
-def test_a_bad_vector_is_refused_at_its_place_and_changes_nothing(client: TestClient, made: Callable[..., str]) -> None:
-    address = made()
+def test_a_bad_vector_is_refused_at_its_place_and_changes_nothing(client: TestClient) -> None:
+    address = new_model(client, text=TEXT)
     ok(client.post(f"{address}/update", json={"examples": items()}))
     before = client.get(address).json()
     for value, place, detail in BAD:
@@ -116,8 +107,8 @@ def test_a_bad_vector_is_refused_at_its_place_and_changes_nothing(client: TestCl
     assert client.get(address).json() == before
 
 
-def test_a_vector_is_a_tensor_of_the_open_inference_protocol(client: TestClient, made: Callable[..., str]) -> None:
-    address = made()
+def test_a_vector_is_a_tensor_of_the_open_inference_protocol(client: TestClient) -> None:
+    address = new_model(client, text=TEXT)
     ok(client.post(f"{address}/update", json={"examples": items()}))
     name = address.rsplit("/", 1)[1]
     inputs = ok(client.get(f"/v2/models/{name}"))["inputs"]

@@ -1,14 +1,12 @@
 """Weights of examples over HTTP: learnt as core learns them by every call, logged and measured."""
 
-import itertools
 import json
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, ok
+from tests.service.api.answers import new_model, ok
 from tests.support.cases import for_each
 
 from manylabel_core import FALT
@@ -16,7 +14,6 @@ from manylabel_core.rows import as_rows, as_targets
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.state.log_entries import Update, decode, encode
 
-NUMBERS = itertools.count()
 LABELS = ["a", "b"]
 SPEC: dict[str, Any] = {"features": 3, "labels": LABELS}
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -31,11 +28,6 @@ ITEMS = [
 ]
 
 
-@pytest.fixture
-def made(client: TestClient) -> Callable[..., str]:
-    return lambda **spec: create(client, f"weighted-{next(NUMBERS)}", **SPEC, **spec)
-
-
 def facts(client: TestClient, address: str) -> Any:
     """Predictions and metrics, which are the same for models that have learnt the same."""
     asked = {"examples": [{"x": x} for x in X.tolist()], "probabilities": True}
@@ -44,8 +36,8 @@ def facts(client: TestClient, address: str) -> Any:
     return predicted, metrics["cumulative"], metrics["window"], ok(client.get(f"{address}/labels"))["labels"]
 
 
-def test_every_call_learns_a_weight_as_core_does(client: TestClient, made: Callable[..., str]) -> None:
-    one, batch, lines, both, late = (made() for _ in range(5))
+def test_every_call_learns_a_weight_as_core_does(client: TestClient) -> None:
+    one, batch, lines, both, late = (new_model(client, **SPEC) for _ in range(5))
     for item in ITEMS:
         ok(client.post(f"{one}/update", json=item))
         ok(client.post(f"{both}/predict-update", json=item))
@@ -64,15 +56,13 @@ def test_every_call_learns_a_weight_as_core_does(client: TestClient, made: Calla
     learner.pipeline.learn(as_rows(X)[0], as_targets(Y)._replace(weights=np.array(WEIGHTS)))
     scores = [list(prediction["scores"].values()) for prediction in found[0][0]]
     assert scores == learner.decision_function(X).tolist()
-    plain = made()
+    plain = new_model(client, **SPEC)
     ok(client.post(f"{plain}/update", json={"examples": [{**item, "weight": 1} for item in ITEMS]}))
     assert facts(client, plain)[0] != found[0][0]
 
 
-def test_partial_labels_are_measured_with_the_weight_of_the_first_part(
-    client: TestClient, made: Callable[..., str]
-) -> None:
-    parts, whole = made(), made()
+def test_partial_labels_are_measured_with_the_weight_of_the_first_part(client: TestClient) -> None:
+    parts, whole = new_model(client, **SPEC), new_model(client, **SPEC)
     for address, truths in ((parts, [({"a": True}, 4.0), ({"b": False}, 9.0)]), (whole, [(["a"], 4.0)])):
         ok(client.post(f"{address}/update", json={"examples": ITEMS[:5]}))
         id = ok(client.post(f"{address}/predict?keep=true", json={"x": [1.0, 2.0, 3.0]}))["id"]

@@ -4,7 +4,6 @@ import asyncio
 import base64
 import copy
 import gzip
-import itertools
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import numpy as np
 import pytest
 import structlog
 from starlette.testclient import TestClient
-from tests.service.api.answers import create
+from tests.service.api.answers import create, new_model
 from tests.support.cases import for_each
 from tests.support.http_server import http_server
 from tests.support.server_process import free_port
@@ -24,8 +23,6 @@ from manylabel_service.integrations.label_studio import connection
 from manylabel_service.integrations.label_studio import router as label_studio
 from manylabel_service.settings import Settings
 from manylabel_service.slices import Pace
-
-NUMBERS = itertools.count()
 
 CONFIG = (
     '<View><Text name="text" value="$text"/><Image name="picture" value="$photo"/>'
@@ -122,7 +119,7 @@ def client(serve: Callable[..., Any], studio_server: type["Studio"]) -> Iterator
 
 @pytest.fixture
 def made(client: TestClient) -> Callable[..., Backend]:
-    return lambda **spec: Backend(client, create(client, f"studio-{next(NUMBERS)}", **spec))
+    return lambda **spec: Backend(client, new_model(client, **spec))
 
 
 @pytest.fixture
