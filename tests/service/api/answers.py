@@ -1,11 +1,24 @@
 """Requests to an application in this process, and checks of its responses."""
 
 import itertools
+import json
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from starlette.testclient import TestClient
 
+from manylabel_service.api import schemas
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
 _NUMBERS = itertools.count()
+_LINES = {
+    "learnt": schemas.StreamSummary,
+    "labels": schemas.LineLearnt,
+    "replayed": schemas.LineReplayed,
+    "error": schemas.LineRefused,
+}
+"""Schemas of the lines of a response, by a field that they have."""
 
 
 def create(client: TestClient, name: str, **spec: Any) -> str:
@@ -18,6 +31,37 @@ def create(client: TestClient, name: str, **spec: Any) -> str:
 def new_model(client: TestClient, **spec: Any) -> str:
     """Create a model with an unused name; return its address."""
     return create(client, f"model-{next(_NUMBERS)}", **spec)
+
+
+def lines_of(answer: Any) -> list[dict[str, Any]]:
+    """Return the lines of the response to a stream, which must fit the documented schemas."""
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson"), answer.text
+    assert answer.content.endswith(b"\n") or not answer.content
+    lines = [json.loads(line) for line in answer.content.splitlines()]
+    for line in lines:
+        schema = next(_LINES[field] for field in _LINES if field in line)
+        schema.model_validate_json(json.dumps(line), strict=True)
+    return lines
+
+
+def stream(client: TestClient, address: str, items: Iterable[Any], query: str = "", **headers: str) -> list[Any]:
+    """Send items as lines of a stream; return the lines of the response. Bytes are sent as they are."""
+    content = b"".join((item if isinstance(item, bytes) else json.dumps(item).encode()) + b"\n" for item in items)
+    return lines_of(client.post(f"{address}/stream{query}", content=content, headers={**NDJSON, **headers}))
+
+
+def taught_by_every_call(client: TestClient, items: Sequence[dict[str, Any]], **spec: Any) -> list[str]:
+    """Create a model for each call that learns, and teach each model the items; return the addresses."""
+    single, batch, answered, streamed, delayed = addresses = [new_model(client, **spec) for _ in range(5)]
+    for item in items:
+        ok(client.post(f"{single}/update", json=item))
+        stored = ok(client.post(f"{delayed}/predict?keep=true", json=item))
+        labels = {field: value for field, value in item.items() if field != "x"}
+        ok(client.post(f"{delayed}/labels", json={"id": stored["id"], **labels}))
+    ok(client.post(f"{batch}/update", json={"examples": items}))
+    ok(client.post(f"{answered}/predict-update", json={"examples": items}))
+    assert [line for line in stream(client, streamed, items) if "error" in line] == []
+    return addresses
 
 
 def state_of(client: TestClient, address: str) -> bytes:

@@ -1,17 +1,14 @@
 """Limits of a model over HTTP: refused and ignored names, and what the server reports."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, new_model, refused, state_of
+from tests.service.api.answers import create, new_model, refused, state_of, stream
 
 from manylabel_service.online.size_limits import max_learner_bytes
 from manylabel_service.online.spec.spec import ModelSpec
-
-NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
 def limited(client: TestClient, features: str | None = None, labels: str | None = None, **spec: Any) -> str:
@@ -51,9 +48,8 @@ def test_names_beyond_the_limit_are_refused_at_their_place(client: TestClient) -
 def test_ignored_names_are_counted(client: TestClient) -> None:
     address = limited(client, "ignore", "ignore", scaling="unit")
     client.post(f"{address}/update", json=item("a", "b", "c", y=("p", "q"))).raise_for_status()
-    lines = "\n".join(map(json.dumps, [item("a", "d", y=("r",)), item("e", y={"p": True, "q": False})]))
-    streamed = client.post(f"{address}/stream", content=lines, headers=NDJSON).text.splitlines()
-    assert [list(json.loads(line)["scores"]) for line in streamed] == [["p"], ["p"]]
+    lines = stream(client, address, [item("a", "d", y=("r",)), item("e", y={"p": True, "q": False})])
+    assert [list(line["scores"]) for line in lines] == [["p"], ["p"]]
     status = client.get(address).json()
     assert (status["features"], status["labels"], status["updates"]) == (2, 1, 3)
     assert status["ignored"] == {"features": 3, "labels": 3}

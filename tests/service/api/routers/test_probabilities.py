@@ -1,20 +1,17 @@
 """Probabilities over HTTP: those of core, bit for bit, if a request asks for them."""
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, refused
+from tests.service.api.answers import NDJSON, create, refused, stream
 
 import manylabel_core as core
 from manylabel_core.rows import as_rows, as_targets
-from manylabel_service.api import schemas
 
 LABELS = ["rock", "jazz", "folk"]
-NDJSON = {"Content-Type": "application/x-ndjson"}
 ASKED = {"probabilities": True}
 SPEC: dict[str, Any] = {"features": 4, "labels": LABELS}
 
@@ -57,12 +54,9 @@ def test_every_call_responds_with_the_probabilities_of_core(client: TestClient, 
     assert [shown(answer)[0] for answer in single] == before
 
     streamed = create(client, "streamed", **SPEC)
-    lines = b"\n".join(json.dumps(item).encode() for item in ITEMS)
-    answer = client.post(f"{streamed}/stream?probabilities=true&from=3", content=lines, headers=NDJSON)
-    documents = [json.loads(line) for line in answer.content.splitlines()]
-    assert [document["probabilities"] for document in documents] == before
-    assert [document["line"] for document in documents] == list(range(3, 23))
-    schemas.LineLearnt.model_validate(documents[0])
+    lines = stream(client, streamed, ITEMS, "?probabilities=true&from=3")
+    assert [line["probabilities"] for line in lines] == before
+    assert [line["line"] for line in lines] == list(range(3, 23))
 
 
 def test_a_request_that_asks_for_none_gets_none(client: TestClient, model: str) -> None:
@@ -74,11 +68,9 @@ def test_a_request_that_asks_for_none_gets_none(client: TestClient, model: str) 
                     answer = client.post(f"{address}/{call}", json={**body, **flag})
                     assert answer.status_code == 200, answer.text
                     assert b"probabilities" not in answer.content
-        lines = json.dumps(ITEMS[0]).encode()
         for query in ("", "?probabilities=false"):
-            answer = client.post(f"{address}/stream{query}", content=lines, headers=NDJSON)
-            assert b"labels" in answer.content
-            assert b"probabilities" not in answer.content
+            (line,) = stream(client, address, ITEMS[:1], query)
+            assert "probabilities" not in line
     client.delete(without)
 
 

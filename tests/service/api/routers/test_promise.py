@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, ok, pointer
+from tests.service.api.answers import create, ok, pointer, stream
 from tests.support.cases import for_each
 
 EASY = {"precision": 0.8, "settled": 0.7, "missed": 0.05, "audit_rate": 0.0}
@@ -41,10 +41,8 @@ def test_a_promise_is_set_with_a_model_and_changed_later(client: TestClient) -> 
     for wanted, auto in ({"only": ["q"]}, ["q"]), ({"except": ["q"]}, []):
         assert client.post(f"{address}/predict", json={"x": x, **wanted}).json()["auto"] == auto
     assert client.post(f"{address}/predict-update", json=items(1, seed=3)[0]).json().keys() >= {"auto", "review"}
-    lines = client.post(
-        f"{address}/stream", content='{"x": {"xp": 1}, "y": ["p"]}\n', headers={"Content-Type": "application/x-ndjson"}
-    )
-    assert '"auto":' in lines.text
+    (line,) = stream(client, address, [{"x": {"xp": 1}, "y": ["p"]}])
+    assert "auto" in line
 
     account = client.get(f"{address}/metrics").json()["promise"]
     assert account["gate"]["state"] == "open"

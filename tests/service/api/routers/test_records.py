@@ -1,6 +1,5 @@
 """Records over HTTP: every call reads them as core does."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-from tests.service.api.answers import new_model, ok
+from tests.service.api.answers import new_model, ok, taught_by_every_call
 
 from manylabel_core.records import RecordEncoder, RecordError, TextSettings
 from manylabel_core.records.forms import input_kind
@@ -44,25 +43,12 @@ def state_of(client: TestClient, address: str) -> Any:
 
 
 def test_every_call_reads_a_record_as_core_does(client: TestClient) -> None:
-    one, batch, lines, both, late, plain = (new_model(client, text=TEXT) for _ in range(6))
-    numbers = encoded(ITEMS, TEXT)
-    for item in ITEMS:
-        ok(client.post(f"{one}/update", json=item))
-        kept = ok(client.post(f"{late}/predict?keep=true", json={"x": item["x"]}))
-        ok(client.post(f"{late}/labels", json={"id": kept["id"], "y": item["y"]}))
-    ok(client.post(f"{batch}/update", json={"examples": ITEMS}))
-    ok(client.post(f"{both}/predict-update", json={"examples": ITEMS}))
-    streamed = client.post(
-        f"{lines}/stream",
-        content="".join(json.dumps(item) + "\n" for item in ITEMS),
-        headers={"Content-Type": "application/x-ndjson"},
-    )
-    assert '"error"' not in streamed.text
+    numbers, plain = encoded(ITEMS, TEXT), new_model(client, text=TEXT)
     ok(client.post(f"{plain}/update", json={"examples": numbers}))
 
     expected = state_of(client, plain)
     assert expected["updates"] == len(ITEMS)
-    for address in (one, batch, lines, both, late):
+    for address in taught_by_every_call(client, ITEMS, text=TEXT):
         assert state_of(client, address) == expected
         asked = [{"x": item["x"]} for item in ITEMS]
         assert (

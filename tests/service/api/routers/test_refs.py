@@ -1,10 +1,9 @@
 """References of examples: they are in the log, and nowhere else."""
 
-import json
 from typing import Any
 
 from fastapi.testclient import TestClient
-from tests.service.api.answers import state_of
+from tests.service.api.answers import state_of, stream
 from tests.service.api.routers.test_history import log
 
 REF = "customer-\N{GREEK SMALL LETTER OMEGA}-4711"
@@ -19,14 +18,10 @@ def sent(client: TestClient, model: str, extra: dict[str, Any]) -> list[str]:
         client.post(f"{model}/update", json={"examples": [{"x": X, "y": Y}, {"x": X, "y": {"q": True}, **extra}]}),
         client.post(f"{model}/predict-update", json={"x": X, "y": Y, "weight": 2.0, **extra}),
         client.post(f"{model}/labels", json={"id": kept["id"], "y": Y, **extra}),
-        client.post(
-            f"{model}/stream",
-            content=json.dumps({"x": X, "y": Y, "source": "machine", **extra}),
-            headers={"Content-Type": "application/x-ndjson"},
-        ),
     ]
-    assert [answer.status_code for answer in answers] == [200] * 5, [answer.text for answer in answers]
-    return [answer.text for answer in answers]
+    assert [answer.status_code for answer in answers] == [200] * 4, [answer.text for answer in answers]
+    streamed = stream(client, model, [{"x": X, "y": Y, "source": "machine", **extra}])
+    return [str(streamed), *(answer.text for answer in answers)]
 
 
 def test_a_ref_is_in_the_log_and_nowhere_else(client: TestClient, model: str) -> None:

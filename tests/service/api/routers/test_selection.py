@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from tests.service.api.answers import ok
+from tests.service.api.answers import ok, stream
 from tests.support.cases import for_each
 
 Serve = Callable[..., Any]
@@ -102,13 +102,7 @@ def test_a_server_limits_the_number_of_scores(serve: Serve) -> None:
         assert len(ask(client, top=8)["scores"]) == 8
         update = ok(client.post("/v1/models/tags/predict-update", json={"x": {"w1": 1}, "y": []}))
         assert (len(update["scores"]), update["scores_of"]) == (5, 12)
-        line = ok(
-            client.post(
-                "/v1/models/tags/stream",
-                content=b'{"x": {"w1": 1}, "y": []}\n',
-                headers={"Content-Type": "application/x-ndjson"},
-            )
-        )
+        (line,) = stream(client, "/v1/models/tags", [{"x": {"w1": 1}, "y": []}])
         assert (len(line["scores"]), line["scores_of"]) == (5, 12)
 
 

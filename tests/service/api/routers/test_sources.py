@@ -1,11 +1,7 @@
 """Sources of labels over HTTP: what a model learns from machines and rules, and its metrics by source."""
 
-import json
-
 from starlette.testclient import TestClient
-from tests.service.api.answers import create
-
-LINES = {"Content-Type": "application/x-ndjson"}
+from tests.service.api.answers import create, stream
 
 
 def test_labels_of_machines_and_rules_are_counted_by_source(client: TestClient) -> None:
@@ -16,13 +12,10 @@ def test_labels_of_machines_and_rules_are_counted_by_source(client: TestClient) 
     batch = [{"x": x, "y": ["p"], "source": source} for source in ("human", "machine", "rule", "machine")]
     answer = client.post(f"{address}/predict-update", json={"examples": batch}).json()
     assert (answer["updates"], len(answer["predictions"])) == (2, 4)
-    lines = "\n".join(json.dumps({"x": x, "y": ["p"], "source": source}) for source in ("machine", "human", "rule"))
-    answers = [
-        json.loads(line) for line in client.post(f"{address}/stream", content=lines, headers=LINES).text.split("\n")[:3]
-    ]
-    assert [one["updates"] for one in answers] == [2, 3, 4]
-    summary = client.post(f"{address}/stream?answers=errors", content=lines, headers=LINES).text.split("\n")
-    assert json.loads(summary[-2])["learnt"] == 2
+    lines = [{"x": x, "y": ["p"], "source": source} for source in ("machine", "human", "rule")]
+    assert [line["updates"] for line in stream(client, address, lines)] == [2, 3, 4]
+    (summary,) = stream(client, address, lines, "?answers=errors")
+    assert summary["learnt"] == 2
     kept = client.post(f"{address}/predict?keep=true", json={"x": x, "source": "machine"}).json()["id"]
     told = client.post(f"{address}/labels", json={"id": kept, "y": ["p"], "source": "machine"})
     assert (told.status_code, told.json()["updates"]) == (200, 6)

@@ -6,46 +6,27 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import create, refused
+from tests.service.api import answers
+from tests.service.api.answers import NDJSON, create, lines_of, refused
 from tests.support.cases import for_each
 
 from manylabel_core.online.models.linear import sparse_table
-from manylabel_service.api import schemas
 
-NDJSON = {"Content-Type": "application/x-ndjson"}
-FORMS = {
-    "learnt": schemas.StreamSummary,
-    "labels": schemas.LineLearnt,
-    "replayed": schemas.LineReplayed,
-    "error": schemas.LineRefused,
-}
 GOOD = {"x": {"a": 1, "b": 2}, "y": ["p"]}
+
+
+def as_lines(items: list[Any]) -> bytes:
+    return b"".join((item if isinstance(item, bytes) else json.dumps(item).encode()) + b"\n" for item in items)
 
 
 def examples(n: int) -> list[dict[str, Any]]:
     return [{"x": {f"w{i % 7}": 1.5, f"v{i % 5}": -1}, "y": [f"t{i % 3}"]} for i in range(n)]
 
 
-def lines_of(items: list[Any]) -> bytes:
-    return b"".join((item if isinstance(item, bytes) else json.dumps(item).encode()) + b"\n" for item in items)
-
-
-def answers(answer: Any) -> list[dict[str, Any]]:
-    """Return the lines of a response, which must fit the documented schemas."""
-    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson"), answer.text
-    assert answer.content.endswith(b"\n") or not answer.content
-    documents = [json.loads(line) for line in answer.content.splitlines()]
-    for document in documents:
-        form = next(FORMS[part] for part in FORMS if part in document)
-        form.model_validate_json(json.dumps(document), strict=True)
-    return documents
-
-
 @pytest.fixture
 def stream(client: TestClient, model: str) -> Callable[..., list[dict[str, Any]]]:
     def post(items: list[Any], key: str | None = None, query: str = "") -> list[dict[str, Any]]:
-        headers = NDJSON if key is None else {**NDJSON, "Idempotency-Key": key}
-        return answers(client.post(f"{model}/stream{query}", content=lines_of(items), headers=headers))
+        return answers.stream(client, model, items, query, **({} if key is None else {"Idempotency-Key": key}))
 
     return post
 
@@ -83,18 +64,18 @@ def test_blank_lines_are_counted_and_ignored(stream: Callable[..., Any]) -> None
 
 
 def test_the_last_line_needs_no_newline(client: TestClient, model: str) -> None:
-    body = lines_of([GOOD, GOOD])[:-1]
-    assert [one["line"] for one in answers(client.post(f"{model}/stream", content=body, headers=NDJSON))] == [1, 2]
+    body = as_lines([GOOD, GOOD])[:-1]
+    assert [one["line"] for one in lines_of(client.post(f"{model}/stream", content=body, headers=NDJSON))] == [1, 2]
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_lines_may_arrive_in_pieces_of_any_size(client: TestClient, model: str, size: int) -> None:
-    body = lines_of([*examples(40), b"", GOOD])
+    body = as_lines([*examples(40), b"", GOOD])
 
     def chunks() -> Iterator[bytes]:
         yield from (body[begin : begin + size] for begin in range(0, len(body), size))
 
-    answered = answers(client.post(f"{model}/stream", content=chunks(), headers=NDJSON))
+    answered = lines_of(client.post(f"{model}/stream", content=chunks(), headers=NDJSON))
     assert [one["line"] for one in answered] == [*range(1, 41), 42]
     assert answered[-1]["updates"] == 41
 
@@ -156,11 +137,11 @@ def test_the_size_of_a_line_is_limited(serve: Callable[..., Any]) -> None:
         address = create(small, "m")
         fitting = json.dumps(GOOD).encode().ljust(1000)
         for body in (
-            lines_of([fitting, fitting + b" ", GOOD]),
+            as_lines([fitting, fitting + b" ", GOOD]),
             fitting + b"\n" + b" " * 1001,
             fitting + b"\n" + b"x" * 100_000 + b"\n" + fitting,
         ):
-            answered = answers(small.post(f"{address}/stream", content=body, headers=NDJSON))
+            answered = lines_of(small.post(f"{address}/stream", content=body, headers=NDJSON))
             assert [one["line"] for one in answered] == [1, 2]
             assert (answered[1]["error"]["status"], answered[1]["error"]["code"]) == (413, "body_too_large")
         assert small.get(address).json()["updates"] == 3
@@ -170,7 +151,7 @@ def test_no_line_is_refused_because_its_block_has_many_scores(serve: Callable[..
     with serve(max_response_scores=20) as small:
         address = create(small, "m")
         items = [{"x": {"a": 1}, "y": [f"t{i}"]} for i in range(60)]
-        answered = answers(small.post(f"{address}/stream", content=lines_of(items), headers=NDJSON))
+        answered = lines_of(small.post(f"{address}/stream", content=as_lines(items), headers=NDJSON))
         assert [one["updates"] for one in answered] == list(range(1, 61))
 
 
@@ -194,14 +175,14 @@ def test_no_line_is_refused_because_its_block_has_many_scores(serve: Callable[..
     ],
 )
 def test_a_wrong_parameter_is_refused(client: TestClient, model: str, query: str, place: str) -> None:
-    answer = client.post(f"{model}/stream{query}", content=lines_of([GOOD]), headers=NDJSON)
+    answer = client.post(f"{model}/stream{query}", content=as_lines([GOOD]), headers=NDJSON)
     problem = refused(answer, 422, "invalid_request", place)
     assert problem["errors"][0].keys() == {"parameter", "detail"}
     assert client.get(model).json()["updates"] == 0
 
 
 def test_headers_are_checked_before_anything_is_learnt(client: TestClient, model: str) -> None:
-    body = lines_of([GOOD])
+    body = as_lines([GOOD])
     for headers in ({}, {"Content-Type": "application/json"}, {**NDJSON, "Content-Encoding": "br"}):
         refused(client.post(f"{model}/stream", content=body, headers=headers), 415, "unsupported_media_type")
     bad_key = client.post(f"{model}/stream", content=body, headers={**NDJSON, "Idempotency-Key": "a b"})
@@ -209,7 +190,7 @@ def test_headers_are_checked_before_anything_is_learnt(client: TestClient, model
     refused(client.post("/v1/models/nobody/stream", content=body, headers=NDJSON), 404, "model_not_found")
     assert client.get(model).json()["updates"] == 0
     for accepted in ("application/ndjson", "application/x-ndjson; charset=utf-8"):
-        answers(client.post(f"{model}/stream", content=body, headers={"Content-Type": accepted}))
+        lines_of(client.post(f"{model}/stream", content=body, headers={"Content-Type": accepted}))
     assert client.get(model).json()["updates"] == 2
 
 
@@ -219,7 +200,7 @@ def test_headers_are_checked_before_anything_is_learnt(client: TestClient, model
 def test_only_refused_lines_are_answered_on_request(client: TestClient, model: str, stream: Callable[..., Any]) -> None:
     items = [*examples(20), {"x": {"a": "b"}, "y": 1}, *examples(30), b"not JSON", *examples(10)]
     apart = create(client, "answered")
-    every = answers(client.post(f"{apart}/stream", content=lines_of(items), headers=NDJSON))
+    every = lines_of(client.post(f"{apart}/stream", content=as_lines(items), headers=NDJSON))
 
     *refused, summary = stream(items, query="?answers=errors")
 
@@ -281,8 +262,8 @@ def test_a_line_that_does_not_fit_the_model_ends_a_stream_with_stop(serve: Calla
     with serve(max_labels=3) as small:
         address = create(small, "m")
         items = [{"x": {"a": 1}, "y": y} for y in (["p"], ["q"], ["p", "r"], ["q", "s"], ["r"], ["t"])]
-        *_, error, summary = answers(
-            small.post(f"{address}/stream?answers=errors&stop=true", content=lines_of(items), headers=NDJSON)
+        *_, error, summary = lines_of(
+            small.post(f"{address}/stream?answers=errors&stop=true", content=as_lines(items), headers=NDJSON)
         )
         assert (error["line"], error["error"]["code"]) == (4, "limit_exceeded")
         assert (summary["learnt"], summary["next"], summary["updates"]) == (3, 4, 3)
@@ -299,16 +280,16 @@ def test_lines_that_exceed_a_limit_together_are_learnt_one_by_one(
     items = [{"x": {"all": 1, **{f"w{i}-{j}": 1 for j in range(6)}}, "y": [f"l{i % 4}"]} for i in range(size)]
     with serve() as large:
         address = create(large, "m", labels=labels)
-        expected = answers(large.post(f"{address}/stream{query}", content=lines_of(items), headers=NDJSON))
+        expected = lines_of(large.post(f"{address}/stream{query}", content=as_lines(items), headers=NDJSON))
         n_bytes = large.get(address).json()["bytes"]
     with serve(max_model_bytes=int(1.2 * n_bytes)) as small:
         address = create(small, "m", labels=labels)
         assert small.post(f"{address}/update", json={"examples": items}).json()["code"] == "limit_exceeded"
-        found = answers(small.post(f"{address}/stream{query}", content=lines_of(items), headers=NDJSON))
+        found = lines_of(small.post(f"{address}/stream{query}", content=as_lines(items), headers=NDJSON))
         assert [line["scores"] for line in found] == [line["scores"] for line in expected]
         large_line = {"x": {f"u{i}": 1 for i in range(600)}, "y": []}
-        last = answers(
-            small.post(f"{address}/stream", content=lines_of([items[0], large_line, items[0]]), headers=NDJSON)
+        last = lines_of(
+            small.post(f"{address}/stream", content=as_lines([items[0], large_line, items[0]]), headers=NDJSON)
         )
         assert [line.get("error", {}).get("code") for line in last] == [None, "limit_exceeded", None]
         assert small.get(address).json()["updates"] == size + 2

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from starlette.testclient import TestClient
-from tests.service.api.answers import new_model, ok
+from tests.service.api.answers import new_model, ok, taught_by_every_call
 
 TEXT = {"fields": ["text"]}
 
@@ -36,21 +36,13 @@ def in_form(item: dict[str, Any], form: str | None) -> dict[str, Any]:
 
 
 def test_every_call_learns_the_same_from_numbers_and_base64(client: TestClient) -> None:
-    addresses = [new_model(client, text=TEXT) for _ in range(4)]
-    one, batch, stream, labelled = addresses
-    for item in items():
-        ok(client.post(f"{one}/predict-update", json=item))
-    ok(client.post(f"{batch}/update", json={"examples": [in_form(item, "f32") for item in items()]}))
-    lines = "".join(json.dumps(in_form(item, "f16")) + "\n" for item in items())
-    assert client.post(f"{stream}/stream", content=lines, headers={"content-type": "application/x-ndjson"}).is_success
-    for item in items():
-        kept = ok(client.post(f"{labelled}/predict", params={"keep": "true"}, json={"x": item["x"]}))
-        ok(client.post(f"{labelled}/labels", json={"id": kept["id"], "y": item["y"]}))
+    forms = ([in_form(item, form) for item in items()] for form in (None, "f32", "f16"))
+    addresses = [address for form in forms for address in taught_by_every_call(client, form, text=TEXT)]
     probe = {"x": items()[1]["x"]}
     first, *others = (ok(client.post(f"{address}/predict", json=probe))["scores"] for address in addresses)
-    assert others == [first] * 3
+    assert others == [first] * (len(addresses) - 1)
     opposite = {"x": {"meta": {"embedding": [-v for v in probe["x"]["meta"]["embedding"]]}}}
-    assert ok(client.post(f"{one}/predict", json=opposite))["scores"] != first
+    assert ok(client.post(f"{addresses[0]}/predict", json=opposite))["scores"] != first
 
 
 def test_an_explanation_has_one_line_for_a_vector(client: TestClient) -> None:

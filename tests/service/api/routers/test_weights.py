@@ -1,12 +1,11 @@
 """Weights of examples over HTTP: learnt as core learns them by every call, logged and measured."""
 
-import json
 from typing import Any
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import new_model, ok
+from tests.service.api.answers import new_model, ok, taught_by_every_call
 from tests.support.cases import for_each
 
 from manylabel_core import FALT
@@ -16,7 +15,6 @@ from manylabel_service.online.state.log_entries import Update, decode, encode
 
 LABELS = ["a", "b"]
 SPEC: dict[str, Any] = {"features": 3, "labels": LABELS}
-NDJSON = {"Content-Type": "application/x-ndjson"}
 
 rng = np.random.default_rng(3)
 X = rng.normal(size=(30, 3)).round(2).astype(np.float32)
@@ -37,17 +35,7 @@ def facts(client: TestClient, address: str) -> Any:
 
 
 def test_every_call_learns_a_weight_as_core_does(client: TestClient) -> None:
-    one, batch, lines, both, late = (new_model(client, **SPEC) for _ in range(5))
-    for item in ITEMS:
-        ok(client.post(f"{one}/update", json=item))
-        ok(client.post(f"{both}/predict-update", json=item))
-        kept = ok(client.post(f"{late}/predict?keep=true", json={"x": item["x"], "y": item["y"], "weight": 5}))
-        truth = {"id": kept["id"], "y": item["y"], "weight": item["weight"]}
-        ok(client.post(f"{late}/labels", json=truth))
-    ok(client.post(f"{batch}/update", json={"examples": ITEMS}))
-    body = b"\n".join(json.dumps(item).encode() for item in ITEMS)
-    assert client.post(f"{lines}/stream", content=body, headers=NDJSON).status_code == 200
-    found = [facts(client, address) for address in (one, batch, lines, both, late)]
+    found = [facts(client, address) for address in taught_by_every_call(client, ITEMS, **SPEC)]
     for each in found[1:]:
         assert each == found[0]
 
