@@ -104,12 +104,6 @@ class TestFirstUse:
             await registry.get("nobody")
         fleet.server.start()
 
-    async def test_created_elsewhere_it_is_found_at_once(self, fleet: Any) -> None:
-        one, other = await fleet.start_several(2)
-        replica = await one.create(fleet.spec())
-        await replica.update([fleet.example(0)])
-        assert (await other.get("m")).model.to_bytes() == replica.model.to_bytes()
-
     async def test_many_names_are_read_beside_the_event_loop(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         threads, made = [], OnlineModel.__init__
 

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgpack
 import numpy as np
 from hypothesis import strategies as st
 
 from manylabel_core.label_structure import Group
 from manylabel_core.promise import Target
+from manylabel_core.state import State
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
@@ -106,6 +108,22 @@ def drifting(n: int) -> Example:
     told, chance = rng.integers(0, 2, 2).tolist(), rng.integers(0, 2, 2).tolist()
     first, second = told if n < DRIFTING_LENGTH // 2 else chance
     return Example(named(a=told[0], b=told[1]), Labels.all_of(["first"] * first + ["second"] * second))
+
+
+def partial(**truth: bool) -> Labels:
+    """The truth about some labels, where that of the others is unknown."""
+    signs = np.array([1 if true else -1 for true in truth.values()], dtype=np.int8)
+    return Labels(tuple(truth), signs, complete=False)
+
+
+def forged(model: OnlineModel, header: dict[str, Any] | None = None, **arrays: object) -> bytes:
+    """Bytes of a model with other facts in the header, and other arrays or packed documents; the checksum is right."""
+    true = State.from_bytes(model.to_bytes())
+    others = {
+        name: value if isinstance(value, np.ndarray) else np.frombuffer(msgpack.packb(value), dtype=np.uint8)
+        for name, value in arrays.items()
+    }
+    return State({**true.arrays, **others}, {**true.header, **(header or {})}).to_bytes()
 
 
 def ulid(ms: int, random: int = 0) -> str:

@@ -29,7 +29,7 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.log_entries import Update, decode, encode
+from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.storage import Entry, SQLiteStore
@@ -213,30 +213,6 @@ async def test_updates_that_wait_together_share_an_append(hosting: Hosting) -> N
         assert replica.queue.examples == 0
 
 
-@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
-async def test_restart_is_exact(hosting: Hosting, kill: bool) -> None:
-    async with hosting(kill=kill, snapshot_every_updates=20) as registry:
-        replica = await registry.create(spec())
-        for start in range(0, 60, 15):
-            await learn(replica, 15, start)
-        before = replica.model.to_bytes()
-        assert (await replayed_from_log(registry, replica)).to_bytes() == before
-    async with hosting() as registry:
-        replica = await registry.get("m")
-        assert replica.model.to_bytes() == before
-        assert (await replica.update([example(0)])).updates == 61
-
-
-async def test_entries_of_others_are_folded_in_first(hosting: Hosting) -> None:
-    async with hosting() as registry:
-        replica = await registry.create(spec())
-        foreign = Update((example(7), example(8)), "log")
-        await SQLiteLogs(store_of(registry).engine).append(replica.record, [encode(foreign)], "0", "log")
-        answer = await replica.update([example(0)])
-        assert (answer.updates, answer.position) == (3, "2")
-        assert replica.model.to_bytes() == (await replayed_from_log(registry, replica)).to_bytes()
-
-
 class TestKeys:
     key = IdempotencyKey("k", b"d" * 16)
 
@@ -364,18 +340,6 @@ class TestPredictionDoesNotWait:
 
 
 class TestSnapshots:
-    async def test_the_newest_are_kept_and_the_log_is_trimmed_behind_them(self, hosting: Hosting) -> None:
-        async with hosting(snapshot_every_updates=10, snapshot_retention_count=2, history_bytes=0) as registry:
-            replica = await registry.create(spec())
-            for start in range(0, 50, 10):
-                await learn(replica, 10, start)
-                await eventually_async(lambda: not replica.snapshotter.busy)
-            snapshots = await store_of(registry).snapshots.all(replica.record)
-            assert len(snapshots) == 2
-            oldest = snapshots[-1].position
-            entries = await store_of(registry).logs.read(replica.record, oldest, 1000)
-            assert int(entries[0].position) == int(oldest) + 1
-
     async def test_a_damaged_one_costs_a_longer_replay(
         self, hosting: Hosting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

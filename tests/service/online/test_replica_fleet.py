@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,21 +10,14 @@ from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
 from tests.service.online.folds import drifting
 from tests.support.waiting import eventually_async
 
-from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import (
-    KeyReused,
-    LabelNotFound,
     ModelExists,
     ModelGone,
     ModelNotFound,
-    PredictionLabelled,
     StorageUnavailable,
 )
 from manylabel_service.hosting.events import Event
-from manylabel_service.hosting.examples import Example
-from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import follower
-from manylabel_service.online.state.controls import Describe, Relabel
 
 
 class TestOneLog:
@@ -123,18 +115,6 @@ class TestOneLog:
         await eventually_async(lambda: len(waits) == 6)
         assert set(waits[1:]) == {0.4}, "each call may wait that long for a change"
 
-    async def test_a_retry_elsewhere_counts_once_and_gets_the_same_answer(self, fleet: Any) -> None:
-        _, (one, other) = await fleet.hosted(2)
-        key = IdempotencyKey("k", b"d" * 16)
-        first = await one.update([fleet.example(0)], key=key, want_predictions=True)
-        again = await other.update([fleet.example(0)], key=key, want_predictions=True)
-        assert (again.position, again.updates, again.replayed) == (first.position, 1, True)
-        assert list(again.predictions or ()) == list(first.predictions or ())
-        with pytest.raises(KeyReused):
-            await other.update([fleet.example(0)], key=IdempotencyKey("k", b"e" * 16))
-        await fleet.agreed()
-        assert one.model.updates == 1
-
 
 class TestAtLeast:
     async def test_what_was_acknowledged_anywhere_can_be_waited_for_anywhere(
@@ -207,55 +187,6 @@ class TestDeletedElsewhere:
         for registry in (one, other):
             ((status,), _) = await registry.list()
             assert {**status, **memory} == expected
-
-
-async def test_labels_are_changed_everywhere(fleet: Any) -> None:
-    """Renamed, retired, paused, resumed and described, by one process or the other."""
-    _, (one, other) = await fleet.hosted(2)
-    for i in range(6):
-        await one.update([fleet.example(i)])
-    first, second, third = one.model.labels.names[:3]
-    await one.change(Relabel(first, "renamed", "log"))
-    with pytest.raises(LabelNotFound):
-        await other.change(Relabel(first, "again", "log"))
-    await other.change(Relabel(second, None, "log"))
-    await one.change(Describe({"renamed": {"title": "First"}}, "log"))
-    await other.change(Describe({"unseen": {"title": "Unseen"}, "renamed": {"uri": "x"}}, "log"))
-    paused = await other.change(Relabel(third, None, "log", paused=True))
-    late = await one.predict([fleet.example(1).x], at_least=paused.position)
-    assert late.predictions[0].scores.keys() == {"renamed", "unseen"}
-    (restored,) = await fleet.start_several(1)
-    assert (await restored.get("m")).model.paused == {third}
-    resumed = await one.change(Relabel(third, None, "log", paused=False))
-    late = await other.predict([fleet.example(1).x], at_least=resumed.position)
-    assert third in late.predictions[0].scores
-    await other.update([fleet.example(0)])
-    await fleet.start_several(1)
-    await fleet.agreed()
-    assert one.model.labels.names[:2] == ("renamed", second)
-    assert one.model.details[0] == ("First", None, "x")
-
-
-class TestKeptPredictions:
-    async def test_kept_here_and_labelled_there_once(self, fleet: Any) -> None:
-        _, (one, other) = await fleet.hosted(2)
-        ids = [prediction_ids.make(_now_ms(), bytes([i]) * 10) for i in range(2)]
-        xs = [fleet.example(i).x for i in range(2)]
-        await one.keep(ids, xs, (await one.predict(xs)).predictions)
-        ys = [fleet.example(i).y for i in range(2)]
-        kept = await other.kept(ids, ys)
-        assert [(x.names, x.values.tolist()) for x, *_ in kept] == [(x.names, x.values.tolist()) for x in xs]
-        examples, served = [Example(one.x, y) for one, y in zip(kept, ys, strict=True)], [one.scores for one in kept]
-        assert (await other.update(examples, prediction_ids=ids, served=served)).updates == 2
-        with pytest.raises(PredictionLabelled):
-            await one.update(examples[:1], prediction_ids=ids[:1], served=served[:1])
-        with pytest.raises(PredictionLabelled):
-            await one.kept(ids[:1], ys[:1])
-        assert one.model.updates == 2
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 class TestStoreGone:

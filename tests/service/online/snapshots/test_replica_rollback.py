@@ -3,14 +3,11 @@
 import asyncio
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.service.fleet import snapshot_bytes
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import InvalidExample, PositionNotFound, SnapshotNotFound, StorageUnavailable
-from manylabel_service.hosting.examples import Example, Features, Labels
-from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.errors import PositionNotFound, SnapshotNotFound, StorageUnavailable
 from manylabel_service.online.snapshots import retention
 from manylabel_service.online.state.model import OnlineModel
 
@@ -48,48 +45,6 @@ class TestRollback:
         again = await other.rollback(target.position)
         assert (again.updates, again.rolled_back_to) == (5, target.position)
         assert other.model.predict([fleet.example(1).x]) == at_target
-
-    async def test_one_that_restores_itself_later_replays_it(self, fleet: Any) -> None:
-        (registry,), (one,) = await fleet.hosted(1)
-        await learn(fleet, one, 5)
-        target = await one.take_snapshot()
-        await learn(fleet, one, 5)
-        await one.take_snapshot()
-        await one.rollback(target.position)
-        await learn(fleet, one, 3)
-        state = one.model.to_bytes()
-        # Without what was taken after the rollback it has to be replayed, from a snapshot that was before it.
-        for snapshot in await one.snapshot_reader.list():
-            if snapshot.position > one.model.rollbacks[-1][0]:
-                await fleet.store(registry).snapshots.delete(one.record, snapshot.position)
-        late = await fleet.start()
-        assert (await late.get("m")).model.to_bytes() == state
-
-    async def test_back_to_before_any_feature_the_form_is_free(self, any_fleet: Any) -> None:
-        fleet = any_fleet
-        (registry,), (one,) = await fleet.hosted(1)
-        start = await one.take_snapshot()
-        await one.update([Example(Features(None, None, np.ones(3, dtype=np.float32)), Labels.all_of(["a"]))])
-        with pytest.raises(InvalidExample, match="numbered features"):
-            await learn(fleet, one, 1)
-        await one.rollback(start.position)
-        await learn(fleet, one, 5)
-        state = one.model.to_bytes()
-        await fleet.kill(registry)
-        (late,) = await fleet.start_several(1)
-        assert (await late.get("m")).model.to_bytes() == state
-
-    async def test_a_retry_rolls_back_once(self, fleet: Any) -> None:
-        _, (one, other) = await fleet.hosted(2)
-        await learn(fleet, one, 2)
-        target = await one.take_snapshot()
-        key = IdempotencyKey("r", b"d" * 16)
-        first = await one.rollback(target.position, key)
-        await learn(fleet, one, 2)
-        again = await other.rollback(target.position, key)
-        assert (again.replayed, again.position, again.rolled_back_to) == (True, first.position, target.position)
-        await fleet.agreed()
-        assert one.model.updates == 4
 
     @pytest.mark.parametrize("position", ["77-7", "latest", ""])
     async def test_to_where_there_is_no_snapshot(self, fleet: Any, position: str) -> None:

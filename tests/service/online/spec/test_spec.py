@@ -1,6 +1,5 @@
 """Specs: every parameter of a learner, refused where the learner would refuse it, and explicit once they are stored."""
 
-import inspect
 import json
 from typing import Any, Literal, get_args, get_origin
 
@@ -37,27 +36,6 @@ def places(document: dict[str, Any]) -> list[str]:
 # -- the parameters are those of the learners -----------------------------------------------------
 
 
-@for_each("algorithm", ALGORITHMS)
-def test_every_parameter_of_a_learner_is_one_of_its_spec_with_the_same_default(algorithm: str) -> None:
-    learner = type(spec_of(algorithm).learner())
-    due = {name: parameter.default for name, parameter in inspect.signature(learner).parameters.items()}
-    scaling, missing = due.pop("scaling"), due.pop("missing")
-    del due["dtype"]
-    given = {name: field.default for name, field in PARAMS[algorithm].model_fields.items()}
-    assert given == due
-    assert (ModelSpec.model_fields["scaling"].default, ModelSpec.model_fields["missing"].default) == (scaling, missing)
-
-
-@for_each("algorithm", ALGORITHMS)
-def test_every_choice_is_one_that_the_learner_has(algorithm: str) -> None:
-    learner = type(spec_of(algorithm).learner())
-    for name, choices in {**choices_of(algorithm), "scaling": ["auto", "none", "unit"]}.items():
-        with pytest.raises(ValueError, match=f"^{name} must be one of") as raised:
-            learner(**{"drift": "adwin" if name == "on_drift" else None, name: "nobody's"}).resolved_params()
-        due = str(raised.value).partition("one of ")[2].partition(", not")[0]
-        assert sorted(due.replace("'", "").split(", ")) == sorted(choices), name
-
-
 def choices_of(algorithm: str) -> dict[str, list[str]]:
     """The parameters that are a choice, with what may be chosen."""
     found: dict[str, list[str]] = {}
@@ -67,10 +45,6 @@ def choices_of(algorithm: str) -> dict[str, list[str]]:
         if choices := PARAMS[algorithm].choices(name) or literals:
             found[name] = choices
     return found
-
-
-def test_every_algorithm_has_its_parameters() -> None:
-    assert get_args(ModelSpec.model_fields["algorithm"].annotation) == tuple(PARAMS)
 
 
 # -- what goes with what --------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from tests.service.online.folds import States, append, dense, learn, named, new_
 from tests.support.cases import for_each
 
 from manylabel_core.state import State
-from manylabel_service.errors import InvalidExample, KeyReused, PredictionLabelled
+from manylabel_service.errors import InvalidExample, PredictionLabelled
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
@@ -111,19 +111,6 @@ def test_it_stops_in_front_and_goes_on_only_with_the_state_that_is_wanted() -> N
     assert [outcome.answer.rolled_back_to for outcome in folding.outcomes] == ["1", None]
 
 
-def test_the_same_request_rolls_back_once() -> None:
-    model, states, _ = two_states()
-    append(model, BACK, states)
-    learn(model, (named(a=1), ["x"]))
-    state = learnt(model)
-    again = append(model, BACK)
-    assert isinstance(again.answer, UpdateOutcome)
-    assert (again.replayed, again.answer.rolled_back_to, again.answer.position) == (True, "1", "3")
-    other = append(model, Rollback("2", "log", IdempotencyKey("back", b"c" * 16)))
-    assert isinstance(other.answer, KeyReused)
-    assert (learnt(model), model.rollbacks, model.position) == (state, [("3", "1")], "6")
-
-
 def test_what_is_known_of_requests_stays() -> None:
     model, states, _ = two_states()
     learn(model, (named(a=1), ["x"]), key=IdempotencyKey("late", b"l" * 16))
@@ -135,24 +122,6 @@ def test_what_is_known_of_requests_stays() -> None:
     labelled = learn(model, (named(a=1), ["x"]), prediction_ids=(ulid(5),))
     assert isinstance(labelled.answer, PredictionLabelled)
     assert model.updates == 1
-
-
-def test_answers_remembered_name_their_labels() -> None:
-    model, states, _ = two_states()
-    late = {"key": IdempotencyKey("late", b"l" * 16), "want_predictions": True}
-    first = learn(model, (named(a=1, c=1), ["x"]), **late)
-    assert isinstance(first.answer, UpdateOutcome)
-    told = list(first.answer.predictions(model.labels.names) or ())
-    assert list(told[0].scores) == ["x", "y", "z"]
-    append(model, BACK, states)
-    learn(model, (named(c=1), ["z", "q"]))
-    states["5"] = model.to_bytes()
-    model = OnlineModel.from_bytes(model.to_bytes())
-    append(model, Rollback("1", "log"), states)
-    model = OnlineModel.from_bytes(model.to_bytes())
-    again = learn(model, (named(a=1, c=1), ["x"]), **late)
-    assert isinstance(again.answer, UpdateOutcome)
-    assert list(again.answer.predictions(model.labels.names) or ()) == told
 
 
 def test_back_to_a_state_that_an_earlier_rollback_left() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from tests.service.online.folds import append, named, new_model, ulid
+from tests.service.online.folds import append, forged, named, new_model, ulid
 from tests.service.online.state.test_promises import applied, promising, rows
+from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import UnreadableEntry
@@ -125,9 +126,7 @@ def test_an_entry_keeps_the_source_and_a_damaged_one_is_refused() -> None:
         decode(msgpack.packb(packed))
 
 
-@pytest.mark.parametrize("counts", [[[1, 2, 0, 0, 0], [0] * 5], [[0] * 5, [-1, 0, 0, 0, 0]], [[0] * 4] * 2])
-def test_a_state_with_other_counts_is_refused(counts: Any) -> None:
-    arrays, header = State.from_bytes(bytes(promising(100).to_bytes()), 2**18)
-    arrays["sources"] = np.array(counts, dtype=np.int64)
+@for_each("counts", [[[1, 2, 0, 0, 0], [0] * 5], [[0] * 5, [-1, 0, 0, 0, 0]], [[0] * 4] * 2])
+def test_a_state_with_forged_counts_of_sources_is_refused(counts: Any) -> None:
     with pytest.raises(DamagedState, match="sources"):
-        OnlineModel.from_bytes(State(arrays, header).to_bytes())
+        OnlineModel.from_bytes(forged(promising(100), sources=np.array(counts, dtype=np.int64)))

@@ -1,7 +1,6 @@
 """Snapshots may come from anybody: what they hold is right, or nobody restores them, and no kernel sees them."""
 
 import functools
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -347,45 +346,3 @@ def rewritten(draw: st.DrawFn, array: NDArray[Any]) -> NDArray[Any]:
         with np.errstate(all="ignore"):
             return array.astype(draw(st.sampled_from([np.float32, np.float64, np.int8, np.uint64, np.bool_])))
     return flat.reshape(array.shape)
-
-
-@given(data=st.data())
-def test_damaged_bytes_are_not_restored(data: st.DataObject) -> None:
-    at = data.draw(st.integers(0, len(SOUND) - 1))
-    flipped = bytes([SOUND[at] ^ data.draw(st.integers(1, 255))])
-    for damaged in (SOUND[:at], SOUND[:at] + flipped + SOUND[at + 1 :]):
-        try:
-            model = OnlineModel.from_bytes(damaged)
-        except DamagedState:
-            continue
-        assert model.to_bytes() == SOUND  # another spelling of the same content
-
-
-SOUND = named_model(scaling="unit").to_bytes()
-
-
-@for_each(
-    "data",
-    [
-        b"",
-        b"{}",
-        bytes(8),
-        b"\xff" * 8,
-        b"\xff" * 7 + b"\x7f" + b"{}",
-        (2).to_bytes(8, "little") + b"{}",
-        (20_000).to_bytes(8, "little") + b"[" * 20_000,
-    ],
-    ids=range(7),
-)
-def test_what_is_no_state(data: bytes) -> None:
-    with pytest.raises(DamagedState):
-        OnlineModel.from_bytes(data)
-
-
-def test_a_header_whose_shapes_are_not_those_of_the_bytes() -> None:
-    length = int.from_bytes(SOUND[:8], "little")
-    outer = json.loads(SOUND[8 : 8 + length])
-    outer["learner.weights"]["shape"] = [2**40, 2**40]
-    head = json.dumps(outer).encode()
-    with pytest.raises(DamagedState):
-        OnlineModel.from_bytes(len(head).to_bytes(8, "little") + head + SOUND[8 + length :])

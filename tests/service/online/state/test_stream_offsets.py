@@ -39,15 +39,6 @@ def test_each_line_is_learnt_once(sent: list[tuple[str, int, int]], data: st.Dat
             model = OnlineModel.from_bytes(model.to_bytes())
 
 
-def test_what_is_learnt_of_an_overlap_is_what_would_have_been_learnt_without_it() -> None:
-    model, straight = new_model(), new_model()
-    send(model, "s", 1, 2, 5)
-    send(model, "s", 2, 5, 6, 7)
-    send(straight, "s", 1, 2, 5)
-    send(straight, "s", 6, 7)
-    assert model.to_bytes() == straight.to_bytes()
-
-
 def test_the_place_of_a_bad_example_counts_the_lines_skipped() -> None:
     model = new_model()
     send(model, "s", 1, 2)

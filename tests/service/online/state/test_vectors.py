@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.online.folds import append, learn, named, new_model
+from tests.service.online.folds import append, forged, learn, named, new_model
 from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
@@ -150,7 +150,7 @@ def test_memory_of_vectors_is_counted_before_and_after() -> None:
     "vectors", [[["v", 4]], [["w", 3], ["v", 3]], [["v", 0]], [["", 3]], [[3, "v"]], [["v", 3], ["v", 3]], "no", [1]]
 )
 def test_a_forged_layout_is_refused(vectors: Any) -> None:
-    arrays, header = State.from_bytes(taught().to_bytes())
-    header["layout"]["vectors"] = vectors
+    model = taught()
+    layout = State.from_bytes(model.to_bytes()).header["layout"]
     with pytest.raises(DamagedState):
-        OnlineModel.from_bytes(State(arrays, header).to_bytes())
+        OnlineModel.from_bytes(forged(model, {"layout": {**layout, "vectors": vectors}}))
