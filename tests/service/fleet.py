@@ -26,6 +26,17 @@ each_learner = pytest.mark.parametrize(
     indirect=["any_fleet"],
 )
 """Each algorithm on one store, in turn: a store does not see which algorithm has made the bytes."""
+linear_and_kernel = pytest.mark.parametrize(
+    ("any_fleet", "algorithm"), [("redis", "salt"), ("sqlite", "kernel_falt")], indirect=["any_fleet"]
+)
+"""One algorithm of each kind, for what copies the states of a model or applies its log again."""
+
+
+def each_step(*steps: str, on_both: tuple[str, ...]) -> pytest.MarkDecorator:
+    """Parametrize a test with each step on one store, in turn, and with those that differ by store on both."""
+    cases = [*zip(itertools.cycle(["redis", "sqlite"]), steps, strict=False)]
+    cases += [("sqlite" if kind == "redis" else "redis", step) for kind, step in cases if step in on_both]
+    return pytest.mark.parametrize(("any_fleet", "step"), cases, indirect=["any_fleet"])
 
 
 async def snapshot_bytes(replica: Replica, position: str) -> bytes:

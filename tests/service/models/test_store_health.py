@@ -40,7 +40,7 @@ def _once(store: Any, method: str, error: Callable[[], Exception], patch: pytest
 
 
 class TestStoreGone:
-    async def test_a_refused_update_tells_predictions_at_once(
+    async def test_predictions_are_stale_after_a_refused_update(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         registry = await fleet.start()
@@ -52,7 +52,9 @@ class TestStoreGone:
         assert (await replica.predict([fleet.example(0).x])).stale_seconds is not None
         assert registry.storage_gone_seconds is not None
 
-    async def test_it_passes_while_a_model_is_restored(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_restore_that_lost_the_store_is_tried_again(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The snapshot that the log goes back to cannot be fetched: the next caller tries again."""
         registry = await fleet.start()
         replica = await _rolled_back(registry, fleet)
@@ -73,16 +75,15 @@ class TestStoreGone:
         assert (await other.get("m")).model.to_bytes() == replica.model.to_bytes()
         assert other.failed == []
 
-    async def test_an_entry_that_could_not_be_folded_in_is_soon(
-        self, any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+    async def test_an_entry_that_could_not_be_applied_is_applied_later(
+        self, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Nobody else changes anything, and no further update comes to bring the model up to date."""
-        fleet = any_fleet
-        registry = await fleet.start()
-        replica = await registry.create(fleet.spec())
-        await replica.update([fleet.example(0)])
+        registry = await lone_fleet.start()
+        replica = await registry.create(lone_fleet.spec())
+        await replica.update([lone_fleet.example(0)])
         target = await replica.take_snapshot()
-        await replica.update([fleet.example(1)])
+        await replica.update([lone_fleet.example(1)])
         load, failures = replica.snapshot_reader.load, list[str]()
 
         async def failing(position: str) -> Any:
@@ -99,7 +100,7 @@ class TestStoreGone:
 
 
 class TestStoreBack:
-    async def test_a_busy_replica_looks_too(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_a_busy_replica_checks_the_store_again(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         """It is busy with a call from before: what the store lost meanwhile shows only to the next."""
         registry = await fleet.start()
         replica = await registry.create(fleet.spec())
@@ -122,7 +123,7 @@ class TestStoreBack:
             await update
         await eventually_async(lambda: lost)
 
-    async def test_a_model_that_could_not_be_restored_anew_is_tried_again(
+    async def test_a_failed_restore_after_a_lost_log_is_tried_again(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         registry = await fleet.start()

@@ -1,4 +1,4 @@
-"""A promise on several replicas, over both stores: kills, retries, delayed labels, a rollback, a new model."""
+"""A promise on several replicas: kills, retries, delayed labels, a rollback, a new model."""
 
 from typing import Any
 
@@ -26,11 +26,8 @@ async def label(replica: Any, ids: list[str], examples: list[Example], **kwargs:
     )
 
 
-async def test_the_same_bits_on_every_replica_whatever_happens(any_fleet: Any) -> None:
-    registries = await any_fleet.start_several(2 if any_fleet.server else 1, snapshot_every_updates=60)
-    await registries[0].create(any_fleet.spec())
-    replicas = [await registry.get("m") for registry in registries]
-    one, other = replicas[0], replicas[-1]
+async def test_replicas_agree_on_a_promise_to_the_bit(fleet: Any) -> None:
+    registries, (one, other) = await fleet.hosted(2, snapshot_every_updates=60)
     await one.change(SetPromise(EASY, "log"))
     examples = rows(420)
     for start in range(0, 300, 10):
@@ -61,8 +58,8 @@ async def test_the_same_bits_on_every_replica_whatever_happens(any_fleet: Any) -
     assert one.model.promises.promise.target == Target(0.9, None)
 
     for registry in registries:
-        await any_fleet.kill(registry)
-    restarted = await any_fleet.start()
+        await fleet.kill(registry)
+    restarted = await fleet.start()
     assert (await restarted.get("m")).model.to_bytes() == state
     seeded = OnlineModel.from_bytes(OnlineModel.from_bytes(state).seed("n"))
     await restarted.create(seeded.online_spec, seeded)
@@ -70,9 +67,9 @@ async def test_the_same_bits_on_every_replica_whatever_happens(any_fleet: Any) -
     np.testing.assert_array_equal(new.promises.to_array(), OnlineModel.from_bytes(state).promises.to_array())
 
 
-async def test_a_follower_keeps_account_of_late_labels_by_its_own_decisions(any_fleet: Any) -> None:
-    registry = await any_fleet.start()
-    leader = await registry.create(any_fleet.spec())
+async def test_a_follower_counts_late_labels_by_its_own_decisions(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    leader = await registry.create(lone_fleet.spec())
     await leader.change(SetPromise(EASY, "log"))
     follower = await follow(registry, leader)
     examples = rows(80)

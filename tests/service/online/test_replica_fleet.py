@@ -21,7 +21,7 @@ from manylabel_service.models import follower
 
 
 class TestOneLog:
-    async def test_interleaved_updates_give_the_same_bits_everywhere(self, fleet: Any) -> None:
+    async def test_interleaved_updates_give_the_same_bits_on_all_replicas(self, fleet: Any) -> None:
         _, replicas = await fleet.hosted(3, snapshot_every_updates=40)
 
         async def client(number: int) -> list[str]:
@@ -38,7 +38,7 @@ class TestOneLog:
         late = await fleet.start()
         assert (await late.get("m")).model.to_bytes() == state
 
-    async def test_snapshots_taken_at_once_at_one_position_all_succeed(self, fleet: Any) -> None:
+    async def test_concurrent_snapshots_of_one_position_all_succeed(self, fleet: Any) -> None:
         registries, replicas = await fleet.hosted(3)
         for turn in range(20):
             receipt = await replicas[turn % 3].update([fleet.example(turn)])
@@ -49,7 +49,7 @@ class TestOneLog:
             stored = await fleet.store(registries[0]).snapshots.get(replicas[0].record, receipt.position)
             assert stored == replicas[0].model.to_bytes()
 
-    async def test_alarms_of_drift_are_the_same_events_everywhere(self, fleet: Any) -> None:
+    async def test_drift_alarms_are_the_same_events_on_all_replicas(self, fleet: Any) -> None:
         """However each has grouped the entries: the one writes small updates, the other reads them in one go."""
         registries = await fleet.start_several(2)
         await registries[0].create(fleet.spec(params={"drift": "adwin"}))
@@ -67,7 +67,7 @@ class TestOneLog:
         assert sum(event.kind == "drift" for event in told[0]) >= 2
         assert one.measures()["drift"] == other.measures()["drift"]
 
-    async def test_followers_learn_what_nobody_told_them(self, fleet: Any) -> None:
+    async def test_an_idle_replica_learns_the_updates_of_others(self, fleet: Any) -> None:
         _, (one, other) = await fleet.hosted(2)
         await one.update([fleet.example(0)])
         await eventually_async(lambda: other.model.updates == 1)
@@ -75,7 +75,7 @@ class TestOneLog:
         predicted = await other.predict([fleet.example(0).x])
         assert (predicted.position, predicted.stale_seconds) == (one.model.position, None)
 
-    async def test_the_entries_that_one_has_not_folded_yet_are_its_lag(self, fleet: Any) -> None:
+    async def test_the_lag_of_a_replica_is_the_entries_it_has_not_applied(self, fleet: Any) -> None:
         registries, replicas = await fleet.hosted(2)
         async with replicas[1]._applier.learning:  # so long it folds nothing
             for i in range(3):
@@ -87,7 +87,7 @@ class TestOneLog:
         fleet.server.kill()
         assert await registries[1].listing.log_lags() == {}, "nobody knows"
 
-    async def test_an_idle_process_asks_seldom_and_a_busy_one_not_without_end(
+    async def test_an_idle_process_polls_seldom_and_a_busy_one_in_bounds(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (registry, _), (one, _) = await fleet.hosted(2)
@@ -117,7 +117,7 @@ class TestOneLog:
 
 
 class TestAtLeast:
-    async def test_what_was_acknowledged_anywhere_can_be_waited_for_anywhere(
+    async def test_a_prediction_waits_for_a_position_acknowledged_elsewhere(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         registries, (one, other) = await fleet.hosted(2)
@@ -128,7 +128,7 @@ class TestAtLeast:
             assert predicted.position == position
         assert (await other.predict([fleet.example(0).x], at_least="0")).position == position
 
-    async def test_it_comes_while_somebody_waits(self, fleet: Any) -> None:
+    async def test_a_prediction_waits_for_a_later_position(self, fleet: Any) -> None:
         _, (one, other) = await fleet.hosted(2)
         first = (await one.update([fleet.example(0)])).position
         ms = int(first.split("-")[0])
@@ -139,7 +139,7 @@ class TestAtLeast:
 
 
 class TestDeletedElsewhere:
-    async def test_those_that_have_it_let_it_go(self, fleet: Any) -> None:
+    async def test_other_replicas_of_a_deleted_model_are_dropped(self, fleet: Any) -> None:
         (one, other), (_, held) = await fleet.hosted(2)
         await one.delete("m")
         await eventually_async(lambda: not other.resident())
@@ -150,7 +150,7 @@ class TestDeletedElsewhere:
         with pytest.raises(ModelGone):
             await held.predict([fleet.example(0).x])
 
-    async def test_an_update_before_they_know_changes_nothing_of_the_new_one(self, fleet: Any) -> None:
+    async def test_an_update_of_the_deleted_model_does_not_reach_its_successor(self, fleet: Any) -> None:
         registries, (_, held) = await fleet.hosted(2)
         for task in registries[1]._tasks:
             task.cancel()
@@ -163,7 +163,7 @@ class TestDeletedElsewhere:
         assert found.record == created.record
         assert (await found.update([fleet.example(0)])).updates == 1
 
-    async def test_created_here_while_an_old_one_is_still_held(self, fleet: Any) -> None:
+    async def test_a_model_is_created_while_its_predecessor_is_still_loaded(self, fleet: Any) -> None:
         registries, (_, held) = await fleet.hosted(2)
         registries[1]._tasks[0].cancel()
         await held.update([fleet.example(0)])
@@ -174,7 +174,7 @@ class TestDeletedElsewhere:
         with pytest.raises(ModelExists):
             await registries[0].create(fleet.spec())
 
-    async def test_all_are_listed_everywhere_in_memory_or_not(self, fleet: Any) -> None:
+    async def test_all_models_are_listed_whether_loaded_or_not(self, fleet: Any) -> None:
         one, other = await fleet.start_several(2)
         replica = await one.create(fleet.spec("a"))
         await replica.update([fleet.example(0)])
@@ -190,7 +190,7 @@ class TestDeletedElsewhere:
 
 
 class TestStoreGone:
-    async def test_a_replica_that_was_frozen_catches_up_and_says_how_old_it_is(
+    async def test_a_frozen_replica_reports_staleness_and_catches_up(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         registries, (one, other) = await fleet.hosted(2)
@@ -204,7 +204,7 @@ class TestStoreGone:
         assert (await other.update([fleet.example(0)])).updates == 51
         assert other.model.to_bytes() == one.model.to_bytes() or await fleet.agreed()
 
-    async def test_a_store_that_lost_its_end_is_believed(self, fleet: Any, tmp_path: Path) -> None:
+    async def test_replicas_go_back_with_a_store_that_lost_its_end(self, fleet: Any, tmp_path: Path) -> None:
         """Redis is back as it was some updates ago: the replicas go back with it, and on from there."""
         _, (one, other) = await fleet.hosted(2)
         await other.update([fleet.example(i) for i in range(5)])
@@ -227,7 +227,7 @@ class TestStoreGone:
             events = [await anext(watched) for _ in range(3)]
         assert next(event.kind for event in events if event.kind != "metrics") == "dropped"
 
-    async def test_a_store_without_its_data_has_no_models(self, fleet: Any) -> None:
+    async def test_models_are_gone_with_the_data_of_the_store(self, fleet: Any) -> None:
         registries, (one, other) = await fleet.hosted(2)
         await one.update([fleet.example(0)])
         await fleet.agreed()

@@ -18,7 +18,6 @@ from manylabel_service.errors import (
     ModelNotFound,
     NoProbabilities,
     NotReady,
-    NoVersionServed,
     StorageUnavailable,
     VersionDamaged,
 )
@@ -69,7 +68,7 @@ def serving(meta_of: Any) -> Any:
 
 
 class TestMissingValues:
-    def test_with_automatic_scaling_a_quantity_stands_at_the_mean(self, serving: Any, make: Any) -> None:
+    def test_a_quantity_is_at_the_mean_with_automatic_scaling(self, serving: Any, make: Any) -> None:
         trained = make(M3L(scaling="auto"))
         predictor, lacking = serving(trained), [np.nan, 0.0, -1.5, 0.0]
         alone = scores(predictor.predict([dense(lacking)]))
@@ -83,7 +82,7 @@ class TestMissingValues:
         assert scaling.score(as_rows([lacking], "float64")[0]).indices.tolist() == [1, 2, 3]
 
     @pytest.mark.parametrize("scaling", ["none", "standard", "max_abs"])
-    def test_with_any_other_it_is_0(self, serving: Any, make: Any, scaling: str) -> None:
+    def test_a_quantity_is_0_with_other_scaling(self, serving: Any, make: Any, scaling: str) -> None:
         predictor = serving(make(M3L(scaling=scaling)))
         zeros = scores(predictor.predict([dense([0.0, 0.0, -1.5, 0.0])]))
         assert scores(predictor.predict([dense([np.nan, 0.0, -1.5, np.nan])])) == zeros
@@ -109,7 +108,7 @@ class TestScores:
             if trained is not curved:
                 assert scores(serving(trained).predict([named(row) for row in rows])) == due
 
-    def test_forms_may_mix(self, one: Any, serving: Any) -> None:
+    def test_forms_of_features_may_mix(self, one: Any, serving: Any) -> None:
         forms = [form(row) for form, row in zip(itertools.cycle([dense, sparse, named]), one.X, strict=False)]
         assert scores(serving(one).predict(forms)) == one.scores(sp.csr_array(one.X))
 
@@ -130,7 +129,7 @@ class TestScores:
         np.testing.assert_array_equal(likely, trained.estimator.predict_proba(X))
         assert predictor.predict([dense(X[0])])[0].probabilities is None
 
-    def test_a_version_without_probabilities_says_so(self, make: Any, serving: Any) -> None:
+    def test_a_version_without_probabilities_is_refused(self, make: Any, serving: Any) -> None:
         with pytest.raises(NoProbabilities):
             serving(make(M3L(optimise="none"))).predict([], probabilities=True)
 
@@ -163,7 +162,7 @@ class TestScores:
         alone = [Views({"image": dense(image[i])}) for i in range(9)]
         assert scores(serving(views).predict(alone)) == views.scores({"image": image[:9]})
 
-    def test_names_where_columns_have_none(self, curved: Any, serving: Any) -> None:
+    def test_named_features_are_refused_by_numbered_columns(self, curved: Any, serving: Any) -> None:
         with pytest.raises(InvalidExample, match="numbered"):
             serving(curved).predict([named(curved.X[0])])
 
@@ -249,7 +248,7 @@ async def test_promoting_back_and_forth_under_predictions(redis_servers: Any, on
         assert all(promoted.get(position, number) == number for position, number in versions.items())
 
 
-class TestWithoutAPause:
+class TestPromotion:
     async def test_the_old_version_answers_until_the_new_one_is_loaded(
         self, redis_servers: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -283,7 +282,7 @@ class TestWithoutAPause:
         assert scores((await waiting).predictions) == two.scores(one.X[:1])
         await events.aclose()
 
-    async def test_a_version_that_was_overtaken_while_it_was_loaded_is_not_put_back(
+    async def test_a_version_overtaken_while_loading_is_not_served(
         self, redis_servers: Any, one: Any, two: Any, curved: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         here, there = [await redis_servers.start() for _ in range(2)]
@@ -350,21 +349,21 @@ class TestWithoutAPause:
 
 
 class TestHosted:
-    async def test_it_comes_back_after_a_restart(self, servers: Any, one: Any, two: Any) -> None:
-        registry = await servers.start()
-        await servers.publish(registry, one)
-        await servers.publish(registry, two)
+    async def test_it_comes_back_after_a_restart(self, lone_server: Any, one: Any, two: Any) -> None:
+        registry = await lone_server.start()
+        await lone_server.publish(registry, one)
+        await lone_server.publish(registry, two)
         await (await registry.get("m")).promote(1)
         predicted = await (await registry.get("m")).predict([dense(one.X[0])])
-        await servers.stop(registry)
-        again = await servers.start()
+        await lone_server.stop(registry)
+        again = await lone_server.start()
         assert [hosted.record.name for hosted in again.resident()] == ["m"]
         after = await (await again.get("m")).predict([dense(one.X[0])])
         assert (scores(after.predictions), after.position) == (one.scores(one.X[:1]), predicted.position)
 
-    async def test_it_leaves_the_memory_and_comes_back(self, servers: Any, one: Any) -> None:
-        registry = await servers.start(evict_idle_seconds=1e-6)
-        await servers.publish(registry, one)
+    async def test_an_evicted_model_is_loaded_again(self, lone_server: Any, one: Any) -> None:
+        registry = await lone_server.start(evict_idle_seconds=1e-6)
+        await lone_server.publish(registry, one)
         model = await registry.get("m")
         await registry._eviction.sweep()
         assert registry.resident() == []
@@ -375,7 +374,7 @@ class TestHosted:
         assert (await registry.ask(model, lambda model: model.promote(1))).version == 1
         assert len(registry.resident()) == 1
 
-    async def test_its_size_counts(self, lone_server: Any, one: Any, make: Any) -> None:
+    async def test_its_size_counts_as_resident_memory(self, lone_server: Any, one: Any, make: Any) -> None:
         registry = await lone_server.start()
         await lone_server.publish(registry, one)
         model = await registry.get("m")
@@ -385,16 +384,6 @@ class TestHosted:
         small = model.nbytes - labels
         await eventually_async(lambda: model.status()["version"] == 2)
         assert await registry._eviction.resident_bytes() == model.nbytes > labels + 2 * small
-
-    async def test_without_a_version_served(self, servers: Any, one: Any) -> None:
-        registry = await servers.start()
-        await servers.publish(registry, one, promote="never")
-        model = await registry.get("m")
-        with pytest.raises(NoVersionServed):
-            await model.predict([dense(one.X[0])])
-        assert (model.status()["version"], model.status()["versions"]) == (None, 1)
-        assert (await model.promote(1)).previous is None
-        assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
 
     async def test_deleted_elsewhere(self, redis_servers: Any, one: Any, two: Any) -> None:
         here, there = [await redis_servers.start() for _ in range(2)]
@@ -410,7 +399,7 @@ class TestHosted:
         predicted = await (await there.get("m")).predict([dense(one.X[0])])
         assert scores(predicted.predictions) == two.scores(one.X[:1])
 
-    async def test_a_name_that_changes_its_kind(self, redis_servers: Any, one: Any) -> None:
+    async def test_a_name_taken_by_another_kind_of_model_is_refused(self, redis_servers: Any, one: Any) -> None:
         from manylabel_service.online.spec.spec import ModelSpec
 
         here, there = [await redis_servers.start() for _ in range(2)]
@@ -423,7 +412,7 @@ class TestHosted:
         with pytest.raises(NotReady, match="another kind"):
             await there.ask(held, lambda model: model.predict([dense(one.X[0])]))
 
-    async def test_without_the_store_it_answers_on(self, redis_servers: Any, one: Any, two: Any) -> None:
+    async def test_it_predicts_while_the_store_is_away(self, redis_servers: Any, one: Any, two: Any) -> None:
         registry = await redis_servers.start()
         await redis_servers.publish(registry, one)
         await redis_servers.publish(registry, two, promote="never")
@@ -439,7 +428,9 @@ class TestHosted:
         await model.promote(2)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
 
-    async def test_a_store_that_lost_a_version_is_believed(self, redis_servers: Any, one: Any, two: Any) -> None:
+    async def test_a_version_lost_by_the_store_is_no_longer_served(
+        self, redis_servers: Any, one: Any, two: Any
+    ) -> None:
         """Redis comes back as it was before the second version."""
         here, there = [await redis_servers.start() for _ in range(2)]
         await redis_servers.publish(here, one)
@@ -464,7 +455,7 @@ class TestHosted:
         await eventually_async(lambda: model.status()["version"] == 2)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
 
-    async def test_a_served_version_that_cannot_be_loaded_holds_up_nothing_else(
+    async def test_a_damaged_served_version_can_be_replaced_by_promotion(
         self, lone_server: Any, one: Any, two: Any
     ) -> None:
         registry = await lone_server.start()
@@ -515,7 +506,9 @@ class TestHosted:
             assert not_promoted_because.data == {"position": listed, "version": 2, "reason": "it was not evaluated"}
             assert (then.kind, then.data) == ("promoted", promoted._asdict())
 
-    async def test_who_missed_too_many_changes_is_told_so(self, redis_servers: Any, one: Any, two: Any) -> None:
+    async def test_a_subscriber_that_missed_too_many_changes_is_told(
+        self, redis_servers: Any, one: Any, two: Any
+    ) -> None:
         here, there = [await redis_servers.start() for _ in range(2)]
         await redis_servers.publish(here, one)
         await redis_servers.publish(here, two, promote="never")
@@ -530,7 +523,7 @@ class TestHosted:
         assert (await asyncio.wait_for(anext(events), 120)).kind == "dropped"
         assert far.status()["position"] == change.position
 
-    async def test_a_position_that_never_comes(self, lone_server: Any, one: Any) -> None:
+    async def test_waiting_for_an_unknown_position_times_out(self, lone_server: Any, one: Any) -> None:
         registry = await lone_server.start(position_wait_seconds=0.1)
         await lone_server.publish(registry, one)
         with pytest.raises(NotReady, match=str(10**17)):
@@ -546,7 +539,7 @@ def read_as(trained: Any, names: tuple[str, ...], text: TextSettings | None) -> 
     return trained._replace(contents=ModelArtifact(estimator, labels, {"x": names}, text=text).to_bytes())
 
 
-def test_words_come_and_go_but_how_they_are_read_does_not(one: Any, serving: Any) -> None:
+def test_the_features_digest_ignores_words_but_not_how_texts_are_read(one: Any, serving: Any) -> None:
     def digest(names: tuple[str, ...], text: TextSettings | None) -> str:
         return str(serving(read_as(one, names, text)).features_digest)
 
@@ -559,7 +552,7 @@ def test_words_come_and_go_but_how_they_are_read_does_not(one: Any, serving: Any
     )
 
 
-def test_a_record_is_read_again_by_a_version_that_reads_otherwise(one: Any, serving: Any) -> None:
+def test_a_record_is_read_again_by_a_version_with_other_text_settings(one: Any, serving: Any) -> None:
     """Another version may be served between the reading of a request and its prediction."""
     served = serving(read_as(one, ("n", "title=cat", "title=owl", "title=cat owl"), PAIRS))
     x, earlier = {"title": "cat owl", "n": 2.0}, RecordEncoder(TITLE)
@@ -571,7 +564,7 @@ def test_a_record_is_read_again_by_a_version_that_reads_otherwise(one: Any, serv
         served.predict([Record({"title": ["cat", 1]}, stale.features, earlier)])
 
 
-def test_a_record_with_vectors_is_asked_by_views_or_by_numbers(meta_of: Any) -> None:
+def test_a_record_with_vectors_suits_views_and_numbers(meta_of: Any) -> None:
     rng = np.random.default_rng(0)
     Y = (rng.random((40, 2)) < 0.5).astype(np.int8)
     words, vectors = Y.astype(np.float32), (Y + 0.3 * rng.standard_normal((40, 2))).astype(np.float32)

@@ -106,7 +106,7 @@ async def lived(replica: Replica, rng: random.Random, n_changes: int) -> dict[st
 
 
 @each_learner
-async def test_the_state_at_any_position_and_time_is_what_it_was(any_fleet: Any, algorithm: str) -> None:
+async def test_the_state_at_any_position_or_time_is_restored_exactly(any_fleet: Any, algorithm: str) -> None:
     rng = random.Random(algorithm)
     registry = await any_fleet.start(**SMALL)
     replica = await registry.create(any_fleet.spec(algorithm=algorithm, window=20))
@@ -135,11 +135,10 @@ async def test_the_state_at_any_position_and_time_is_what_it_was(any_fleet: Any,
         assert (await again.state_at(position)).checksum() == states[position]
 
 
-async def test_rollbacks_to_any_position_are_the_same_everywhere(any_fleet: Any) -> None:
+async def test_rollbacks_to_any_position_agree_on_all_servers(fleet: Any) -> None:
     rng = random.Random(1)
-    n_registries = 1 if any_fleet.server is None else 2
-    registries = await any_fleet.start_several(n_registries, **SMALL)
-    replica = await registries[0].create(any_fleet.spec())
+    registries = await fleet.start_several(2, **SMALL)
+    replica = await registries[0].create(fleet.spec())
     states = await lived(replica, rng, 80)
     for _ in range(6):
         position = rng.choice(list(states))
@@ -152,17 +151,17 @@ async def test_rollbacks_to_any_position_are_the_same_everywhere(any_fleet: Any)
     moment = first[len(first) // 2].time_ms
     updated = await replica.rollback(moment)
     assert updated.rolled_back_to == [entry for entry in first if entry.time_ms <= moment][-1].position
-    await any_fleet.agreed()
+    await fleet.agreed()
     for registry in registries:
-        await any_fleet.kill(registry)
-    again = await (await any_fleet.start(**SMALL)).get("m")
+        await fleet.kill(registry)
+    again = await (await fleet.start(**SMALL)).get("m")
     assert again.model.checksum() == replica.model.checksum()
 
 
-async def test_a_model_that_was_made_of_a_state_has_a_history_from_there(any_fleet: Any) -> None:
+async def test_the_history_of_a_fork_begins_with_its_state(lone_fleet: Any) -> None:
     rng = random.Random(2)
-    registry = await any_fleet.start(**SMALL)
-    origin = await registry.create(any_fleet.spec())
+    registry = await lone_fleet.start(**SMALL)
+    origin = await registry.create(lone_fleet.spec())
     await lived(origin, rng, 30)
     state = await origin.state_at(origin.position)
     fork = await registry.create(state.online_spec.model_copy(update={"name": "fork"}), state)
@@ -177,7 +176,7 @@ async def test_a_model_that_was_made_of_a_state_has_a_history_from_there(any_fle
         await fork.state_at(START)
 
 
-async def test_positions_and_times_that_are_not_there_are_told(any_fleet: Any) -> None:
+async def test_unknown_positions_and_times_are_refused(any_fleet: Any) -> None:
     registry = await any_fleet.start(**SMALL)
     replica = await registry.create(any_fleet.spec())
     with pytest.raises(BeforeHistory, match="begins after position 0"):
@@ -199,16 +198,16 @@ async def test_positions_and_times_that_are_not_there_are_told(any_fleet: Any) -
 # -- retention ------------------------------------------------------------------------------------
 
 
-async def test_the_oldest_part_goes_and_what_rollbacks_need_stays(
-    any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+async def test_the_oldest_part_is_deleted_and_targets_of_rollbacks_stay(
+    lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archivers, "YOUNG_SECONDS", 0.0)
-    registry = await any_fleet.start(**SMALL, history_bytes=300_000)
-    replica = await registry.create(any_fleet.spec())
+    registry = await lone_fleet.start(**SMALL, history_bytes=300_000)
+    replica = await registry.create(lone_fleet.spec())
     rng, states = random.Random(4), {}
     for _ in range(12):
         states |= await lived(replica, rng, 30)
-    store = any_fleet.store(registry)
+    store = lone_fleet.store(registry)
     reader = HistoryReader(replica.record, store)
     catalogue = await reader.catalogue()
     assert catalogue.begin != START
@@ -225,9 +224,9 @@ async def test_the_oldest_part_goes_and_what_rollbacks_need_stays(
         assert (await replica.state_at(position)).checksum() == states[position]
 
 
-async def test_what_is_older_than_it_may_be_goes(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = await any_fleet.start(**SMALL, history_days=7.0)
-    replica = await registry.create(any_fleet.spec())
+async def test_segments_older_than_the_limit_are_deleted(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await lone_fleet.start(**SMALL, history_days=7.0)
+    replica = await registry.create(lone_fleet.spec())
     rng = random.Random(5)
     await lived(replica, rng, 60)
     begin = (await entries_of(replica))[0]
@@ -235,18 +234,18 @@ async def test_what_is_older_than_it_may_be_goes(any_fleet: Any, monkeypatch: py
     monkeypatch.setattr(archivers.time, "time", lambda: now() + 8 * 86_400)
     for _ in range(3):
         await lived(replica, rng, 8)
-    catalogue = await HistoryReader(replica.record, any_fleet.store(registry)).catalogue()
+    catalogue = await HistoryReader(replica.record, lone_fleet.store(registry)).catalogue()
     assert not catalogue.segments
     assert (await entries_of(replica))[0].position != begin.position
     with pytest.raises(BeforeHistory):
         await replica.state_at(begin.position)
 
 
-async def test_without_a_history_the_log_goes_behind_the_snapshots(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL, history_bytes=0)
-    replica = await registry.create(any_fleet.spec())
+async def test_without_a_history_the_log_is_trimmed_to_the_snapshots(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start(**SMALL, history_bytes=0)
+    replica = await registry.create(lone_fleet.spec())
     states = await lived(replica, random.Random(6), 50)
-    store = any_fleet.store(registry)
+    store = lone_fleet.store(registry)
     oldest = (await store.snapshots.all(replica.record))[-1].position
     with pytest.raises(BeforeHistory):
         await replica.state_at(START)
@@ -254,11 +253,11 @@ async def test_without_a_history_the_log_goes_behind_the_snapshots(any_fleet: An
     assert not (await HistoryReader(replica.record, store).catalogue()).segments
 
 
-async def test_deleting_a_model_deletes_its_history(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = await any_fleet.start(**SMALL)
-    store = any_fleet.store(registry)
+async def test_deleting_a_model_deletes_its_history(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await lone_fleet.start(**SMALL)
+    store = lone_fleet.store(registry)
     for name in ("m", "other"):
-        await lived(await registry.create(any_fleet.spec(name)), random.Random(7), 40)
+        await lived(await registry.create(lone_fleet.spec(name)), random.Random(7), 40)
     await registry.delete("m")
     other = (await registry.get("other")).record
     assert list(await store.documents.revisions(KIND)) == [str(other.incarnation)]
@@ -277,12 +276,12 @@ async def test_deleting_a_model_deletes_its_history(any_fleet: Any, monkeypatch:
 # -- damage, kills and several archivers ----------------------------------------------------------
 
 
-async def test_a_damaged_or_missing_segment_is_named_and_nothing_else_fails(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    replica = await registry.create(any_fleet.spec())
+async def test_a_damaged_or_missing_segment_is_named_and_the_rest_is_readable(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start(**SMALL)
+    replica = await registry.create(lone_fleet.spec())
     rng = random.Random(8)
     states = await lived(replica, rng, 200)
-    store = any_fleet.store(registry)
+    store = lone_fleet.store(registry)
     entries = await entries_of(replica)
     catalogue = await HistoryReader(replica.record, store).catalogue()
     damaged = catalogue.segments[3]
@@ -360,7 +359,7 @@ async def all_of(store: Store, record: ModelMeta, after: str = START) -> list[En
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(("part", "method"), [("blobs", "put"), ("documents", "put"), ("logs", "trim")])
-async def test_an_archiver_that_dies_at_any_step_loses_and_repeats_nothing(
+async def test_an_archiver_that_fails_at_any_step_loses_and_repeats_nothing(
     store: Store, part: str, method: str, after: bool
 ) -> None:
     record, entries = await filled(store)
@@ -383,7 +382,7 @@ async def test_an_archiver_that_dies_at_any_step_loses_and_repeats_nothing(
         assert one.through == next.after
 
 
-async def test_two_archivers_with_other_limits_make_one_history(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_archivers_with_different_limits_make_one_history(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     record, entries = await filled(store, 300)
     archivers_of = [Archiver(record, store, HistoryLimits(1 << 20)) for _ in range(3)]
     rng = random.Random(9)
@@ -401,7 +400,7 @@ async def test_two_archivers_with_other_limits_make_one_history(store: Store, mo
     assert len(await store.blobs.keys(BLOBS)) == len(catalogue.segments), "the losers have removed theirs"
 
 
-async def test_a_log_that_lost_its_end_goes_on_with_what_it_has(store: Store) -> None:
+async def test_segments_beyond_the_end_of_a_lost_log_are_replaced(store: Store) -> None:
     record, entries = await filled(store)
     archiver = Archiver(record, store, HistoryLimits(1 << 20))
     await store.logs.trim(record, await archiver.close(entries[60].position))
@@ -424,14 +423,14 @@ async def test_a_log_that_lost_its_end_goes_on_with_what_it_has(store: Store) ->
 # -- who reads it ---------------------------------------------------------------------------------
 
 
-async def test_rows_of_a_stream_come_from_the_history(any_fleet: Any, tmp_path: Path) -> None:
-    registry = await any_fleet.start(**SMALL, data_dir=tmp_path)
-    replica = await registry.create(any_fleet.spec())
+async def test_rows_of_a_stream_come_from_the_history(lone_fleet: Any, tmp_path: Path) -> None:
+    registry = await lone_fleet.start(**SMALL, data_dir=tmp_path)
+    replica = await registry.create(lone_fleet.spec())
     for i in range(120):
-        await replica.update([any_fleet.example(i), any_fleet.example(i + 1)])
+        await replica.update([lone_fleet.example(i), lone_fleet.example(i + 1)])
         if i % 8 == 7:
             await replica.take_snapshot()
-    store, settings = any_fleet.store(registry), Settings(**SMALL, data_dir=tmp_path)
+    store, settings = lone_fleet.store(registry), Settings(**SMALL, data_dir=tmp_path)
     with pytest.raises(LogTrimmed):
         await store.logs.read(replica.record, START, 1)
     rows = {}
@@ -444,15 +443,15 @@ async def test_rows_of_a_stream_come_from_the_history(any_fleet: Any, tmp_path: 
     assert counts is None
 
 
-async def test_a_model_without_intact_snapshots_is_restored_from_its_history(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    replica = await registry.create(any_fleet.spec())
+async def test_a_model_without_intact_snapshots_is_restored_from_its_history(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start(**SMALL)
+    replica = await registry.create(lone_fleet.spec())
     states = await lived(replica, random.Random(10), 60)
-    store = any_fleet.store(registry)
+    store = lone_fleet.store(registry)
     position = replica.position
-    await any_fleet.kill(registry)
-    registry = await any_fleet.start(**SMALL, preload=False)
-    store = any_fleet.store(registry)
+    await lone_fleet.kill(registry)
+    registry = await lone_fleet.start(**SMALL, preload=False)
+    store = lone_fleet.store(registry)
     for snapshot in await store.snapshots.all(replica.record):
         await store.snapshots.put(replica.record, snapshot.position, b"damaged")
     again = await registry.get("m")
@@ -464,14 +463,14 @@ def test_settings_of_the_history() -> None:
     assert HistoryLimits.of(make(history_bytes=5, history_days=2)) == HistoryLimits(5, 172_800.0)
 
 
-async def test_states_that_rollbacks_go_back_to_have_a_limit(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_states_of_rollback_targets_have_a_limit(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archivers, "TARGETS", 2)
     monkeypatch.setattr(Replica, "snapshot_soon", lambda self: None)
-    registry = await any_fleet.start(**SMALL, history_bytes=0)
-    replica = await registry.create(any_fleet.spec())
+    registry = await lone_fleet.start(**SMALL, history_bytes=0)
+    replica = await registry.create(lone_fleet.spec())
     positions = []
     for i in range(20):
-        await replica.update([any_fleet.example(i)])
+        await replica.update([lone_fleet.example(i)])
         positions.append(replica.position)
     await replica.rollback(positions[3])
     await replica.rollback(positions[5])
@@ -481,15 +480,15 @@ async def test_states_that_rollbacks_go_back_to_have_a_limit(any_fleet: Any, mon
     assert replica.position == before
     await replica.rollback(positions[5])
     for i in range(3):  # the log is trimmed past the rollbacks
-        await replica.update([any_fleet.example(i)])
+        await replica.update([lone_fleet.example(i)])
         await replica.take_snapshot()
     monkeypatch.setattr(archivers, "YOUNG_SECONDS", 0.0)
-    await replica.update([any_fleet.example(1)])
+    await replica.update([lone_fleet.example(1)])
     await replica.take_snapshot()
-    assert await any_fleet.store(registry).blobs.keys(BLOBS) == []
+    assert await lone_fleet.store(registry).blobs.keys(BLOBS) == []
 
 
-async def test_a_damaged_entry_does_not_keep_the_log_from_being_trimmed(lone_fleet: Any) -> None:
+async def test_the_log_is_trimmed_past_a_damaged_entry(lone_fleet: Any) -> None:
     registry = await lone_fleet.start(**SMALL)
     replica = await registry.create(lone_fleet.spec())
     for i in range(30):

@@ -47,7 +47,7 @@ class TestRollback:
         assert other.model.predict([fleet.example(1).x]) == at_target
 
     @pytest.mark.parametrize("position", ["77-7", "latest", ""])
-    async def test_to_where_there_is_no_snapshot(self, fleet: Any, position: str) -> None:
+    async def test_an_unknown_position_is_refused(self, fleet: Any, position: str) -> None:
         _, (one,) = await fleet.hosted(1)
         await learn(fleet, one, 2)
         before = one.model.to_bytes()
@@ -57,7 +57,7 @@ class TestRollback:
             await snapshot_bytes(one, position)
         assert one.model.to_bytes() == before
 
-    async def test_a_new_snapshot_comes_soon_and_spares_the_replay(self, fleet: Any) -> None:
+    async def test_a_rollback_is_followed_by_a_snapshot(self, fleet: Any) -> None:
         _, (one, other) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         await fleet.agreed()
@@ -66,7 +66,7 @@ class TestRollback:
         rolled = await one.rollback(target.position)
         await eventually_async(lambda: one.snapshotter.covered == rolled.position)
 
-    async def test_its_snapshot_stays_until_the_log_no_longer_needs_it(
+    async def test_the_target_stays_until_the_log_no_longer_needs_it(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(retention, "PIN_SECONDS", 0.0)
@@ -86,7 +86,7 @@ class TestRollback:
         assert [snapshot.pinned for snapshot in snapshots] == [False] * 3
         assert target.position not in [snapshot.position for snapshot in snapshots]
 
-    async def test_a_pin_whose_rollback_may_be_on_its_way_stays(self, fleet: Any) -> None:
+    async def test_a_young_pin_stays_without_a_rollback(self, fleet: Any) -> None:
         (registry,), (one,) = await fleet.hosted(1, snapshot_retention_count=1, history_bytes=0)
         await learn(fleet, one, 1)
         target = await one.take_snapshot()
@@ -97,7 +97,7 @@ class TestRollback:
         assert target.position in [snapshot.position for snapshot in await one.snapshot_reader.list()]
         assert (await one.rollback(target.position)).updates == 1
 
-    async def test_to_a_damaged_snapshot_whose_state_the_history_has(self, fleet: Any) -> None:
+    async def test_a_damaged_target_is_restored_from_the_history(self, fleet: Any) -> None:
         (registry, _), (one, _) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         before = one.model.to_bytes()
@@ -112,7 +112,7 @@ class TestRollback:
         assert (await one.update([fleet.example(0)])).updates == 3
         await fleet.agreed()
 
-    async def test_an_update_behind_one_whose_snapshot_cannot_be_fetched_yet(
+    async def test_updates_after_a_rollback_wait_for_its_snapshot(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         registries, (one, other) = await fleet.hosted(2)
@@ -134,9 +134,7 @@ class TestRollback:
         assert (await other.update([fleet.example(0)])).updates == 6  # the three were logged: they are learnt
         assert other.model.to_bytes() == await fleet.agreed()
 
-    async def test_the_store_goes_while_the_snapshot_is_fetched(
-        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_fetching_the_snapshot_is_tried_again(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         (_, registry), (one, other) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         target = await one.take_snapshot()
@@ -161,13 +159,13 @@ class TestRollback:
 
 
 class TestSnapshots:
-    async def test_many_are_asked_for_at_once_while_others_learn(self, fleet: Any) -> None:
+    async def test_many_snapshots_are_requested_during_updates(self, fleet: Any) -> None:
         _, (one,) = await fleet.hosted(1)
         *records, _ = await asyncio.gather(*(one.take_snapshot() for _ in range(10)), learn(fleet, one, 20))
         assert {record.position for record in records} <= {"0", *(r.position for r in records)}
         assert (await one.take_snapshot()).position == one.model.position
 
-    async def test_an_upload_goes_on_from_there_under_another_name(self, fleet: Any) -> None:
+    async def test_an_uploaded_snapshot_continues_under_another_name(self, fleet: Any) -> None:
         (here, there), (one, _) = await fleet.hosted(2)
         await learn(fleet, one, 5)
         data = await snapshot_bytes(one, (await one.take_snapshot()).position)
@@ -184,7 +182,9 @@ class TestSnapshots:
             await new.rollback(one.model.position)
         assert (await new.rollback("1")).updates == 5
 
-    async def test_replicas_that_stop_together_leave_one(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_replicas_that_stop_together_store_one_snapshot(
+        self, fleet: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         registries, (one, *_) = await fleet.hosted(3)
         await learn(fleet, one, 5)
         state = await fleet.agreed()
@@ -193,7 +193,7 @@ class TestSnapshots:
         assert capsys.readouterr().out.count("] snapshot_stored ") == 1
         assert (await (await fleet.start()).get("m")).model.to_bytes() == state
 
-    async def test_replicas_take_turns(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_replicas_take_turns_to_store_snapshots(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
         _, replicas = await fleet.hosted(3, snapshot_every_seconds=HOUR_SECONDS)
         for first in range(3):
             covered = replicas[first].snapshotter.covered
@@ -207,7 +207,7 @@ class TestSnapshots:
         assert capsys.readouterr().out.count("] snapshot_stored ") == 3, "each alone would have taken three"
 
     @pytest.mark.parametrize("how", ["updates", "a prediction", "the follower"])
-    async def test_one_that_is_behind_a_trimmed_log_restores_itself(self, fleet: Any, how: str) -> None:
+    async def test_a_replica_behind_a_trimmed_log_restores_itself(self, fleet: Any, how: str) -> None:
         registries, (one, behind) = await fleet.hosted(2, snapshot_retention_count=1, history_bytes=0)
         registries[1]._tasks[0].cancel()
         await learn(fleet, behind, 1)

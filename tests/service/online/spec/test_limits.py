@@ -65,7 +65,7 @@ def answered(outcome: Any) -> UpdateOutcome:
 # -- a function of the log ------------------------------------------------------------------------
 
 
-def test_a_rollback_takes_back_what_was_ignored_and_not_the_room_that_was_taken() -> None:
+def test_a_rollback_restores_the_count_of_ignored_names_but_frees_no_columns() -> None:
     model = new_model(**limits("ignore", "ignore"))
     learn(model, (named(a=1, b=1, c=1), ["x", "y", "z"]))
     states = {"0": new_model(**limits("ignore", "ignore")).to_bytes(), "1": model.to_bytes()}
@@ -109,7 +109,7 @@ def test_what_goes_beyond_is_refused_as_a_whole(case: Any) -> None:
     assert {name: array.tolist() for name, array in arrays.items()} == {k: a.tolist() for k, a in state.arrays.items()}
 
 
-def test_what_is_known_is_learnt_for_ever() -> None:
+def test_known_names_are_learnt_at_the_limit() -> None:
     model = new_model(**limits("reject", "reject"))
     answered(learn(model, (named(a=1, b=1), ["x", "y"])))
     assert not isinstance(learn(model, (named(c=1), [])).answer, UpdateOutcome)
@@ -118,7 +118,7 @@ def test_what_is_known_is_learnt_for_ever() -> None:
     assert len(model.predict([named(a=1, c=1)])) == 1  # a prediction takes no column
 
 
-def test_room_that_was_taken_before_a_rollback_is_not_given_back() -> None:
+def test_a_rollback_frees_no_columns() -> None:
     model = new_model(**limits("reject", most=2))
     learn(model, (named(a=1), ["x"]))
     states = {"1": model.to_bytes()}
@@ -128,7 +128,7 @@ def test_room_that_was_taken_before_a_rollback_is_not_given_back() -> None:
     answered(learn(model, (named(a=1, b=1), ["x"])))
 
 
-def test_a_check_from_before_the_features_were_freed_does_not_count() -> None:
+def test_an_update_checked_before_a_rollback_is_checked_again() -> None:
     model = new_model(**limits("reject", most=2))
     states = {"0": model.to_bytes()}
     learn(model, (named(a=1), ["x"]))
@@ -143,7 +143,7 @@ def test_a_check_from_before_the_features_were_freed_does_not_count() -> None:
     answered(learn(model, (named(a=1, c=1), ["x"])))
 
 
-def test_an_update_that_fits_for_certain_is_not_checked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_that_certainly_fits_is_not_checked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     model = new_model(**limits("reject", "reject"))
     learn(model, (named(a=1), ["x"]))
     update = one_update((named(a=1, b=1), Labels.all_of(["y"])))
@@ -195,7 +195,7 @@ class FirstCome:
 @pytest.mark.parametrize("spec", LEARNERS, ids=lambda spec: spec["algorithm"])
 @settings(max_examples=settings.default.max_examples // 3)
 @given(log=logs())
-def test_ignoring_is_learning_without_what_is_ignored(spec: dict[str, Any], log: Log) -> None:
+def test_ignoring_equals_learning_without_the_ignored_names(spec: dict[str, Any], log: Log) -> None:
     changes = [entry.change for entry in log]
     # A vector is neither ignored nor limited, and may be refused for its length; of machines nothing is learnt.
     updates = [
@@ -267,7 +267,7 @@ def test_the_order_of_hashed_features_changes_no_bit(bag: dict[str, float], data
     assert [part.tobytes() for part in rows[0]] == [part.tobytes() for part in rows[1]]
 
 
-def test_colliding_values_stay_within_what_is_allowed_and_may_cancel() -> None:
+def test_colliding_values_are_bounded_and_may_cancel() -> None:
     model = new_model(**limits("hash", most=1))
     space = model.features
     hashed = {name: space.find(named(**{name: 1.0}))[1][0] for name in "abcdefgh"}
@@ -283,7 +283,7 @@ def test_colliding_values_stay_within_what_is_allowed_and_may_cancel() -> None:
     assert all(np.isfinite(array).all() for array in model.learner.state().values())
 
 
-def test_numbers_within_keep_their_columns_and_those_beyond_are_hashed() -> None:
+def test_only_numbers_beyond_the_limit_are_hashed() -> None:
     space = new_model(**limits("hash", most=4)).features
     columns, values = space.find(sparse(0, 3))
     assert (columns.tolist(), values.tolist()) == ([0, 3], [1.0, 1.0])
@@ -327,7 +327,7 @@ def test_a_hashing_model_has_all_its_columns_from_the_first_example_on() -> None
     ],
     ids=str,
 )
-def test_limits_that_make_no_sense_are_refused(spec: dict[str, Any], place: tuple[str, ...]) -> None:
+def test_invalid_limits_are_refused(spec: dict[str, Any], place: tuple[str, ...]) -> None:
     with pytest.raises(ValidationError) as refused:
         new_model(**spec)
     assert [error["loc"] for error in refused.value.errors()] == [place]
@@ -352,7 +352,7 @@ def test_a_state_beyond_its_limits_is_refused(policy: str) -> None:
             OnlineModel.from_bytes(forged(model, {"spec": spec_of(model, **limits(**{kind: policy}, most=2))}))
 
 
-def test_a_state_with_other_facts_about_limits_is_refused() -> None:
+def test_a_state_with_forged_facts_about_limits_is_refused() -> None:
     model = new_model(**limits("ignore", "ignore"))
     learn(model, (named(a=1), ["x"]))
     layout = State.from_bytes(model.to_bytes()).header["layout"]

@@ -81,7 +81,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(document=documents())
-def test_what_is_accepted_can_learn_and_what_is_not_is_named(document: dict[str, Any]) -> None:
+def test_an_accepted_spec_can_learn_and_a_refused_one_names_the_parameter(document: dict[str, Any]) -> None:
     try:
         spec = ModelSpec.model_validate(document)
     except ValidationError:
@@ -123,11 +123,11 @@ def test_what_is_accepted_can_learn_and_what_is_not_is_named(document: dict[str,
         ("falt", {"average": 1}, "average"),
     ],
 )
-def test_what_a_learner_refuses_is_refused_at_its_parameter(algorithm: str, params: Any, place: str) -> None:
+def test_a_refusal_by_the_learner_names_the_parameter(algorithm: str, params: Any, place: str) -> None:
     assert places({"name": "m", "algorithm": algorithm, "params": params}) == [f"/params/{place}"]
 
 
-def test_a_refusal_speaks_json() -> None:
+def test_a_refusal_shows_values_as_json() -> None:
     with pytest.raises(ValidationError) as raised:
         spec_of("falt", {"calibrate": False, "optimise": "hamming"})
     detail = invalid_body(raised.value, (), path_in_spec, {}).detail
@@ -138,7 +138,7 @@ def test_a_refusal_speaks_json() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_a_stored_spec_leaves_nothing_to_the_learner(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_spec_has_all_defaults(algorithm: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = spec_of(algorithm)
     assert (spec.scaling, spec.missing) == ("auto", "mean")
     left = {name for name, value in spec.params.model_dump().items() if value is None}
@@ -153,7 +153,7 @@ def test_a_stored_spec_leaves_nothing_to_the_learner(algorithm: str, monkeypatch
     assert spec.learner().resolved_params() == {**spec.params.model_dump(), **scaling, "dtype": "float32"}
 
 
-def test_a_missing_value_stands_at_the_mean_with_automatic_scaling_only() -> None:
+def test_missing_values_are_the_mean_only_with_automatic_scaling() -> None:
     assert spec_of("falt", missing="zero").missing == spec_of("falt", scaling="unit").missing == "zero"
     assert spec_of("falt", {"passes": 3}).missing == "zero"
     assert places({"name": "m", "algorithm": "falt", "scaling": "unit", "missing": "mean"}) == ["/missing"]
@@ -183,7 +183,7 @@ def test_passes_choose_the_gradient_step_and_no_scaling() -> None:
 
 
 @given(document=documents())
-def test_explicit_specs_are_as_they_were_meant(document: dict[str, Any]) -> None:
+def test_resolved_specs_keep_the_given_parameters(document: dict[str, Any]) -> None:
     try:
         spec = ModelSpec.model_validate(document)
     except ValidationError:

@@ -32,7 +32,7 @@ def learner_of(model: OnlineModel) -> dict[str, Any]:
     return {name: array.tolist() for name, array in arrays.items() if name.startswith(("learner.", "prequential."))}
 
 
-def test_nothing_is_learnt_from_a_machine_unless_the_spec_says_so() -> None:
+def test_labels_of_machines_are_learnt_only_if_the_spec_says_so() -> None:
     model = new_model()
     update(model, *rows(40))
     before, names, updates = learner_of(model), model.features.names.names, model.updates
@@ -79,7 +79,7 @@ def test_only_labels_of_people_are_measured_and_promised() -> None:
     assert all(one.auto is not None for one in answered)
 
 
-def test_the_agreement_with_a_source_is_what_was_predicted_or_served() -> None:
+def test_the_agreement_with_a_source_compares_served_predictions() -> None:
     model = new_model()
     update(model, *rows(100))
     examples = rows(20, seed=4)
@@ -99,7 +99,7 @@ def test_the_agreement_with_a_source_is_what_was_predicted_or_served() -> None:
     assert (rule["examples"], rule["learnt"], rule["precision"], rule["recall"]) == (1, 1, 0.0, 0.0)
 
 
-def test_a_person_may_still_label_what_a_machine_has() -> None:
+def test_a_person_may_label_what_a_machine_has_labelled() -> None:
     model = promising()
     (example,) = rows(1, seed=5)
     (served,) = model.predict([example.x])

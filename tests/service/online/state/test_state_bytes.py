@@ -102,13 +102,13 @@ def test_a_restored_model_is_the_model(make: Callable[[], OnlineModel]) -> None:
     assert again.to_bytes() == model.to_bytes()
 
 
-def test_a_state_of_a_newer_version_says_so() -> None:
+def test_a_state_of_a_newer_version_is_refused_as_such() -> None:
     arrays, header = State.from_bytes(named_model().to_bytes())
     with pytest.raises(NewerState, match="version 2"):
         OnlineModel.from_bytes(State(arrays, {**header, "version": 2}).to_bytes())
 
 
-def test_a_seed_has_what_was_learnt_and_nothing_of_requests() -> None:
+def test_a_copy_has_the_learnt_state_without_requests() -> None:
     model = named_model()
     before = model.to_bytes()
     seed = OnlineModel.from_bytes(model.seed("seed"))
@@ -286,7 +286,7 @@ def state_of(model: str) -> bytes:
 
 
 @for_each(("model", "change"), FORGED, ids=[f"{i}-{name}" for i, (name, _) in enumerate(FORGED)])
-def test_a_forged_state_with_a_true_checksum_is_not_restored(model: str, change: Change) -> None:
+def test_a_forged_state_with_a_valid_checksum_is_refused(model: str, change: Change) -> None:
     arrays, header = State.from_bytes(state_of(model))
     change(arrays, header)
     with pytest.raises(DamagedState):
@@ -296,7 +296,7 @@ def test_a_forged_state_with_a_true_checksum_is_not_restored(model: str, change:
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS)
 @settings(max_examples=settings.default.max_examples // 8)
 @given(data=st.data())
-def test_whatever_is_restored_can_be_used(make: Callable[[], OnlineModel], data: st.DataObject) -> None:
+def test_any_state_that_is_restored_can_be_used(make: Callable[[], OnlineModel], data: st.DataObject) -> None:
     """Rewrites numbers and shapes at random, under a true checksum."""
     arrays, header = State.from_bytes(make().to_bytes())
     for name in data.draw(st.lists(st.sampled_from(sorted(arrays)), min_size=1, max_size=2, unique=True)):

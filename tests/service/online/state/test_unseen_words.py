@@ -35,7 +35,7 @@ def taught(**spec: Any) -> OnlineModel:
     return model
 
 
-def test_words_of_texts_are_counted_and_nothing_else() -> None:
+def test_only_words_of_texts_are_counted() -> None:
     model = taught()
     assert model.words.share == 3 / 8
     tell(model, *(f"title=more{n}" for n in range(9)))
