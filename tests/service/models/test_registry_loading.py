@@ -14,7 +14,6 @@ from manylabel_service.errors import (
     NotReady,
     StorageUnavailable,
 )
-from manylabel_service.hosting.hosted_model import ModelEvicted
 from manylabel_service.models import eviction
 from manylabel_service.online.state.model import OnlineModel
 
@@ -162,27 +161,6 @@ class TestEviction:
         again = await registry.get("m")
         assert again is not replica
         assert again.model.to_bytes() == state
-
-    async def test_a_caller_with_an_evicted_replica_gets_the_new_one(self, lone_fleet: Any) -> None:
-
-        def update(model: Any) -> Any:
-            return model.update([lone_fleet.example(1)])
-
-        registry = await lone_fleet.start(evict_idle_seconds=1e-6)
-        replica = await registry.create(lone_fleet.spec())
-        await replica.update([lone_fleet.example(0)])
-        await registry._eviction.sweep()
-        assert registry.resident() == []
-        with pytest.raises(ModelEvicted):
-            await replica.predict([lone_fleet.example(1).x])
-        assert (await registry.ask(replica, update)).updates == 2
-        predicted = await registry.ask(replica, lambda model: model.predict([lone_fleet.example(1).x]))
-        assert predicted.position == (await registry.get("m")).model.position
-        snapshot = await registry.ask(replica, lambda model: model.take_snapshot())
-        assert snapshot.position == (await registry.get("m")).model.position
-        await registry.delete("m")
-        with pytest.raises(ModelNotFound):
-            await registry.ask(replica, update)
 
     async def test_the_least_recently_used_models_are_evicted(self, lone_fleet: Any) -> None:
         await models(lone_fleet, 4)

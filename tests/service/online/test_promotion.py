@@ -283,7 +283,7 @@ async def test_an_empty_model_is_promoted_and_durability_stays_with_the_name(lon
     await follow(registry, leader, algorithm="salt")
     new, old = await promoted(registry)
     assert (new.position, new.spec.algorithm, old.spec.algorithm) == (START, "salt", "falt")
-    assert (new.spec.durability, old.spec.durability) == ("fsync", "log")
+    assert (new.spec.durability, old.spec.durability) == ("fsync", "fsync")
     assert (new.spec.window, old.spec.window) == (20, 1000)
     await new.update([lone_fleet.example(1)])
     assert (await caught_up(old, new.position)).model.updates == new.model.updates == 1

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -456,11 +455,6 @@ async def test_a_model_without_intact_snapshots_is_restored_from_its_history(lon
         await store.snapshots.put(replica.record, snapshot.position, b"damaged")
     again = await registry.get("m")
     assert (again.position, again.model.checksum()) == (position, states[position])
-
-
-def test_settings_of_the_history() -> None:
-    make: Callable[..., Settings] = Settings
-    assert HistoryLimits.of(make(history_bytes=5, history_days=2)) == HistoryLimits(5, 172_800.0)
 
 
 async def test_the_states_of_rollback_targets_have_a_limit(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:

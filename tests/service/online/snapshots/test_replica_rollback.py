@@ -9,7 +9,6 @@ from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import PositionNotFound, SnapshotNotFound, StorageUnavailable
 from manylabel_service.online.snapshots import retention
-from manylabel_service.online.state.model import OnlineModel
 
 HOUR_SECONDS = 3600.0
 
@@ -164,23 +163,6 @@ class TestSnapshots:
         *records, _ = await asyncio.gather(*(one.take_snapshot() for _ in range(10)), learn(fleet, one, 20))
         assert {record.position for record in records} <= {"0", *(r.position for r in records)}
         assert (await one.take_snapshot()).position == one.model.position
-
-    async def test_an_uploaded_snapshot_continues_under_another_name(self, fleet: Any) -> None:
-        (here, there), (one, _) = await fleet.hosted(2)
-        await learn(fleet, one, 5)
-        data = await snapshot_bytes(one, (await one.take_snapshot()).position)
-        state = OnlineModel.from_bytes(data)
-        new = await here.create(state.spec.model_copy(update={"name": "copy"}), state)
-        assert (new.spec.name, new.model.updates) == ("copy", 5)
-        assert new.model.predict([fleet.example(1).x]) == one.model.predict([fleet.example(1).x])
-        elsewhere = await there.get("copy")
-        await elsewhere.update([fleet.example(1)])
-        await one.update([fleet.example(1)])
-        assert elsewhere.model.predict([fleet.example(1).x]) == one.model.predict([fleet.example(1).x])
-        await fleet.agreed("copy")
-        with pytest.raises(PositionNotFound):
-            await new.rollback(one.model.position)
-        assert (await new.rollback("1")).updates == 5
 
     async def test_replicas_that_stop_together_store_one_snapshot(
         self, fleet: Any, capsys: pytest.CaptureFixture[str]

@@ -103,8 +103,8 @@ def test_an_update_answers_the_prediction_of_the_model_before_it(spec: dict[str,
     model = new_model(**spec)
     learn(model, (named(a=3), ["x"]), (named(a=1), []), (named(a=2), ["y", "x"]))
     for x in (named(a=2, c=5), named(a=2, c=-1)):
-        (before,) = model.predict([x])
-        outcome = learn(model, (x, ["x"]), want_predictions=True)
+        (before,) = model.predict([x], probabilities=True)
+        outcome = learn(model, (x, ["x"]), want_predictions=True, want_probabilities=True)
         assert isinstance(outcome.answer, UpdateOutcome)
         assert list(outcome.answer.predictions(model.labels.names) or ()) == [before]
 
