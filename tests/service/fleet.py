@@ -12,13 +12,17 @@ import pytest
 from tests.support.limits import settings_of
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
-from manylabel_service.errors import StorageUnavailable
+from manylabel_service.errors import StorageUnavailable, VersionNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
+from manylabel_service.trained.publishing import publish
+from manylabel_service.trained.version import Promote, Version, VersionMeta
+from manylabel_service.trained.version_store import VersionStore
 
 each_learner = pytest.mark.parametrize(
     ("any_fleet", "algorithm"),
@@ -65,6 +69,11 @@ async def _never(*args: Any) -> None:
     await asyncio.Event().wait()
 
 
+def version_meta(job: str = "job-1", trainer: str = "m3l") -> VersionMeta:
+    """Metadata of a version of a trained model."""
+    return VersionMeta(job, trainer, {"C": 1.0}, 60, {"micro_f1": 0.75}, 1_700_000_000_000)
+
+
 class Fleet:
     """Registries on one store. Those still running when the test ends are killed.
 
@@ -79,6 +88,7 @@ class Fleet:
         self.server = server
         self._make_store = make_store
         self._stores: dict[Registry, Store] = {}
+        self._jobs = itertools.count(1)
 
     async def start(self, **settings: Any) -> Registry:
         store = self._make_store()
@@ -120,6 +130,27 @@ class Fleet:
         for registry in list(self._stores):
             with contextlib.suppress(StorageUnavailable):
                 await self.kill(registry)
+
+    # -- trained models ---------------------------------------------------------------------------
+
+    async def publish(
+        self, registry: Registry, version: Any, name: str = "m", promote: Promote = "always", job: str | None = None
+    ) -> Version:
+        """Publish a version as a job would in the process of this registry."""
+        about = version_meta(job or f"job-{next(self._jobs)}")
+        store = self.store(registry)
+        number = await publish(store, Settings(), name, version.contents, about, promote=promote)
+        registry.poll(name)
+        try:
+            return await (await self.versions(registry, name)).find(number)
+        except VersionNotFound:  # it has been deleted since
+            return Version(number, "", 0, about)
+
+    async def versions(self, registry: Registry, name: str = "m") -> VersionStore:
+        """Return the versions of a model in the store of this registry."""
+        record = await self.store(registry).models.find(name)
+        assert record is not None
+        return VersionStore(record, self.store(registry))
 
     # -- what tests say ---------------------------------------------------------------------------
 

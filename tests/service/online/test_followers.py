@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.service.fleet import Fleet, each_learner
-from tests.service.online.history.test_history import SMALL, change, example, lived, small_segments
+from tests.service.online.history.test_history import SMALL, change, example, lived, small_segments, started
 from tests.support.waiting import eventually_async
 
 from manylabel_core.state import State
@@ -73,12 +73,11 @@ def state(model: OnlineModel) -> dict[str, Any]:
 @each_learner
 async def test_a_follower_with_the_spec_of_its_leader_has_the_same_weights(any_fleet: Any, algorithm: str) -> None:
     rng = random.Random(algorithm)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(algorithm=algorithm, window=20))
+    registry, leader = await started(any_fleet, algorithm=algorithm, window=20)
     with_it = await follow(registry, leader, algorithm=algorithm)
-    await lived(leader, rng, 60)
+    await lived(leader, rng, 40)
     later = await follow(registry, leader, "later", algorithm=algorithm)
-    await lived(leader, rng, 60)
+    await lived(leader, rng, 40)
     for follower in (with_it, later):
         await caught_up(follower, leader.position)
         assert learnt(follower.model) == learnt(leader.model)
@@ -111,8 +110,7 @@ async def test_followers_do_not_change_their_leader(lone_fleet: Any) -> None:
 
 async def test_an_evicted_follower_catches_up_to_the_same_state(lone_fleet: Any) -> None:
     rng = random.Random(5)
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec(window=20))
+    registry, leader = await started(lone_fleet, window=20)
     await lived(leader, rng, 30)
     for start in (True, False):
         stayed = await follow(registry, leader, f"stayed{start:d}", from_start=start, algorithm="salt")
@@ -134,8 +132,7 @@ async def test_an_evicted_follower_catches_up_to_the_same_state(lone_fleet: Any)
 
 async def test_a_follower_from_now_begins_within_a_segment(lone_fleet: Any) -> None:
     rng = random.Random(7)
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec(window=20))
+    registry, leader = await started(lone_fleet, window=20)
     await lived(leader, rng, 33)
     begin, updates, names = leader.position, leader.model.updates, leader.model.labels.names
     follower = await follow(registry, leader, from_start=False, algorithm="salt")
@@ -161,8 +158,7 @@ async def test_a_follower_from_now_begins_within_a_segment(lone_fleet: Any) -> N
 
 async def test_a_rollback_of_the_leader_to_before_a_follower_empties_the_follower(lone_fleet: Any) -> None:
     rng = random.Random(9)
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec(window=20))
+    registry, leader = await started(lone_fleet, window=20)
     for _ in range(10):
         await leader.update([example(rng)])
     early = leader.position
@@ -188,8 +184,7 @@ async def test_a_rollback_of_the_leader_to_before_a_follower_empties_the_followe
 
 async def test_a_follower_ends_at_a_position_or_a_time(lone_fleet: Any) -> None:
     rng = random.Random(11)
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec(window=20))
+    registry, leader = await started(lone_fleet, window=20)
     await lived(leader, rng, 40)
     entries = await leader.read_log(None, None, 1_000, 1 << 20)
     middle = entries[len(entries) // 2]
@@ -223,8 +218,7 @@ async def test_two_servers_have_the_same_follower(fleet: Fleet) -> None:
 
 
 async def test_a_follower_takes_no_changes(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec())
+    registry, leader = await started(lone_fleet)
     await leader.update([lone_fleet.example(1)])
     follower = await caught_up(await follow(registry, leader), leader.position)
     x = lone_fleet.example(1).x
@@ -246,8 +240,7 @@ async def test_a_follower_takes_no_changes(lone_fleet: Any) -> None:
 
 
 async def test_requests_to_follow_that_are_refused(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec())
+    registry, leader = await started(lone_fleet)
     for n in range(3):
         await leader.update([lone_fleet.example(n)])
     follower = await follow(registry, leader, from_start=False)
@@ -302,8 +295,7 @@ async def test_a_follower_that_lost_its_position_in_the_history_fails(lone_fleet
 
 
 async def test_a_follower_of_a_deleted_leader_fails(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec())
+    registry, leader = await started(lone_fleet)
     await follow(registry, leader)
     await lone_fleet.stop(registry)
     registry = await lone_fleet.start(**SMALL, preload=False)
@@ -317,8 +309,7 @@ async def test_a_follower_of_a_deleted_leader_fails(lone_fleet: Any) -> None:
 
 
 async def test_a_fork_of_a_follower_learns(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec())
+    registry, leader = await started(lone_fleet)
     for n in range(6):
         await leader.update([lone_fleet.example(n)])
     follower = await caught_up(await follow(registry, leader, algorithm="salt"), leader.position)

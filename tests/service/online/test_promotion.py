@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.service.fleet import each_step, hanging_after, linear_and_kernel
 from tests.service.online.forgetting.test_forgetting import ended
-from tests.service.online.history.test_history import SMALL, entries_of, example, lived, small_segments
+from tests.service.online.history.test_history import SMALL, entries_of, example, lived, small_segments, started
 from tests.service.online.test_followers import caught_up, follow, learnt, state
 from tests.support.waiting import eventually_async
 
@@ -68,8 +68,7 @@ async def labelled(replica: Replica, id: str, x: Features, *labels: str) -> None
 
 @pytest.mark.parametrize("change", ["forget", "promote"])
 async def test_copies_of_snapshots_count_towards_their_limit(lone_fleet: Any, change: str) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec())
+    registry, leader = await started(lone_fleet)
     await lived(leader, random.Random(3), 20)
     await leader.update([Example(example(random.Random(3)).x, Labels.all_of(["new"]))])
     await leader.take_snapshot()
@@ -96,8 +95,7 @@ async def test_copies_of_snapshots_count_towards_their_limit(lone_fleet: Any, ch
 @linear_and_kernel
 async def test_leader_and_follower_swap_places_bit_for_bit(any_fleet: Any, algorithm: str) -> None:
     rng = random.Random(algorithm)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(algorithm="falt", window=20))
+    registry, leader = await started(any_fleet, algorithm="falt", window=20)
     await follow(registry, leader, algorithm=algorithm)
     twin = await follow(registry, leader, "twin", algorithm=algorithm)
     for n in range(3):
@@ -218,8 +216,7 @@ async def test_two_servers_promote_in_turn(fleet: Any) -> None:
 
 async def test_the_history_begins_where_the_promoted_follower_began(lone_fleet: Any) -> None:
     rng = random.Random(5)
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec(window=20))
+    registry, leader = await started(lone_fleet, window=20)
     for _ in range(30):
         await leader.update([example(rng)])
         if rng.random() < 0.2:
@@ -255,8 +252,7 @@ async def test_the_history_begins_where_the_promoted_follower_began(lone_fleet: 
 
 async def test_the_history_begins_after_rollbacks_to_before_the_follower(fleet: Any) -> None:
     rng = random.Random(7)
-    registry = await fleet.start(**SMALL)
-    leader = await registry.create(fleet.spec(window=20))
+    registry, leader = await started(fleet, window=20)
     for _ in range(10):
         await leader.update([example(rng)])
     early = leader.position
@@ -278,8 +274,7 @@ async def test_the_history_begins_after_rollbacks_to_before_the_follower(fleet: 
 
 
 async def test_an_empty_model_is_promoted_and_durability_stays_with_the_name(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec(durability="fsync"))
+    registry, leader = await started(lone_fleet, durability="fsync")
     await follow(registry, leader, algorithm="salt")
     new, old = await promoted(registry)
     assert (new.position, new.spec.algorithm, old.spec.algorithm) == (START, "salt", "falt")
@@ -291,8 +286,7 @@ async def test_an_empty_model_is_promoted_and_durability_stays_with_the_name(lon
 
 async def test_a_follower_of_a_fork_is_promoted(lone_fleet: Any) -> None:
     """Its log begins with a state."""
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec())
+    registry, leader = await started(lone_fleet)
     for n in range(5):
         await leader.update([lone_fleet.example(n)])
     fork = await leader.state_at(leader.position)
@@ -310,8 +304,7 @@ async def test_a_follower_of_a_fork_is_promoted(lone_fleet: Any) -> None:
 
 
 async def test_stored_predictions_get_the_columns_of_the_promoted_follower(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec())
+    registry, leader = await started(lone_fleet)
     for label in ("l0", "l1", "l2", "l3"):
         x = lone_fleet.example(1).x
         await leader.update([Example(x, Labels.all_of([label]))])
@@ -330,8 +323,7 @@ async def test_stored_predictions_get_the_columns_of_the_promoted_follower(lone_
 
 async def test_models_that_cannot_be_promoted(lone_fleet: Any) -> None:
     rng = random.Random(9)
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec())
+    registry, leader = await started(lone_fleet)
     await leader.update([example(rng)])
     with pytest.raises(ModelIsOnline):
         await registry.promote("m", None, None)
@@ -356,8 +348,7 @@ async def test_models_that_cannot_be_promoted(lone_fleet: Any) -> None:
 
 
 async def test_a_request_with_a_key_promotes_once(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    leader = await registry.create(lone_fleet.spec())
+    registry, leader = await started(lone_fleet)
     await follow(registry, leader, algorithm="salt")
     await follow(registry, leader, "g", algorithm="salt")
     key = IdempotencyKey("k", bytes(16))
@@ -375,8 +366,7 @@ async def test_a_request_with_a_key_promotes_once(lone_fleet: Any) -> None:
 async def test_a_kill_at_any_step_leaves_the_old_or_the_new_models(any_fleet: Any, step: str) -> None:
     """The process dies just after a step; the next ends what it began."""
     rng = random.Random(step)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(window=20))
+    registry, leader = await started(any_fleet, window=20)
     await follow(registry, leader, algorithm="salt")
     await follow(registry, leader, "other", algorithm="falt")
     await lived(leader, rng, 40)

@@ -193,7 +193,7 @@ class TestVersions:
             assert scores(found) == version.scores(one.X[:1])
             assert found.json()["position"] == position
 
-    def test_one_with_other_features_is_promoted_by_force_only(
+    def test_a_version_with_another_scaling_is_promoted_only_by_force(
         self, served: TestClient, make: Any, meta_of: Any, refused: Any
     ) -> None:
         number = put(served, "m", make(M3L(scaling="auto")).contents, meta_of("job-3"), promote="never")
@@ -509,7 +509,7 @@ class TestServedMetrics:
         assert found["micro_f1"] == 2 * hits / (2 * hits + 3)
         assert served.get(f"{VIEWS}/labels").json()["total"] == 4
 
-    def test_what_is_refused(self, serve: Any, one: Any, meta_of: Any, refused: Callable[..., Any]) -> None:
+    def test_refused_requests(self, serve: Any, one: Any, meta_of: Any, refused: Callable[..., Any]) -> None:
         item = {"x": [1, 2, 3, 4]}
         with serve(max_stored_predictions=1, max_labels=4) as client:
             put(client, "m", one.contents, meta_of())

@@ -113,10 +113,10 @@ def test_a_model_that_serves_no_version_is_not_ready(client: TestClient, one: An
     client.delete("/v1/models/idle")
 
 
-async def test_few_other_versions_stay_in_memory(lone_server: Any, one: Any, two: Any) -> None:
-    registry = await lone_server.start()
+async def test_few_other_versions_stay_in_memory(lone_fleet: Any, one: Any, two: Any) -> None:
+    registry = await lone_fleet.start()
     for number in range(MAX_OTHER_VERSIONS + 2):
-        await lone_server.publish(registry, one if number % 2 else two, promote="never" if number else "always")
+        await lone_fleet.publish(registry, one if number % 2 else two, promote="never" if number else "always")
     model = await registry.get("m")
     await model.sync()
     small = model.nbytes

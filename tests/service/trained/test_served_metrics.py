@@ -50,13 +50,13 @@ def new_id(rng: random.Random) -> str:
 class Watched:
     """A trained model on some servers, by which clients are answered and to which they tell the truth."""
 
-    def __init__(self, servers: Any, rng: random.Random) -> None:
-        self.servers, self.rng = servers, rng
+    def __init__(self, fleet: Any, rng: random.Random) -> None:
+        self.fleet, self.rng = fleet, rng
         self.given: dict[str, Given] = {}
         self.told: list[tuple[list[str], list[Labels], IdempotencyKey, Any]] = []
 
     async def model(self) -> Any:
-        return await self.rng.choice(list(self.servers._stores)).get("m")
+        return await self.rng.choice(list(self.fleet._stores)).get("m")
 
     async def predict(self, X: Any, at_least: str | None = None) -> None:
         model = await self.model()
@@ -102,7 +102,7 @@ class Watched:
 
     async def check(self) -> None:
         """All servers have the same measures, which are those by hand, and the same bits."""
-        models = [await registry.get("m") for registry in self.servers._stores]
+        models = [await registry.get("m") for registry in self.fleet._stores]
         for model in models:
             await model.answers.sync()
         assert len({model.answers.position for model in models}) == 1
@@ -123,15 +123,15 @@ class Watched:
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_metrics_are_those_of_the_answers_whatever_is_served_meanwhile(
-    servers: Any, one: Any, two: Any, seed: int
+    any_fleet: Any, one: Any, two: Any, seed: int
 ) -> None:
     rng = random.Random(seed)
-    n_servers = 1 if servers.server is None else 2
-    await servers.start_several(n_servers, snapshot_every_updates=7)
-    first = next(iter(servers._stores))
+    n_servers = 1 if any_fleet.server is None else 2
+    await any_fleet.start_several(n_servers, snapshot_every_updates=7)
+    first = next(iter(any_fleet._stores))
     for version in (one, two, one):
-        await servers.publish(first, version, promote="always" if version is one else "never")
-    watched = Watched(servers, rng)
+        await any_fleet.publish(first, version, promote="always" if version is one else "never")
+    watched = Watched(any_fleet, rng)
     # Truths that name a label which no version has come first, so that it counts for all answers alike.
     for number in (1, 2, 3):
         promoted = await (await watched.model()).promote(number)
@@ -156,9 +156,9 @@ async def test_metrics_are_those_of_the_answers_whatever_is_served_meanwhile(
             again = await model.answers.update([], key=key)
             assert (again.replayed, again.position) == (True, answer.position)
         else:
-            registry = rng.choice(list(servers._stores))
-            await (servers.kill if rng.random() < 0.5 else servers.stop)(registry)
-            await servers.start(snapshot_every_updates=7)
+            registry = rng.choice(list(any_fleet._stores))
+            await (any_fleet.kill if rng.random() < 0.5 else any_fleet.stop)(registry)
+            await any_fleet.start(snapshot_every_updates=7)
     await watched.check()
     model = await watched.model()
     for version in {1, 2, 3} - {model.status()["version"]}:
@@ -246,10 +246,10 @@ class TestFold:
                 ServedMetrics.from_array(np.frombuffer(data, dtype=np.uint8))
 
 
-async def test_a_damaged_log_stops_the_metrics_but_not_the_predictions(lone_server: Any, one: Any) -> None:
-    registry = await lone_server.start()
-    await lone_server.publish(registry, one)
-    store = lone_server.store(registry)
+async def test_a_damaged_log_stops_the_metrics_but_not_the_predictions(lone_fleet: Any, one: Any) -> None:
+    registry = await lone_fleet.start()
+    await lone_fleet.publish(registry, one)
+    store = lone_fleet.store(registry)
     record = await store.models.find("m")
     await store.logs.append(record, [b"no entry"], "0", "log")
     model = await registry.get("m")
@@ -267,10 +267,10 @@ async def test_a_damaged_log_stops_the_metrics_but_not_the_predictions(lone_serv
     assert registry.failed == []
 
 
-async def test_an_evicted_model_keeps_its_metrics(lone_server: Any, one: Any) -> None:
-    registry = await lone_server.start(evict_idle_seconds=0)
-    await lone_server.publish(registry, one)
-    watched = Watched(lone_server, random.Random(0))
+async def test_an_evicted_model_keeps_its_metrics(lone_fleet: Any, one: Any) -> None:
+    registry = await lone_fleet.start(evict_idle_seconds=0)
+    await lone_fleet.publish(registry, one)
+    watched = Watched(lone_fleet, random.Random(0))
     await watched.predict(one.X)
     await watched.label(list(watched.given))
     model = await registry.get("m")
@@ -281,14 +281,14 @@ async def test_an_evicted_model_keeps_its_metrics(lone_server: Any, one: Any) ->
     await watched.check()
 
 
-async def test_a_new_model_of_the_same_name_has_no_metrics(lone_server: Any, one: Any) -> None:
-    registry = await lone_server.start()
-    await lone_server.publish(registry, one)
-    watched = Watched(lone_server, random.Random(0))
+async def test_a_new_model_of_the_same_name_has_no_metrics(lone_fleet: Any, one: Any) -> None:
+    registry = await lone_fleet.start()
+    await lone_fleet.publish(registry, one)
+    watched = Watched(lone_fleet, random.Random(0))
     await watched.predict(one.X)
     await watched.label(list(watched.given))
     await registry.delete("m")
-    await lone_server.publish(registry, one)
+    await lone_fleet.publish(registry, one)
     model = await registry.get("m")
     _, measured, position = await model.measured(None)
     assert (measured.updates, position) == (0, "0")

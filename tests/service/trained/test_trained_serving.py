@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.stores import until_answers
 from tests.support.waiting import eventually_async
 
 from manylabel_core.batch import LSAMML, M3L
@@ -182,8 +183,18 @@ class Gate:
         await asyncio.wait_for(self._reached.wait(), 120)
 
 
-def gated(store: Any, versions: list[Version], monkeypatch: pytest.MonkeyPatch) -> dict[int, Gate]:
+async def on_two_servers(fleet: Any, *versions: Any) -> tuple[Any, Any, Any, Any]:
+    """Publish versions, of which the first is served; return two registries, and the model in each."""
+    here, there = await fleet.start_several(2)
+    for n, version in enumerate(versions):
+        await fleet.publish(here, version, promote="never" if n else "always")
+    return here, there, await here.get("m"), await there.get("m")
+
+
+async def gated(fleet: Any, registry: Any, monkeypatch: pytest.MonkeyPatch) -> dict[int, Gate]:
     """A gate for each version, by its number; all are shut."""
+    store = fleet.store(registry)
+    versions, *_ = await (await fleet.versions(registry)).all()
     read = store.blobs.read
     gates = {version.number: Gate() for version in versions}
     by_id = {version.id: gates[version.number] for version in versions}
@@ -198,11 +209,11 @@ def gated(store: Any, versions: list[Version], monkeypatch: pytest.MonkeyPatch) 
     return gates
 
 
-async def test_promoting_back_and_forth_under_predictions(redis_servers: Any, one: Any, two: Any) -> None:
+async def test_promoting_back_and_forth_under_predictions(fleet: Any, one: Any, two: Any) -> None:
     """Each answer is of one version as a whole, and its position never goes back."""
-    registries = [await redis_servers.start() for _ in range(2)]
-    await redis_servers.publish(registries[0], one)
-    await redis_servers.publish(registries[1], two, promote="never")
+    registries = await fleet.start_several(2)
+    await fleet.publish(registries[0], one)
+    await fleet.publish(registries[1], two, promote="never")
     xs = [dense(row) for row in one.X[:20]]
     due = {1: one.scores(one.X[:20]), 2: two.scores(one.X[:20])}
     done = False
@@ -250,15 +261,12 @@ async def test_promoting_back_and_forth_under_predictions(redis_servers: Any, on
 
 class TestPromotion:
     async def test_the_old_version_answers_until_the_new_one_is_loaded(
-        self, redis_servers: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
+        self, fleet: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
-        await redis_servers.publish(here, two, promote="never")
-        model, far = await here.get("m"), await there.get("m")
+        _, there, model, far = await on_two_servers(fleet, one, two)
         before = (await far.predict([dense(one.X[0])])).position
         loading, go_on = asyncio.Event(), asyncio.Event()
-        blobs = redis_servers.store(there).blobs
+        blobs = fleet.store(there).blobs
         read = blobs.read
 
         async def slow(key: str) -> Any:
@@ -283,15 +291,10 @@ class TestPromotion:
         await events.aclose()
 
     async def test_a_version_overtaken_while_loading_is_not_served(
-        self, redis_servers: Any, one: Any, two: Any, curved: Any, monkeypatch: pytest.MonkeyPatch
+        self, fleet: Any, one: Any, two: Any, curved: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        made = [
-            await redis_servers.publish(here, trained, promote="never" if n else "always")
-            for n, trained in enumerate((one, two, curved))
-        ]
-        near, far = await here.get("m"), await there.get("m")
-        gates = gated(redis_servers.store(there), made, monkeypatch)
+        _, there, near, far = await on_two_servers(fleet, one, two, curved)
+        gates = await gated(fleet, there, monkeypatch)
         own = asyncio.create_task(far.promote(3, force=True))
         await gates[3].reached()
         await near.promote(2)
@@ -306,15 +309,10 @@ class TestPromotion:
         assert (predicted.position, far.status()["version"]) == (change.position, 3)
 
     async def test_a_position_never_runs_ahead_of_the_version(
-        self, redis_servers: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
+        self, fleet: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        made = [
-            await redis_servers.publish(here, trained, promote="never" if n else "always")
-            for n, trained in enumerate((one, two))
-        ]
-        near, far = await here.get("m"), await there.get("m")
-        gates = gated(redis_servers.store(there), made, monkeypatch)
+        _, there, near, far = await on_two_servers(fleet, one, two)
+        gates = await gated(fleet, there, monkeypatch)
         to_two = await near.promote(2)
         await gates[2].reached()
         back = await near.promote(1)
@@ -327,10 +325,10 @@ class TestPromotion:
         assert (predicted.position, scores(predicted.predictions)) == (back.position, one.scores(one.X[:1]))
 
     async def test_long_work_is_done_in_a_thread(
-        self, lone_server: Any, curved: Any, monkeypatch: pytest.MonkeyPatch
+        self, lone_fleet: Any, curved: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        registry = await lone_server.start()
-        await lone_server.publish(registry, curved)
+        registry = await lone_fleet.start()
+        await lone_fleet.publish(registry, curved)
         model = await registry.get("m")
         xs = [dense(row) for row in curved.X]
         due = curved.scores(curved.X)
@@ -349,21 +347,21 @@ class TestPromotion:
 
 
 class TestHosted:
-    async def test_it_comes_back_after_a_restart(self, lone_server: Any, one: Any, two: Any) -> None:
-        registry = await lone_server.start()
-        await lone_server.publish(registry, one)
-        await lone_server.publish(registry, two)
+    async def test_it_comes_back_after_a_restart(self, lone_fleet: Any, one: Any, two: Any) -> None:
+        registry = await lone_fleet.start()
+        await lone_fleet.publish(registry, one)
+        await lone_fleet.publish(registry, two)
         await (await registry.get("m")).promote(1)
         predicted = await (await registry.get("m")).predict([dense(one.X[0])])
-        await lone_server.stop(registry)
-        again = await lone_server.start()
+        await lone_fleet.stop(registry)
+        again = await lone_fleet.start()
         assert [hosted.record.name for hosted in again.resident()] == ["m"]
         after = await (await again.get("m")).predict([dense(one.X[0])])
         assert (scores(after.predictions), after.position) == (one.scores(one.X[:1]), predicted.position)
 
-    async def test_an_evicted_model_is_loaded_again(self, lone_server: Any, one: Any) -> None:
-        registry = await lone_server.start(evict_idle_seconds=1e-6)
-        await lone_server.publish(registry, one)
+    async def test_an_evicted_model_is_loaded_again(self, lone_fleet: Any, one: Any) -> None:
+        registry = await lone_fleet.start(evict_idle_seconds=1e-6)
+        await lone_fleet.publish(registry, one)
         model = await registry.get("m")
         await registry._eviction.sweep()
         assert registry.resident() == []
@@ -374,20 +372,20 @@ class TestHosted:
         assert (await registry.ask(model, lambda model: model.promote(1))).version == 1
         assert len(registry.resident()) == 1
 
-    async def test_its_size_counts_as_resident_memory(self, lone_server: Any, one: Any, make: Any) -> None:
-        registry = await lone_server.start()
-        await lone_server.publish(registry, one)
+    async def test_its_size_counts_as_resident_memory(self, lone_fleet: Any, one: Any, make: Any) -> None:
+        registry = await lone_fleet.start()
+        await lone_fleet.publish(registry, one)
         model = await registry.get("m")
         assert await registry._eviction.resident_bytes() == model.nbytes > 0
-        await lone_server.publish(registry, make(M3L(kernel="rbf")))
+        await lone_fleet.publish(registry, make(M3L(kernel="rbf")))
         labels = model.answers.nbytes
         small = model.nbytes - labels
         await eventually_async(lambda: model.status()["version"] == 2)
         assert await registry._eviction.resident_bytes() == model.nbytes > labels + 2 * small
 
-    async def test_deleted_elsewhere(self, redis_servers: Any, one: Any, two: Any) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
+    async def test_deleted_elsewhere(self, fleet: Any, one: Any, two: Any) -> None:
+        here, there = await fleet.start_several(2)
+        await fleet.publish(here, one)
         model = await there.get("m")
         await here.delete("m")
         await eventually_async(lambda: not there.resident())
@@ -395,15 +393,15 @@ class TestHosted:
             await model.predict([dense(one.X[0])])
         with pytest.raises(ModelNotFound):
             await there.get("m")
-        await redis_servers.publish(here, two)
+        await fleet.publish(here, two)
         predicted = await (await there.get("m")).predict([dense(one.X[0])])
         assert scores(predicted.predictions) == two.scores(one.X[:1])
 
-    async def test_a_name_taken_by_another_kind_of_model_is_refused(self, redis_servers: Any, one: Any) -> None:
+    async def test_a_name_taken_by_another_kind_of_model_is_refused(self, fleet: Any, one: Any) -> None:
         from manylabel_service.online.spec.spec import ModelSpec
 
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
+        here, there = await fleet.start_several(2)
+        await fleet.publish(here, one)
         held = await there.get("m")
         held.evict()
         del there._replicas["m"]
@@ -412,61 +410,60 @@ class TestHosted:
         with pytest.raises(NotReady, match="another kind"):
             await there.ask(held, lambda model: model.predict([dense(one.X[0])]))
 
-    async def test_it_predicts_while_the_store_is_away(self, redis_servers: Any, one: Any, two: Any) -> None:
-        registry = await redis_servers.start()
-        await redis_servers.publish(registry, one)
-        await redis_servers.publish(registry, two, promote="never")
+    async def test_it_predicts_while_the_store_is_away(self, fleet: Any, one: Any, two: Any) -> None:
+        registry = await fleet.start()
+        await fleet.publish(registry, one)
+        await fleet.publish(registry, two, promote="never")
         model = await registry.get("m")
-        redis_servers.server.stop()
+        fleet.server.stop()
         with pytest.raises(StorageUnavailable):
             await model.promote(2)
         predicted = await model.predict([dense(one.X[0])])
         assert predicted.stale_seconds is not None
         assert scores(predicted.predictions) == one.scores(one.X[:1])
-        redis_servers.server.start()
-        await redis_servers.reached(registry)
+        fleet.server.start()
+        await until_answers(fleet.store(registry))
         await model.promote(2)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
 
-    async def test_a_version_lost_by_the_store_is_no_longer_served(
-        self, redis_servers: Any, one: Any, two: Any
-    ) -> None:
+    async def test_a_version_lost_by_the_store_is_no_longer_served(self, fleet: Any, one: Any, two: Any) -> None:
         """Redis comes back as it was before the second version."""
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
+        here, there = await fleet.start_several(2)
+        await fleet.publish(here, one)
         model = await there.get("m")
-        redis_servers.server.stop()
-        saved = {path: path.read_bytes() for path in redis_servers.server.directory.rglob("*.aof")}
-        manifest = {path: path.read_bytes() for path in redis_servers.server.directory.rglob("*.manifest")}
-        redis_servers.server.start()
-        await redis_servers.reached(here, there)
-        await redis_servers.publish(here, two)
+        fleet.server.stop()
+        saved = {path: path.read_bytes() for path in fleet.server.directory.rglob("*.aof")}
+        manifest = {path: path.read_bytes() for path in fleet.server.directory.rglob("*.manifest")}
+        fleet.server.start()
+        await until_answers(fleet.store(here))
+        await until_answers(fleet.store(there))
+        await fleet.publish(here, two)
         await eventually_async(lambda: model.status()["version"] == 2)
         events = model.events.subscribe()
-        redis_servers.server.stop()
+        fleet.server.stop()
         for path, content in {**saved, **manifest}.items():
             path.write_bytes(content)
-        redis_servers.server.start()
+        fleet.server.start()
         await eventually_async(lambda: model.status()["version"] == 1)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
         assert (await asyncio.wait_for(anext(events), 120)).kind == "dropped"
-        await redis_servers.reached(here)
-        await redis_servers.publish(here, two)
+        await until_answers(fleet.store(here))
+        await fleet.publish(here, two)
         await eventually_async(lambda: model.status()["version"] == 2)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
 
     async def test_a_damaged_served_version_can_be_replaced_by_promotion(
-        self, lone_server: Any, one: Any, two: Any
+        self, lone_fleet: Any, one: Any, two: Any
     ) -> None:
-        registry = await lone_server.start()
-        await lone_server.publish(registry, one)
-        version = await lone_server.publish(registry, two)
+        registry = await lone_fleet.start()
+        await lone_fleet.publish(registry, one)
+        version = await lone_fleet.publish(registry, two)
         record = (await registry.get("m")).record
-        store = lone_server.store(registry)
+        store = lone_fleet.store(registry)
         key = VersionStore(record, store).key(version.meta.job, version.id)
         await store.blobs.put(key, pieces_of(b"damaged"))
-        await lone_server.stop(registry)
-        again = await lone_server.start()
+        await lone_fleet.stop(registry)
+        again = await lone_fleet.start()
         assert again.failed == ["m"]
         model = await again.get("m")
         with pytest.raises(VersionDamaged, match="promote another"):
@@ -475,11 +472,8 @@ class TestHosted:
         assert again.failed == []
         assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
 
-    async def test_events_tell_every_change_once_it_is_made(self, redis_servers: Any, one: Any, two: Any) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        first = await redis_servers.publish(here, one)
-        await redis_servers.publish(here, two, promote="never")
-        near, far = await here.get("m"), await there.get("m")
+    async def test_events_tell_every_change_once_it_is_made(self, fleet: Any, one: Any, two: Any) -> None:
+        _, _, near, far = await on_two_servers(fleet, one, two)
         watching = [model.events.subscribe() for model in (near, far)]
         changes = [await near.promote(number) for number in (2, 1, 2)]
         for events in watching:
@@ -488,17 +482,14 @@ class TestHosted:
             assert [event.data for event in told] == [change._asdict() for change in changes]
         resumed = far.events.subscribe(after=changes[0].position)
         assert (await anext(resumed)).data["position"] == changes[1].position
-        assert first.number == 1
 
-    async def test_events_report_a_version_that_is_held_back(self, redis_servers: Any, one: Any, two: Any) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
-        near, far = await here.get("m"), await there.get("m")
+    async def test_events_report_a_version_that_is_held_back(self, fleet: Any, one: Any, two: Any) -> None:
+        here, _, near, far = await on_two_servers(fleet, one)
         watching = [model.events.subscribe() for model in (near, far)]
-        store = redis_servers.store(here)
+        store = fleet.store(here)
         unmeasured = VersionMeta("unmeasured", "m3l", {}, 60, None, 1_700_000_000_000)
         await publish(store, Settings(), "m", two.contents, unmeasured, promote="if_better")
-        listed = (await (await redis_servers.versions(here)).find(2)).position
+        listed = (await (await fleet.versions(here)).find(2)).position
         promoted = await near.promote(2)
         for events in watching:
             not_promoted_because, then = [await asyncio.wait_for(anext(events), 120) for _ in range(2)]
@@ -506,26 +497,21 @@ class TestHosted:
             assert not_promoted_because.data == {"position": listed, "version": 2, "reason": "it was not evaluated"}
             assert (then.kind, then.data) == ("promoted", promoted._asdict())
 
-    async def test_a_subscriber_that_missed_too_many_changes_is_told(
-        self, redis_servers: Any, one: Any, two: Any
-    ) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
-        await redis_servers.publish(here, two, promote="never")
-        far = await there.get("m")
+    async def test_a_subscriber_that_missed_too_many_changes_is_told(self, fleet: Any, one: Any, two: Any) -> None:
+        here, there, _, far = await on_two_servers(fleet, one, two)
         events = far.events.subscribe()
         for task in there._tasks:
             task.cancel()  # it hears of nothing
-        versions = await redis_servers.versions(here)
+        versions = await fleet.versions(here)
         for turn in range(MAX_CHANGES + 1):
             change = await versions.promote(2 - turn % 2)
         far.poll()
         assert (await asyncio.wait_for(anext(events), 120)).kind == "dropped"
         assert far.status()["position"] == change.position
 
-    async def test_waiting_for_an_unknown_position_times_out(self, lone_server: Any, one: Any) -> None:
-        registry = await lone_server.start(position_wait_seconds=0.1)
-        await lone_server.publish(registry, one)
+    async def test_waiting_for_an_unknown_position_times_out(self, lone_fleet: Any, one: Any) -> None:
+        registry = await lone_fleet.start(position_wait_seconds=0.1)
+        await lone_fleet.publish(registry, one)
         with pytest.raises(NotReady, match=str(10**17)):
             await (await registry.get("m")).predict([dense(one.X[0])], at_least=str(10**17))
 

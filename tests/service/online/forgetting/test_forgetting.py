@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.service.fleet import Fleet, each_step, hanging_after, linear_and_kernel
 from tests.service.online.history import test_history as histories
-from tests.service.online.history.test_history import SMALL, entries_of, lived
+from tests.service.online.history.test_history import SMALL, entries_of, lived, started
 from tests.service.stores import tell_redis
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
@@ -256,8 +256,7 @@ async def test_a_model_forgets_one_request_at_a_time(lone_fleet: Any) -> None:
 async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any, step: str) -> None:
     """The process dies just after a step; the next ends what it began."""
     rng = random.Random(step)
-    registry = await any_fleet.start(**SMALL)
-    replica = await registry.create(any_fleet.spec(window=20))
+    registry, replica = await started(any_fleet, window=20)
     await lived(replica, rng, 60)
     before, entries = replica.model.to_bytes(), await entries_of(replica)
     expected = never_seen(replica.spec, entries)[entries[-1].position].to_bytes()
@@ -283,8 +282,7 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any
 
 
 async def test_updates_during_forgetting_are_in_the_new_state(fleet: Any) -> None:
-    registry = await fleet.start(**SMALL)
-    replica = await registry.create(fleet.spec())
+    registry, replica = await started(fleet)
     for n in range(50):
         await replica.update([named(REF if n % 5 == 0 else None, f"l{n % 3}", a=n % 4, b=1)])
     stop, sent = asyncio.Event(), 0
@@ -393,8 +391,7 @@ async def test_no_file_keeps_a_trace_of_forgotten_examples(lone_fleet: Any, tmp_
 
 @pytest.mark.usefixtures("short_segments")
 async def test_entries_before_the_history_are_erased_from_its_first_segment(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    replica = await registry.create(lone_fleet.spec())
+    registry, replica = await started(lone_fleet)
     for n in range(40):
         await replica.update([named(REF if n < 2 else None, a=n % 5, b=1)])
         if n % 10 == 5:
@@ -418,8 +415,7 @@ async def test_entries_before_the_history_are_erased_from_its_first_segment(lone
 
 
 async def test_stored_predictions_keep_the_scores_of_the_remaining_labels(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    replica = await registry.create(lone_fleet.spec())
+    registry, replica = await started(lone_fleet)
     await replica.update([named(REF, "only-theirs", a=1)])
     await replica.update([named(None, "common", a=1, b=2)])
     id, x = ulid.make(now_ms(), bytes(ulid.N_RANDOM_BYTES)), named(a=1, b=1).x

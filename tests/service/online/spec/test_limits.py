@@ -96,7 +96,7 @@ TOO_MANY: dict[str, tuple[Sequence[tuple[Features, Labels]], int, tuple[str | in
 
 
 @for_each("case", TOO_MANY.values(), ids=TOO_MANY)
-def test_what_goes_beyond_is_refused_as_a_whole(case: Any) -> None:
+def test_an_update_beyond_a_limit_is_refused_as_a_whole(case: Any) -> None:
     examples, index, path = case
     model = new_model(**limits("reject", "reject"))
     state = State.from_bytes(model.to_bytes())

@@ -248,7 +248,7 @@ def test_the_model_learns_as_without_a_promise() -> None:
         (Target(0.9, 0.9, 0.02, 1.5), ("audit_rate",)),
     ],
 )
-def test_what_cannot_be_promised_is_refused(target: Target, path: tuple[str]) -> None:
+def test_invalid_targets_are_refused(target: Target, path: tuple[str]) -> None:
     model = promising()
     before = model.to_bytes()
     with pytest.raises(InvalidField) as caught:
