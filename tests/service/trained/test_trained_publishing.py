@@ -4,10 +4,10 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
+from tests.service.stores import FailingStore
 from tests.service.trained.test_trained_serving import dense
 from tests.support.limits import settings_of
 
@@ -41,35 +41,6 @@ from manylabel_service.trained.version_store import (
 SETTINGS = Settings()
 
 
-class Failing:
-    """A store that is gone after some calls: before the next call, or after its effect."""
-
-    def __init__(self, store: Any, calls: int, done: bool) -> None:
-        self._store = store
-        self._left = calls
-        self._done = done
-
-    def __getattr__(self, part: str) -> Any:
-        return _FailingPart(getattr(self._store, part), self)
-
-    async def call(self, call: Any, *args: Any, **kwargs: Any) -> Any:
-        self._left -= 1
-        if self._left >= 0:
-            return await call(*args, **kwargs)
-        if self._left == -1 and self._done:
-            await call(*args, **kwargs)
-        raise StorageUnavailable("cut", heals=True)
-
-
-class _FailingPart:
-    def __init__(self, part: Any, store: Failing) -> None:
-        self._part = part
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return partial(self._store.call, getattr(self._part, name))
-
-
 async def listed(fleet: Any, registry: Any) -> list[tuple[int, str]]:
     """Return the versions that any server lists, after each was loaded."""
     model = await registry.get("m")
@@ -90,7 +61,9 @@ async def test_publishing_that_fails_at_any_call_makes_at_most_one_version(
     while True:
         job = f"job-{cuts}"
         try:
-            await publish(Failing(store, cuts, done), SETTINGS, "m", two.contents, meta_of(job), promote="always")
+            await publish(
+                FailingStore(store, cuts, done=done), SETTINGS, "m", two.contents, meta_of(job), promote="always"
+            )
         except StorageUnavailable:
             cuts += 1
         else:

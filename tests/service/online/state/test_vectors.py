@@ -132,20 +132,6 @@ def test_a_restored_model_predicts_from_vectors_alike(titles: bool) -> None:
     assert one.scores["p"] > other.scores["p"]
 
 
-def test_memory_of_vectors_is_counted_before_and_after() -> None:
-    model = new_model()
-    learn(model, (named(a=1), ["p"]))
-    vector = np.random.default_rng(0).standard_normal(1000)
-    dry_run = DryRun(model)
-    dry_run.add(Example(with_vectors(v=vector), Labels.all_of(["p"])))
-    growth = dry_run.checked.growth
-    before, foreseen = model.nbytes, model.nbytes_after(1 + growth.vectors, 1, 1, growth.values)
-    learn(model, (with_vectors(v=vector), ["p"]))
-    arrays = model.learner.pipeline.arrays()  # type: ignore[union-attr]
-    assert model.nbytes >= sum(array.nbytes for array in arrays.values())
-    assert before + 1000 * 16 < model.nbytes <= foreseen + 1000
-
-
 @for_each(
     "vectors", [[["v", 4]], [["w", 3], ["v", 3]], [["v", 0]], [["", 3]], [[3, "v"]], [["v", 3], ["v", 3]], "no", [1]]
 )
