@@ -10,11 +10,7 @@ from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
 from tests.service.online.folds import drifting
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import (
-    ModelGone,
-    ModelNotFound,
-    StorageUnavailable,
-)
+from manylabel_service.errors import ModelExists, ModelGone, ModelNotFound, StorageUnavailable
 from manylabel_service.hosting.events import Event
 from manylabel_service.models import follower
 
@@ -148,6 +144,30 @@ class TestDeletedElsewhere:
             await held.update([fleet.example(0)])
         with pytest.raises(ModelGone):
             await held.predict([fleet.example(0).x])
+
+    async def test_an_update_of_the_deleted_model_does_not_reach_its_successor(self, fleet: Any) -> None:
+        registries, (_, held) = await fleet.hosted(2)
+        for task in registries[1]._tasks:
+            task.cancel()
+        await registries[0].delete("m")
+        created = await registries[0].create(fleet.spec())
+        results = await asyncio.gather(*(held.update([fleet.example(i)]) for i in range(5)), return_exceptions=True)
+        assert [type(result) for result in results] == [ModelGone] * 5
+        assert created.model.updates == 0
+        found = await registries[1].get("m")
+        assert found.record == created.record
+        assert (await found.update([fleet.example(0)])).updates == 1
+
+    async def test_a_model_is_created_while_its_predecessor_is_still_loaded(self, fleet: Any) -> None:
+        registries, (_, held) = await fleet.hosted(2)
+        registries[1]._tasks[0].cancel()
+        await held.update([fleet.example(0)])
+        await registries[0].delete("m")
+        new = await registries[1].create(fleet.spec())
+        assert await registries[1].get("m") is new
+        assert new.model.updates == 0
+        with pytest.raises(ModelExists):
+            await registries[0].create(fleet.spec())
 
     async def test_all_models_are_listed_whether_loaded_or_not(self, fleet: Any) -> None:
         one, other = await fleet.start_several(2)
