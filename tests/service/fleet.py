@@ -33,7 +33,7 @@ each_learner = pytest.mark.parametrize(
 linear_and_kernel = pytest.mark.parametrize(
     ("any_fleet", "algorithm"), [("redis", "salt"), ("sqlite", "kernel_falt")], indirect=["any_fleet"]
 )
-"""One algorithm of each kind, for what copies the states of a model or applies its log again."""
+"""A linear and a kernel algorithm, for tests of copied states and logs that are applied again."""
 
 
 def each_step(*steps: str, on_both: tuple[str, ...]) -> pytest.MarkDecorator:
@@ -115,7 +115,7 @@ class Fleet:
         await self._stores.pop(registry).close()
 
     async def kill(self, registry: Registry) -> None:
-        """No last snapshot, nothing finished; what a process that is killed leaves behind."""
+        """Leave behind what a killed process does: no last snapshot, nothing finished."""
         store = self._stores.pop(registry)
         registry.successions.recover = _never  # type: ignore[method-assign]
         for task in (*registry._tasks, *registry.successions._tasks.values()):
@@ -152,7 +152,7 @@ class Fleet:
         assert record is not None
         return VersionStore(record, self.store(registry))
 
-    # -- what tests say ---------------------------------------------------------------------------
+    # -- examples and states ----------------------------------------------------------------------
 
     @staticmethod
     def spec(name: str = "m", **fields: Any) -> ModelSpec:

@@ -1,4 +1,4 @@
-"""Processes of several releases on one store: what is written, each of them reads."""
+"""Processes of several releases on one store write only what each of them can read."""
 
 import json
 import time
@@ -84,9 +84,9 @@ async def test_a_release_that_skips_versions_is_refused(shared: Store) -> None:
 async def test_two_processes_that_join_at_once_see_each_other(
     shared: Store, monkeypatch: pytest.MonkeyPatch, first: Versions
 ) -> None:
-    """When the first is about to write the versions in use, the second comes and does all that it has to do."""
+    """The second process joins completely when the first is about to write the versions in use."""
     put = shared.documents.put
-    await (await joined(shared, OLD)).leave()  # somebody was here before
+    await (await joined(shared, OLD)).leave()  # the store has been used before
     one, other = member(shared, first), member(shared, NEW if first == OLD else OLD)
     done: list[str] = []
 
@@ -105,7 +105,7 @@ async def test_two_processes_that_join_at_once_see_each_other(
 async def test_an_old_release_that_joins_while_versions_are_raised_is_refused(
     shared: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new one has looked at all replicas, and its answer comes first."""
+    """The new process has read all members before the old one is registered."""
     new, old = await joined(shared, OLD), member(shared, OLD)
     new._last = NEW
     tell = old._tell
@@ -130,7 +130,7 @@ async def test_a_process_that_hung_is_refused_when_it_resumes(shared: Store, mon
         assert in_use(new) == OLD, "it may only be slow"
     await old._beat()
     for _ in range(3):
-        now += 100 * membership.MAX_PASSED_SECONDS  # this process stood still: who knows what the other did
+        now += 100 * membership.MAX_PASSED_SECONDS  # this process stood still, so it cannot know about the other
         await new._beat()
     assert in_use(new) == OLD
     now += membership.MAX_PASSED_SECONDS

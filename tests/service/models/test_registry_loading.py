@@ -1,4 +1,4 @@
-"""Models come into memory when they are asked for, and leave it when nobody needs them."""
+"""Models are loaded at their first use, and evicted when they are idle or memory is short."""
 
 import asyncio
 import threading

@@ -45,7 +45,7 @@ class TestStoreGone:
     ) -> None:
         registry = await fleet.start()
         replica = await registry.create(fleet.spec())
-        registry._tasks[0].cancel()  # otherwise it may hear from the store in between
+        registry._tasks[0].cancel()  # otherwise it may reach the store in between
         monkeypatch.setattr(fleet.store(registry).logs, "append", _gone)
         with pytest.raises(StorageUnavailable):
             await replica.update([fleet.example(0)])
@@ -55,7 +55,7 @@ class TestStoreGone:
     async def test_a_restore_that_lost_the_store_is_tried_again(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The snapshot that the log goes back to cannot be fetched: the next caller tries again."""
+        """The target of a rollback cannot be fetched, and the next caller tries again."""
         registry = await fleet.start()
         replica = await _rolled_back(registry, fleet)
         other = await fleet.start(preload=False)
@@ -78,7 +78,7 @@ class TestStoreGone:
     async def test_an_entry_that_could_not_be_applied_is_applied_later(
         self, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Nobody else changes anything, and no further update comes to bring the model up to date."""
+        """No further update brings the model up to date."""
         registry = await lone_fleet.start()
         replica = await registry.create(lone_fleet.spec())
         await replica.update([lone_fleet.example(0)])
@@ -101,7 +101,7 @@ class TestStoreGone:
 
 class TestStoreBack:
     async def test_a_busy_replica_checks_the_store_again(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It is busy with a call from before: what the store lost meanwhile shows only to the next."""
+        """A call that began before the store was away does not show what the store lost; the next call does."""
         registry = await fleet.start()
         replica = await registry.create(fleet.spec())
         await replica.update([fleet.example(0)])
@@ -117,7 +117,7 @@ class TestStoreBack:
         lost = _once(store.logs, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
         registry._store_health.lost()
         await eventually_async(lambda: registry.storage_gone_seconds is None)
-        registry._tasks[0].cancel()  # what it heard now has to do
+        registry._tasks[0].cancel()  # the answers so far must suffice
         release.set()
         with pytest.raises(StorageUnavailable):
             await update

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from tests.service.fleet import Fleet, each_learner
 from tests.service.online.history.test_history import SMALL, change, example, lived, small_segments, started
+from tests.service.online.state.test_promises import EASY, rows
 from tests.support.waiting import eventually_async
 
 from manylabel_core.state import State
+from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import (
     FollowerFailed,
     InvalidExample,
@@ -149,7 +151,7 @@ async def test_a_follower_from_now_begins_within_a_segment(lone_fleet: Any) -> N
     assert follower.model.labels.names == leader.model.labels.names
     segments = (await HistoryReader(leader.record, lone_fleet.store(registry)).catalogue()).segments
     assert any(position_key(s.after) < position_key(begin) < position_key(s.through) for s in segments)
-    # One that begins there later, and reads the segments, comes to the same state.
+    # A follower that reads the segments later comes to the same state.
     await lone_fleet.stop(registry)
     again = await (await lone_fleet.start(**SMALL)).get("f")
     assert state(again.model) == state(follower.model)
@@ -208,7 +210,7 @@ async def test_two_servers_have_the_same_follower(fleet: Fleet) -> None:
     for replica in (follower, elsewhere):
         await caught_up(replica, leader.position)
     assert state(follower.model) == state(elsewhere.model)
-    # The other server has no leader in memory, and hears of new entries all the same; and of the deletion.
+    # The other server has not loaded the leader, but notices its new entries and its deletion.
     assert [replica.name for replica in other.resident()] == ["f"]
     await one.delete("m", with_followers=True)
     await eventually_async(lambda: not other.resident())
@@ -333,3 +335,27 @@ async def test_a_follower_that_grows_beyond_the_limit_fails(lone_fleet: Any) -> 
         with pytest.raises(FollowerFailed, match="has ended"):
             follower.check_serving()
     assert leader.serving
+
+
+async def test_a_follower_counts_late_labels_by_its_own_decisions(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    leader = await registry.create(lone_fleet.spec())
+    await leader.change(SetPromise(EASY, "log"))
+    follower = await follow(registry, leader)
+    examples, late = rows(80)[:20], rows(80)[20:]
+    await leader.update(examples)
+    ids = [prediction_ids.make(n + 1, n.to_bytes(10)) for n in range(60)]
+    xs = [example.x for example in late]
+    await leader.keep(ids, xs, (await leader.predict(xs)).predictions)
+    kept = await leader.kept(ids, [example.y for example in late])
+    await leader.update(
+        [Example(one.x, example.y) for one, example in zip(kept, late, strict=True)],
+        prediction_ids=ids,
+        served=[one.scores for one in kept],
+        decisions=[one.decision for one in kept],
+    )
+    await caught_up(follower, leader.position)
+    totals = [
+        model.promises.to_metrics(model.labels.names)["promise"]["total"] for model in (leader.model, follower.model)
+    ]
+    assert [total["examples"] for total in totals] == [80, 80]

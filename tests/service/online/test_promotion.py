@@ -126,7 +126,7 @@ async def test_leader_and_follower_swap_places_bit_for_bit(any_fleet: Any, algor
     assert learnt(other.model) == learnt(new.model)
     assert (await new.verify()).equal
     ends = state(new.model), state(old.model)
-    # What is stored gives the same, in another process.
+    # Another process restores the same states.
     await any_fleet.stop(registry)
     registry = await any_fleet.start(**SMALL)
     again = await hosted(registry, "m")
@@ -241,7 +241,7 @@ async def test_the_history_begins_where_the_promoted_follower_began(lone_fleet: 
         await new.state_at(START)
     assert (await new.verify()).equal
     assert [each.kept.name for each in await old.snapshot_reader.list() if each.kept] == ["early"]
-    # Promoted again, the first leader has what it had learnt before this history as well.
+    # Promoted again, the first leader also has what it had learnt before this history.
     back, _ = await promoted(registry)
     assert state(back.model) == expected[1]
     assert state(await back.state_at(middle)) == led
@@ -364,7 +364,7 @@ async def test_a_request_with_a_key_promotes_once(lone_fleet: Any) -> None:
 @pytest.mark.usefixtures("quick_expiry")
 @each_step("stage", "build", "copy_predictions", "carry", "finish", "replace", "purge", on_both=("replace",))
 async def test_a_kill_at_any_step_leaves_the_old_or_the_new_models(any_fleet: Any, step: str) -> None:
-    """The process dies just after a step; the next ends what it began."""
+    """The process is killed just after a step, and the next process ends the request."""
     rng = random.Random(step)
     registry, leader = await started(any_fleet, window=20)
     await follow(registry, leader, algorithm="salt")

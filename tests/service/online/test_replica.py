@@ -1,4 +1,4 @@
-"""Hosted models on a real store: group commit, restart, failures, limits, and who waits for whom."""
+"""Hosted models on a real store: group commit, failures, limits and waiting."""
 
 import asyncio
 import threading
@@ -130,7 +130,7 @@ async def learn(replica: Replica, n: int, start: int = 0) -> list[UpdateResult]:
 
 
 async def replayed_from_log(registry: Registry, replica: Replica) -> OnlineModel:
-    """A fresh fold of the whole log."""
+    """Return a new model that has applied the whole log."""
     model = OnlineModel(replica.spec)
     entries = await store_of(registry).logs.read(replica.record, "0", 100_000)
     folding = ApplyBatch(model, [LogEntry(entry.position, decode(entry.payload)) for entry in entries])
@@ -463,7 +463,7 @@ class TestModels:
         assert snapshot_files(tmp_path / "data") == []
         monkeypatch.undo()
         async with hosting() as registry:
-            assert (await registry.get("m")).model.updates == 1  # it was logged: a sound fold learns it
+            assert (await registry.get("m")).model.updates == 1  # it was logged, so the restarted model learns it
 
     async def test_no_update_is_accepted_while_stopping(
         self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch

@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
-from tests.service.online.folds import drifting
 from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import ModelExists, ModelGone, ModelNotFound, StorageUnavailable
-from manylabel_service.hosting.events import Event
 from manylabel_service.models import follower
 
 
@@ -44,24 +41,6 @@ class TestOneLog:
             stored = await fleet.store(registries[0]).snapshots.get(replicas[0].record, receipt.position)
             assert stored == replicas[0].model.to_bytes()
 
-    async def test_drift_alarms_are_the_same_events_on_all_replicas(self, fleet: Any) -> None:
-        """However each has grouped the entries: the one writes small updates, the other reads them in one go."""
-        registries = await fleet.start_several(2)
-        await registries[0].create(fleet.spec(params={"drift": "adwin"}))
-        one, other = [await registry.get("m") for registry in registries]
-        watched = [replica.events.subscribe() for replica in (one, other)]
-        for start in range(0, LENGTH, 20):
-            receipt = await one.update([drifting(i) for i in range(start, start + 20)])
-        await other.predict([], at_least=receipt.position)
-        told: list[list[Event]] = [[], []]
-        for events, subscription in zip(told, watched, strict=True):
-            while not events or events[-1].kind != "update" or events[-1].position != receipt.position:
-                event = await asyncio.wait_for(anext(subscription), 120)
-                events += [event] if event.kind in ("update", "drift") else []
-        assert told[0] == told[1]
-        assert sum(event.kind == "drift" for event in told[0]) >= 2
-        assert one.measures()["drift"] == other.measures()["drift"]
-
     async def test_an_idle_replica_learns_the_updates_of_others(self, fleet: Any) -> None:
         _, (one, other) = await fleet.hosted(2)
         await one.update([fleet.example(0)])
@@ -72,7 +51,7 @@ class TestOneLog:
 
     async def test_the_lag_of_a_replica_is_the_entries_it_has_not_applied(self, fleet: Any) -> None:
         registries, replicas = await fleet.hosted(2)
-        async with replicas[1]._applier.learning:  # so long it folds nothing
+        async with replicas[1]._applier.learning:  # meanwhile it applies nothing
             for i in range(3):
                 await replicas[0].update([fleet.example(i)])
             assert await registries[0].listing.log_lags() == {"m": 0}

@@ -1,4 +1,4 @@
-"""Updates are refused once they would wait too long, by how fast the model learnt lately."""
+"""Updates are refused if they would wait too long at the recent rate of learning."""
 
 import asyncio
 import math
@@ -84,7 +84,7 @@ async def test_an_update_that_would_wait_too_long_is_refused_before_it_is_read()
 
 
 async def test_an_update_is_refused_when_it_has_waited_too_long() -> None:
-    """Whatever was thought when it came: the time that it has waited counts, and what of its group comes before it."""
+    """The time that it has waited counts, and the updates before it in its group, not the first estimate."""
     queue = Queue()
     await queue.put(1000)
     queue.learn(1000)
@@ -154,7 +154,7 @@ async def test_the_estimate_follows_a_lower_rate() -> None:
 
 
 async def test_small_groups_do_not_count_for_the_rate() -> None:
-    """Most of their time goes to the append, which a larger group shares."""
+    """Most of their time is the append, which a larger group shares."""
     queue = Queue()
     for _ in range(5):
         await queue.put(TIMED_EXAMPLES - 1)

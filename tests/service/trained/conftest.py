@@ -1,4 +1,4 @@
-"""Versions made without jobs, and registries that serve them."""
+"""Versions made without jobs."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ NAMES = ("a", "b", "c", "d")
 
 
 class Trained(NamedTuple):
-    """An estimator, what it was fitted on, and the version that is made of it."""
+    """A fitted estimator, its examples, and the contents of its version."""
 
     estimator: Any
     X: Any

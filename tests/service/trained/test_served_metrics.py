@@ -24,7 +24,7 @@ LABELS = ("rock", "jazz", "pop")
 
 
 class Given(NamedTuple):
-    """An answer that a client has, and what it has told of it."""
+    """A prediction that a client has, and the labels that it has submitted for it."""
 
     version: int
     labels: frozenset[str]
@@ -32,7 +32,7 @@ class Given(NamedTuple):
 
 
 def by_hand(given: list[Given]) -> dict[str, Any]:
-    """Some measures, from what clients were answered and told."""
+    """Return some metrics, computed from the predictions and the submitted labels."""
     wrong = [sum((name in labels) != true for name, true in truth.items()) for _, labels, truth in given]
     right = sum(true and name in labels for _, labels, truth in given for name, true in truth.items())
     return {
@@ -48,7 +48,7 @@ def new_id(rng: random.Random) -> str:
 
 
 class Watched:
-    """A trained model on some servers, by which clients are answered and to which they tell the truth."""
+    """A trained model on some servers, whose clients submit labels for its predictions."""
 
     def __init__(self, fleet: Any, rng: random.Random) -> None:
         self.fleet, self.rng = fleet, rng
@@ -68,7 +68,7 @@ class Watched:
             self.given[id] = Given(answered.version, frozenset(prediction.labels), {})
 
     async def label(self, wanted: list[str]) -> None:
-        """Tell all of the truth of some answers, or one label more, wherever."""
+        """Submit all labels of some predictions, or one label more, to any server."""
         ids, ys = [], []
         for id in wanted:
             given = self.given[id]

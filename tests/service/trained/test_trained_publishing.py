@@ -418,7 +418,7 @@ async def test_a_server_that_is_behind_reads_the_versions_for_at_least(fleet: An
     await fleet.publish(here, two)
     near, far = await here.get("m"), await there.get("m")
     for task in there._tasks:
-        task.cancel()  # it hears of nothing by itself
+        task.cancel()  # it does not poll
     for turn in range(31):
         position = (await near.promote(1 + turn % 2)).position
     predicted = await far.predict([dense(one.X[0])], at_least=position)

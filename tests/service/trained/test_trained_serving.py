@@ -210,7 +210,7 @@ async def gated(fleet: Any, registry: Any, monkeypatch: pytest.MonkeyPatch) -> d
 
 
 async def test_promoting_back_and_forth_under_predictions(fleet: Any, one: Any, two: Any) -> None:
-    """Each answer is of one version as a whole, and its position never goes back."""
+    """Each answer is from one version, and its position never decreases."""
     registries = await fleet.start_several(2)
     await fleet.publish(registries[0], one)
     await fleet.publish(registries[1], two, promote="never")
@@ -427,7 +427,7 @@ class TestHosted:
         assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
 
     async def test_a_version_lost_by_the_store_is_no_longer_served(self, fleet: Any, one: Any, two: Any) -> None:
-        """Redis comes back as it was before the second version."""
+        """Redis returns with its data from before the second version."""
         here, there = await fleet.start_several(2)
         await fleet.publish(here, one)
         model = await there.get("m")
@@ -501,7 +501,7 @@ class TestHosted:
         here, there, _, far = await on_two_servers(fleet, one, two)
         events = far.events.subscribe()
         for task in there._tasks:
-            task.cancel()  # it hears of nothing
+            task.cancel()  # it does not poll
         versions = await fleet.versions(here)
         for turn in range(MAX_CHANGES + 1):
             change = await versions.promote(2 - turn % 2)

@@ -1,4 +1,4 @@
-"""One POST: how it is signed, and to which addresses it never goes."""
+"""One POST: its signature, and addresses to which it is never sent."""
 
 import base64
 import hashlib

@@ -55,7 +55,7 @@ def update(client: TestClient, address: str, *labels: str) -> str:
 
 
 class TestEvents:
-    """Each type comes, once, with what a receiver needs."""
+    """Each type is delivered once, with its facts."""
 
     def test_new_labels_of_one_entry_are_one_event(
         self, client: TestClient, receiver: Receiver, create: Create

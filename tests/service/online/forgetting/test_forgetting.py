@@ -60,7 +60,7 @@ async def ended(registry: Any, id: str, name: str = "m") -> Receipt:
 
 
 def never_seen(spec: Any, entries: Sequence[Entry], selection: Selection = REFS) -> dict[str, OnlineModel]:
-    """Fold a log without some examples, and without what was refused with them; return the state at each position."""
+    """Apply a log without some examples and without refused entries; return the state at each position."""
     saw, never = OnlineModel(spec), OnlineModel(spec)
     seen, states = {START: saw.to_bytes()}, {START: never.to_bytes()}
     for entry in entries:
@@ -127,7 +127,7 @@ async def test_the_state_is_that_of_a_model_that_never_saw_the_examples(any_flee
         assert (await replica.state_at(position)).to_bytes() == expected[position].to_bytes()
     verified = await replica.verify()
     assert (verified.equal, verified.states > 3) == (True, True)
-    # It goes on, with rollbacks to before and after what was forgotten, as the other would.
+    # It goes on as the other model would, with rollbacks to before and after the forgotten examples.
     await lived(replica, rng, 20)
     entries = await entries_of(replica)
     state = await any_fleet.agreed()
@@ -183,7 +183,7 @@ async def test_refused_entries_stay_unlearnt_after_forgetting(lone_fleet: Any) -
         return Example(Features(None, None, np.ones(n, dtype=np.float32)), Labels.all_of(["p"]), ref=ref)
 
     await replica.update([dense(3, REF)])
-    # What other servers let in, when the model was not yet as it was when these were applied.
+    # Entries that other servers admitted before their models had applied the entries before.
     refused = Update((dense(5),), "log"), Relabel("p", "p", "log"), Update((dense(4),), "log")
     await store.logs.append(record, [encode(each) for each in refused], replica.position, "log")
     replica.poll()
@@ -254,7 +254,7 @@ async def test_a_model_forgets_one_request_at_a_time(lone_fleet: Any) -> None:
     on_both=("replace", "erased"),
 )
 async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any, step: str) -> None:
-    """The process dies just after a step; the next ends what it began."""
+    """The process is killed just after a step, and the next process ends the request."""
     rng = random.Random(step)
     registry, replica = await started(any_fleet, window=20)
     await lived(replica, rng, 60)

@@ -1,4 +1,4 @@
-"""The history of a model: segments of its log, states of the past, and what is told of those that are not there."""
+"""The history of a model: segments of its log, past states, and errors for positions that are gone."""
 
 import asyncio
 import random
@@ -135,7 +135,7 @@ async def test_the_state_at_any_position_or_time_is_restored_exactly(any_fleet: 
     for position in rng.sample(known[1:], 5):
         last = [entry for entry in entries if entry.time_ms <= at[position].time_ms][-1].position
         assert (await replica.state_at(at[position].time_ms)).position == last
-    # Another process, which has only what is stored.
+    # Another process has only the stored history.
     await any_fleet.stop(registry)
     again = await (await any_fleet.start(**SMALL)).get("m")
     assert again.model.checksum() == states[again.position]
@@ -379,7 +379,7 @@ async def test_segments_beyond_the_end_of_a_lost_log_are_replaced(store: Store) 
     await archiver.close(entries[120].position)
     catalogue = CatalogueStore(record, store)
 
-    def lose(found: Any) -> Any:  # as if the log had gone on elsewhere after the last segment
+    def lose(found: Any) -> Any:  # as if the last segment had entries that the log has lost
         (*others, last) = found.segments
         through = "9" * 13 + "-1" * ("-" in last.after)
         return found.model_copy(update={"segments": (*others, last._replace(through=through))})
@@ -392,7 +392,7 @@ async def test_segments_beyond_the_end_of_a_lost_log_are_replaced(store: Store) 
     assert len(segments) > 10
 
 
-# -- who reads it ---------------------------------------------------------------------------------
+# -- readers --------------------------------------------------------------------------------------
 
 
 async def test_rows_of_a_stream_come_from_the_history(lone_fleet: Any, tmp_path: Path) -> None:

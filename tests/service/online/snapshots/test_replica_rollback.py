@@ -1,4 +1,4 @@
-"""Snapshots of a model that many replicas have, and the way back to one, at the same point on each."""
+"""Snapshots and rollbacks of a model with several replicas."""
 
 import asyncio
 from typing import Any
@@ -38,7 +38,7 @@ class TestRollback:
         state = await fleet.agreed()
         late = await fleet.start()
         assert (await late.get("m")).model.to_bytes() == state
-        # What was learnt before the rollback is forgotten, what came after it is not.
+        # Updates before the rollback are undone, those after it are learnt.
         after = [answer for answer in learnt if answer.position > rolled.position]
         assert one.model.updates == 5 + len(after)
         again = await other.rollback(target.position)

@@ -1,4 +1,4 @@
-"""A model's limits: part of the fold, so that every replica refuses, ignores and hashes alike."""
+"""Limits of a model are part of its state, so that every replica refuses, ignores and hashes alike."""
 
 from collections.abc import Sequence
 from typing import Any

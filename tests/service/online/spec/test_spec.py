@@ -1,4 +1,4 @@
-"""Specs: every parameter of a learner, refused where the learner would refuse it, and explicit once they are stored."""
+"""Specs: combinations of parameters that a learner refuses, and defaults that a stored spec makes explicit."""
 
 import json
 from typing import Any, Literal, get_args, get_origin
@@ -37,7 +37,7 @@ def places(document: dict[str, Any]) -> list[str]:
 
 
 def choices_of(algorithm: str) -> dict[str, list[str]]:
-    """The parameters that are a choice, with what may be chosen."""
+    """Parameters that are a choice, with their words."""
     found: dict[str, list[str]] = {}
     for name, field in PARAMS[algorithm].model_fields.items():
         kinds = [field.annotation, *get_args(field.annotation)]
@@ -47,7 +47,7 @@ def choices_of(algorithm: str) -> dict[str, list[str]]:
     return found
 
 
-# -- what goes with what --------------------------------------------------------------------------
+# -- combinations ---------------------------------------------------------------------------------
 
 NUMBERS = {float: st.sampled_from([0.3, 1, 2.0**20]), int: st.sampled_from([1, 2, 7])}
 
@@ -136,7 +136,7 @@ def test_a_refusal_shows_values_as_json() -> None:
     assert detail.startswith("/params/optimise must be 'none' with calibrate=false")
 
 
-# -- what is stored is explicit -------------------------------------------------------------------
+# -- stored specs ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -1,4 +1,4 @@
-"""Probabilities and alarms in the fold: a function of the log, kept with the answers that they are part of."""
+"""Probabilities and alarms are a function of the log; answers keep their probabilities."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Groups and parents of labels, by an entry of the log: predictions, truths, what is measured, and what is kept."""
+"""Groups and parents of labels: predictions, implied labels, metrics and states."""
 
 from typing import Any
 
@@ -117,7 +117,7 @@ def test_partial_labels_of_a_stored_prediction_are_learnt_once_with_those_they_i
 
     before = examples_with(model)
     assert isinstance(part(refund=True), UpdateOutcome)
-    assert isinstance(part(billing=False), PredictionLabelled)  # implied, so told
+    assert isinstance(part(billing=False), PredictionLabelled)  # implied by the label before
     assert isinstance(part(mid=True), UpdateOutcome)
     assert isinstance(part(low=True), PredictionLabelled)
     after = examples_with(model)

@@ -1,4 +1,4 @@
-"""Truth for stored predictions is learnt once, whatever the order, the retries and the bound on memory."""
+"""Labels of stored predictions are learnt once, whatever the order, the retries and the bound on memory."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def test_the_oldest_ids_are_forgotten_and_expire(monkeypatch: pytest.MonkeyPatch
             ids.check([old], [Labels.all_of(())], list)
     ids.check([ulid(5, random=1), ulid(6)], [Labels.all_of(())] * 2, list)
     ids.add(ulid(6))
-    assert ids.floor == ulid(6)  # the oldest goes, not the first that came
+    assert ids.floor == ulid(6)  # the oldest is forgotten, not the first added
 
 
 @for_each("changed", [b"x", b"0" * 27, ulid(1).encode() * 2, (ulid(2) + ulid(1)).encode(), b"\xff" * 26])

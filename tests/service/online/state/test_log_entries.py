@@ -1,4 +1,4 @@
-"""Log entries keep every bit of an update, and damaged ones are told from sound ones."""
+"""Log entries keep every bit of an update, and damaged ones are refused."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A promise of precision by an entry of the log: what is decided, counted and kept, with the same bits everywhere."""
+"""A promise of precision: decisions, counts and states, with the same bits on all replicas."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def promise(model: OnlineModel, target: Target | None = EASY) -> Any:
 
 
 def rows(n: int, seed: int = 0) -> list[Example]:
-    """Examples of five labels that a feature each tells, but for a tenth of the labels."""
+    """Examples of five labels, each of which equals a feature, except for 2 % of them."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(n):

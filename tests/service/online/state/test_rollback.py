@@ -1,4 +1,4 @@
-"""A rollback undoes what was learnt, on every replica at the same point, and nothing that is known of requests."""
+"""A rollback undoes what was learnt, but nothing of the state of requests."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def learnt(model: OnlineModel) -> object:
 
 
 def two_states() -> tuple[OnlineModel, States, object]:
-    """A model at position 2, its snapshot at 1, and what it had learnt there."""
+    """Return a model at position 2, its snapshot at 1, and what it had learnt at 1."""
     model = new_model()
     learn(model, (named(a=1, b=2), ["x"]), key=KEY, want_predictions=True)
     states, then = {"1": model.to_bytes()}, learnt(model)
@@ -73,7 +73,7 @@ def test_later_names_stay_without_weights() -> None:
     (rolled,), (before,) = model.predict([x]), straight.predict([x])
     assert rolled.threshold == before.threshold
     assert {"x": rolled.scores["x"]} == before.scores
-    assert rolled.scores["y"] == rolled.scores["z"] < rolled.threshold  # as of any new label
+    assert rolled.scores["y"] == rolled.scores["z"] < rolled.threshold  # like any new label
     assert rolled.labels == ["x"]
 
 

@@ -1,4 +1,4 @@
-"""Labels of people, machines and rules: what is learnt of each, what is measured, and what is promised."""
+"""Labels of people, machines and rules: learning, metrics and promises for each source."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Snapshots may come from anybody: what they hold is right, or nobody restores them, and no kernel sees them."""
+"""Snapshots may come from anyone, so a forged one is refused before a compiled function reads it."""
 
 import functools
 from collections.abc import Callable
@@ -123,13 +123,13 @@ def test_a_copy_has_the_learnt_state_without_requests() -> None:
         model.seed("Not A Name")
 
 
-# -- states that nobody wrote ---------------------------------------------------------------------
+# -- forged states --------------------------------------------------------------------------------
 
 Change = Callable[[Arrays, dict[str, Any]], None]
 
 
 def setting(name: str, change: Callable[[NDArray[Any]], Any]) -> Change:
-    """Replace an array by what becomes of it."""
+    """Replace an array by a function of it."""
 
     def apply(arrays: Arrays, header: dict[str, Any]) -> None:
         arrays[name] = np.asarray(change(arrays[name]), dtype=arrays[name].dtype)
@@ -142,7 +142,7 @@ def saying(**facts: Any) -> Change:
 
 
 def parts(change: Callable[[list[list[Any]]], None]) -> Change:
-    """Change what is known of truths in parts."""
+    """Change the partial labels."""
 
     def apply(arrays: Arrays, header: dict[str, Any]) -> None:
         rows = msgpack.unpackb(arrays["parts"].tobytes())
@@ -167,7 +167,7 @@ def one_label_more(arrays: Arrays, header: dict[str, Any]) -> None:
     arrays["prequential.totals"][:, -1] += 1
 
 
-# What a learner's arrays may hold is asked of the learners (tests/core/online/test_forged.py); here, that it is asked.
+# tests/core/online/test_forged.py has the checks of the arrays of learners; these cases show that they are called.
 FORGED: list[tuple[str, Change]] = [
     ("falt-auto", setting("learner.weights", lambda w: w[:-1])),
     ("falt-auto", setting("learner.weights", lambda w: w * np.nan)),

@@ -1,4 +1,4 @@
-"""A process of another build serves a model only once it has learnt the same bits from its log."""
+"""A process of another build serves a model only after it has replayed the log to the same bits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +47,7 @@ async def learn(fleet: Any, registry: Registry, begin: int, end: int) -> Replica
 
 
 async def differ(replica: Replica) -> None:
-    """The least that a fold can do otherwise: the last bit of one number."""
+    """Change the last bit of one weight, the smallest possible difference of a replay."""
     weights = replica.model.learner.pipeline.arrays()["weights"]
     weights[-1, -1] = np.nextafter(weights[-1, -1], np.float32(9.0))
 
