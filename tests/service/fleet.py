@@ -12,13 +12,17 @@ import pytest
 from tests.support.limits import settings_of
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
-from manylabel_service.errors import StorageUnavailable
+from manylabel_service.errors import StorageUnavailable, VersionNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.settings import Settings
 from manylabel_service.storage import Store
+from manylabel_service.trained.publishing import publish
+from manylabel_service.trained.version import Promote, Version, VersionMeta
+from manylabel_service.trained.version_store import VersionStore
 
 each_learner = pytest.mark.parametrize(
     ("any_fleet", "algorithm"),
@@ -26,6 +30,17 @@ each_learner = pytest.mark.parametrize(
     indirect=["any_fleet"],
 )
 """Each algorithm on one store, in turn: a store does not see which algorithm has made the bytes."""
+linear_and_kernel = pytest.mark.parametrize(
+    ("any_fleet", "algorithm"), [("redis", "salt"), ("sqlite", "kernel_falt")], indirect=["any_fleet"]
+)
+"""A linear and a kernel algorithm, for tests of copied states and logs that are applied again."""
+
+
+def each_step(*steps: str, on_both: tuple[str, ...]) -> pytest.MarkDecorator:
+    """Parametrize a test with each step on one store, in turn, and with those that differ by store on both."""
+    cases = [*zip(itertools.cycle(["redis", "sqlite"]), steps, strict=False)]
+    cases += [("sqlite" if kind == "redis" else "redis", step) for kind, step in cases if step in on_both]
+    return pytest.mark.parametrize(("any_fleet", "step"), cases, indirect=["any_fleet"])
 
 
 async def snapshot_bytes(replica: Replica, position: str) -> bytes:
@@ -54,6 +69,11 @@ async def _never(*args: Any) -> None:
     await asyncio.Event().wait()
 
 
+def version_meta(job: str = "job-1", trainer: str = "m3l") -> VersionMeta:
+    """Metadata of a version of a trained model."""
+    return VersionMeta(job, trainer, {"C": 1.0}, 60, {"micro_f1": 0.75}, 1_700_000_000_000)
+
+
 class Fleet:
     """Registries on one store. Those still running when the test ends are killed.
 
@@ -68,6 +88,7 @@ class Fleet:
         self.server = server
         self._make_store = make_store
         self._stores: dict[Registry, Store] = {}
+        self._jobs = itertools.count(1)
 
     async def start(self, **settings: Any) -> Registry:
         store = self._make_store()
@@ -94,7 +115,7 @@ class Fleet:
         await self._stores.pop(registry).close()
 
     async def kill(self, registry: Registry) -> None:
-        """No last snapshot, nothing finished; what a process that is killed leaves behind."""
+        """Leave behind what a killed process does: no last snapshot, nothing finished."""
         store = self._stores.pop(registry)
         registry.successions.recover = _never  # type: ignore[method-assign]
         for task in (*registry._tasks, *registry.successions._tasks.values()):
@@ -110,7 +131,28 @@ class Fleet:
             with contextlib.suppress(StorageUnavailable):
                 await self.kill(registry)
 
-    # -- what tests say ---------------------------------------------------------------------------
+    # -- trained models ---------------------------------------------------------------------------
+
+    async def publish(
+        self, registry: Registry, version: Any, name: str = "m", promote: Promote = "always", job: str | None = None
+    ) -> Version:
+        """Publish a version as a job would in the process of this registry."""
+        about = version_meta(job or f"job-{next(self._jobs)}")
+        store = self.store(registry)
+        number = await publish(store, Settings(), name, version.contents, about, promote=promote)
+        registry.poll(name)
+        try:
+            return await (await self.versions(registry, name)).find(number)
+        except VersionNotFound:  # it has been deleted since
+            return Version(number, "", 0, about)
+
+    async def versions(self, registry: Registry, name: str = "m") -> VersionStore:
+        """Return the versions of a model in the store of this registry."""
+        record = await self.store(registry).models.find(name)
+        assert record is not None
+        return VersionStore(record, self.store(registry))
+
+    # -- examples and states ----------------------------------------------------------------------
 
     @staticmethod
     def spec(name: str = "m", **fields: Any) -> ModelSpec:

@@ -27,7 +27,7 @@ def digest() -> str:
 
 
 @pytest.mark.parametrize("part", CHANGES)
-def test_another_host_is_another_build(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_different_host_has_a_different_build(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = digest()
     monkeypatch.setattr(*CHANGES[part])
     assert digest() != before

@@ -1,4 +1,4 @@
-"""Processes of several releases on one store: what is written, each of them reads."""
+"""Processes of several releases on one store write only what each of them can read."""
 
 import json
 import time
@@ -59,7 +59,7 @@ async def test_later_versions_are_in_use_once_all_know_them(shared: Store) -> No
     assert in_use(newer) == NEW, "the other does not know form 3"
 
 
-async def test_whoever_comes_too_late_with_an_old_release_is_refused(store: Store) -> None:
+async def test_an_old_release_that_starts_too_late_is_refused(store: Store) -> None:
     new = await joined(store, NEW)
     assert in_use(new) == NEW
     with pytest.raises(
@@ -73,7 +73,7 @@ async def test_whoever_comes_too_late_with_an_old_release_is_refused(store: Stor
         await member(store, OLD).join()
 
 
-async def test_a_release_that_reads_no_old_form_waits_for_one_between(shared: Store) -> None:
+async def test_a_release_that_skips_versions_is_refused(shared: Store) -> None:
     old = await joined(shared, OLD)
     with pytest.raises(StoreUnusable, match="upgrade to a release in between first"):
         await member(shared, NEW, first=NEW).join()
@@ -81,12 +81,12 @@ async def test_a_release_that_reads_no_old_form_waits_for_one_between(shared: St
 
 
 @pytest.mark.parametrize("first", [OLD, NEW], ids=["old", "new"])
-async def test_two_that_come_at_once_see_each_other(
+async def test_two_processes_that_join_at_once_see_each_other(
     shared: Store, monkeypatch: pytest.MonkeyPatch, first: Versions
 ) -> None:
-    """When the first is about to write the versions in use, the second comes and does all that it has to do."""
+    """The second process joins completely when the first is about to write the versions in use."""
     put = shared.documents.put
-    await (await joined(shared, OLD)).leave()  # somebody was here before
+    await (await joined(shared, OLD)).leave()  # the store has been used before
     one, other = member(shared, first), member(shared, NEW if first == OLD else OLD)
     done: list[str] = []
 
@@ -102,10 +102,10 @@ async def test_two_that_come_at_once_see_each_other(
     assert in_use(one) == in_use(other) == await stored(shared) == OLD
 
 
-async def test_the_old_one_that_comes_while_the_versions_are_raised_is_refused(
+async def test_an_old_release_that_joins_while_versions_are_raised_is_refused(
     shared: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The new one has looked at all replicas, and its answer comes first."""
+    """The new process has read all members before the old one is registered."""
     new, old = await joined(shared, OLD), member(shared, OLD)
     new._last = NEW
     tell = old._tell
@@ -120,7 +120,7 @@ async def test_the_old_one_that_comes_while_the_versions_are_raised_is_refused(
     assert in_use(new) == NEW
 
 
-async def test_one_that_hung_is_told_when_it_goes_on(shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_hung_is_refused_when_it_resumes(shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(membership, "time", types.SimpleNamespace(monotonic=lambda: now, time_ns=time.time_ns))
     old, new = await joined(shared, OLD), await joined(shared, NEW)
@@ -130,7 +130,7 @@ async def test_one_that_hung_is_told_when_it_goes_on(shared: Store, monkeypatch:
         assert in_use(new) == OLD, "it may only be slow"
     await old._beat()
     for _ in range(3):
-        now += 100 * membership.MAX_PASSED_SECONDS  # this process stood still: who knows what the other did
+        now += 100 * membership.MAX_PASSED_SECONDS  # this process stood still, so it cannot know about the other
         await new._beat()
     assert in_use(new) == OLD
     now += membership.MAX_PASSED_SECONDS
@@ -140,7 +140,7 @@ async def test_one_that_hung_is_told_when_it_goes_on(shared: Store, monkeypatch:
         await old._beat()
 
 
-async def test_the_time_does_not_count_while_the_store_is_gone(shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_time_without_the_store_does_not_count(shared: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(membership, "time", types.SimpleNamespace(monotonic=lambda: now, time_ns=time.time_ns))
     await joined(shared, OLD)
@@ -152,7 +152,7 @@ async def test_the_time_does_not_count_while_the_store_is_gone(shared: Store, mo
     assert in_use(new) == OLD
 
 
-async def test_a_description_that_cannot_be_read_is_of_the_oldest(shared: Store) -> None:
+async def test_an_unreadable_member_counts_as_the_oldest_release(shared: Store) -> None:
     await shared.documents.put(KIND, "x", b"???", revision=None)
     described = {"id": "y", "formats": [1, 7], "replay_versions": [1, 7], "colour": "blue"}
     await shared.documents.put(KIND, "y", json.dumps(described).encode(), revision=None)
@@ -161,7 +161,7 @@ async def test_a_description_that_cannot_be_read_is_of_the_oldest(shared: Store)
     assert {one.id: one.formats for one in new.members} == {new.id: (1, 2), "x": (1, 1), "y": (1, 7)}
 
 
-async def test_a_store_that_lost_all_is_begun_anew(shared: Store) -> None:
+async def test_a_member_registers_again_in_an_emptied_store(shared: Store) -> None:
     new = await joined(shared, NEW)
     for kind in (KIND, IN_USE):
         (document,) = await shared.documents.all(kind)

@@ -1,5 +1,6 @@
 """State of a newer release is refused in plain words, and makes the server not ready."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -16,31 +17,31 @@ from manylabel_service.online.spec.trained import TrainedSpec, read_spec, stored
 NEWER = FORMAT_VERSIONS[-1] + 1
 
 
-async def test_an_entry_of_a_newer_form_ends_the_replica_and_not_the_others(any_fleet: Any) -> None:
-    registry = await any_fleet.start()
+async def test_an_entry_of_a_newer_format_stops_its_model_alone(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
     for name in ("m", "other"):
-        await registry.create(any_fleet.spec(name))
+        await registry.create(lone_fleet.spec(name))
     replica = await registry.get("m")
-    await replica.update([any_fleet.example(0)])
-    log = any_fleet.store(registry).logs
+    await replica.update([lone_fleet.example(0)])
+    log = lone_fleet.store(registry).logs
     await log.append(replica.record, [msgpack.packb([NEWER, "whatever"])], replica.position, "log")
     with pytest.raises(ReleaseTooOld, match=f"format version {NEWER}; .*run the newer release"):
-        await replica.update([any_fleet.example(1)])
-    for use in (replica.update([any_fleet.example(1)]), replica.predict([any_fleet.example(1).x])):
+        await replica.update([lone_fleet.example(1)])
+    for use in (replica.update([lone_fleet.example(1)]), replica.predict([lone_fleet.example(1).x])):
         with pytest.raises(ReleaseTooOld):
             await use
     with pytest.raises(ReleaseTooOld, match="another release must serve 1 of the models"):
         registry.check_compatible()
     other = await registry.get("other")
-    assert (await other.update([any_fleet.example(1)])).updates == 1
-    await any_fleet.stop(registry)
-    again = await any_fleet.start()
+    assert (await other.update([lone_fleet.example(1)])).updates == 1
+    await lone_fleet.stop(registry)
+    again = await lone_fleet.start()
     with pytest.raises(ReleaseTooOld):
         again.check_compatible()
     assert (await again.get("other")).model.updates == 1
 
 
-async def test_a_follower_notices_it_by_itself(fleet: Any) -> None:
+async def test_an_idle_replica_notices_an_entry_of_a_newer_format(fleet: Any) -> None:
     registry = await fleet.start()
     await registry.create(fleet.spec())
     replica = await registry.get("m")
@@ -49,31 +50,31 @@ async def test_a_follower_notices_it_by_itself(fleet: Any) -> None:
     await eventually_async(lambda: replica.incompatible == "release_too_old")
 
 
-async def test_a_snapshot_of_a_newer_form_is_not_taken_for_a_damaged_one(any_fleet: Any) -> None:
-    registry = await any_fleet.start()
-    await registry.create(any_fleet.spec())
+async def test_a_snapshot_of_a_newer_format_is_not_damaged(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    await registry.create(lone_fleet.spec())
     replica = await registry.get("m")
-    await replica.update([any_fleet.example(0)])
+    await replica.update([lone_fleet.example(0)])
     arrays, header = State.from_bytes(replica.model.to_bytes())
     newer = State(arrays, {**header, "version": NEWER}).to_bytes()
-    await any_fleet.store(registry).snapshots.put(replica.record, replica.position, newer)
-    await any_fleet.kill(registry)
-    again = await any_fleet.start()
+    await lone_fleet.store(registry).snapshots.put(replica.record, replica.position, newer)
+    await lone_fleet.kill(registry)
+    again = await lone_fleet.start()
     assert (await again.get("m")).incompatible == "release_too_old"
 
 
-async def test_a_model_of_a_newer_fold_can_only_be_left_alone(any_fleet: Any) -> None:
-    registry = await any_fleet.start()
-    store = any_fleet.store(registry)
-    await store.models.create("newer", stored_spec(any_fleet.spec("newer"), REPLAY_VERSIONS[-1] + 1))
-    await registry.create(any_fleet.spec("m"))
+async def test_a_model_of_a_newer_replay_version_is_not_damaged(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    store = lone_fleet.store(registry)
+    await store.models.create("newer", stored_spec(lone_fleet.spec("newer"), REPLAY_VERSIONS[-1] + 1))
+    await registry.create(lone_fleet.spec("m"))
     with pytest.raises(ReleaseTooOld, match=f"replay version {REPLAY_VERSIONS[-1] + 1}"):
         await registry.get("newer")
     listed, damaged = await registry.list()
     assert [status["name"] for status in listed] == ["m"]
     assert damaged == registry.failed == [], "it is not damaged: nobody must delete it"
-    await any_fleet.stop(registry)
-    assert (await (await any_fleet.start()).get("m")).serving
+    await lone_fleet.stop(registry)
+    assert (await (await lone_fleet.start()).get("m")).serving
 
 
 NEWER_SPECS: dict[str, dict[str, Any]] = {
@@ -90,36 +91,38 @@ NEWER_SPECS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("change", NEWER_SPECS.values(), ids=NEWER_SPECS)
-async def test_a_spec_that_only_a_newer_release_knows_is_not_damaged(lone_fleet: Any, change: dict[str, Any]) -> None:
+async def test_a_spec_of_a_newer_release_is_not_damaged(lone_fleet: Any) -> None:
     registry = await lone_fleet.start()
-    spec = {"name": "newer", "algorithm": "falt", **change}
-    await lone_fleet.store(registry).models.create("newer", json.dumps(spec).encode())
+    names = {change: f"newer-{number}" for number, change in enumerate(NEWER_SPECS)}
+    for change, name in names.items():
+        spec = {"name": name, "algorithm": "falt", **NEWER_SPECS[change]}
+        await lone_fleet.store(registry).models.create(name, json.dumps(spec).encode())
     await registry.create(lone_fleet.spec("m"))
-    with pytest.raises(ReleaseTooOld):
-        await registry.get("newer")
+    results = await asyncio.gather(*(registry.get(name) for name in names.values()), return_exceptions=True)
+    found = {change: type(result) for change, result in zip(names, results, strict=True)}
+    assert found == dict.fromkeys(NEWER_SPECS, ReleaseTooOld)
     listed, damaged = await registry.list()
     assert ([status["name"] for status in listed], damaged) == (["m"], [])
     assert registry.failed == []
 
 
 @for_each("spec", [b"", b"[]", b"{}", b"null", b'{"name": "m"}', b'{"algorithm": "falt"}', b"\xff"])
-def test_what_is_no_spec_is_not_of_a_newer_release(spec: bytes) -> None:
+def test_a_damaged_spec_is_not_of_a_newer_release(spec: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):  # of JSON, of its encoding, or of pydantic
         read_spec(spec)
 
 
-def test_a_stored_spec_names_a_fold_that_is_not_the_first() -> None:
-    for spec in (TrainedSpec(name="t"),):
-        assert stored_spec(spec, 1) == spec.to_bytes()
-        assert read_spec(stored_spec(spec, 1)) == spec
-        for fold in (0, "1", None):
-            with pytest.raises(ValueError, match="replay version"):
-                read_spec(stored_spec(spec, fold))  # type: ignore[arg-type]
+def test_a_stored_spec_names_a_replay_version_after_the_first() -> None:
+    spec = TrainedSpec(name="t")
+    assert stored_spec(spec, 1) == spec.to_bytes()
+    assert read_spec(stored_spec(spec, 1)) == spec
+    for fold in (0, "1", None):
+        with pytest.raises(ValueError, match="replay version"):
+            read_spec(stored_spec(spec, fold))  # type: ignore[arg-type]
 
 
-async def test_a_model_is_created_with_the_fold_in_use(any_fleet: Any) -> None:
-    registry = await any_fleet.start()
+async def test_a_model_is_created_with_the_replay_version_in_use(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
     assert registry.in_use.versions == HIGHEST
-    replica = await registry.create(any_fleet.spec())
-    assert replica.record.spec == stored_spec(any_fleet.spec(), HIGHEST.replay_version)
+    replica = await registry.create(lone_fleet.spec())
+    assert replica.record.spec == stored_spec(lone_fleet.spec(), HIGHEST.replay_version)

@@ -1,4 +1,4 @@
-"""A model that the store has damaged is named and refused, and keeps nobody else from serving."""
+"""A damaged model is named and refused, and the other models serve."""
 
 import contextlib
 import sqlite3

@@ -24,7 +24,7 @@ def app_on(url: str, ready: threading.Event, failed: threading.Event) -> Any:
     return create_app(Settings(store=url), store, on_ready=ready.set, on_failure=failed.set)
 
 
-def test_it_waits_for_a_redis_that_is_not_there_yet(redis_server: Any, refused: Callable[..., Any]) -> None:
+def test_a_server_waits_for_its_redis(redis_server: Any, refused: Callable[..., Any]) -> None:
     redis_server.stop()
     ready, failed = threading.Event(), threading.Event()
     with TestClient(
@@ -43,9 +43,7 @@ def test_it_waits_for_a_redis_that_is_not_there_yet(redis_server: Any, refused: 
     assert not failed.is_set()
 
 
-def test_a_store_that_answers_is_not_gone_because_compiling_took_long(
-    redis_server: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_compilation_does_not_count_as_a_lost_store(redis_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
 
     def compile_for_a_minute() -> None:
@@ -61,7 +59,7 @@ def test_a_store_that_answers_is_not_gone_because_compiling_took_long(
         assert "storage_gone_seconds" not in client.get("/readyz").json()
 
 
-def test_it_can_be_stopped_while_it_waits(redis_server: Any) -> None:
+def test_a_waiting_server_can_be_stopped(redis_server: Any) -> None:
     redis_server.stop()
     with TestClient(
         app_on(redis_server.url, threading.Event(), threading.Event()), base_url="http://localhost"
@@ -69,7 +67,7 @@ def test_it_can_be_stopped_while_it_waits(redis_server: Any) -> None:
         assert client.get("/livez").status_code == 200
 
 
-def test_what_no_waiting_mends_ends_it(redis_server: Any, monkeypatch: Any, tmp_path: Path) -> None:
+def test_an_unusable_store_ends_the_server(redis_server: Any, monkeypatch: Any, tmp_path: Path) -> None:
     async def unusable(self: Any) -> None:
         raise StoreUnusable("this Redis throws keys away")
 

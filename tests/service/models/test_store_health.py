@@ -40,20 +40,22 @@ def _once(store: Any, method: str, error: Callable[[], Exception], patch: pytest
 
 
 class TestStoreGone:
-    async def test_a_refused_update_tells_predictions_at_once(
+    async def test_predictions_are_stale_after_a_refused_update(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         registry = await fleet.start()
         replica = await registry.create(fleet.spec())
-        registry._tasks[0].cancel()  # otherwise it may hear from the store in between
+        registry._tasks[0].cancel()  # otherwise it may reach the store in between
         monkeypatch.setattr(fleet.store(registry).logs, "append", _gone)
         with pytest.raises(StorageUnavailable):
             await replica.update([fleet.example(0)])
         assert (await replica.predict([fleet.example(0).x])).stale_seconds is not None
         assert registry.storage_gone_seconds is not None
 
-    async def test_it_passes_while_a_model_is_restored(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The snapshot that the log goes back to cannot be fetched: the next caller tries again."""
+    async def test_a_restore_that_lost_the_store_is_tried_again(
+        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The target of a rollback cannot be fetched, and the next caller tries again."""
         registry = await fleet.start()
         replica = await _rolled_back(registry, fleet)
         other = await fleet.start(preload=False)
@@ -73,16 +75,15 @@ class TestStoreGone:
         assert (await other.get("m")).model.to_bytes() == replica.model.to_bytes()
         assert other.failed == []
 
-    async def test_an_entry_that_could_not_be_folded_in_is_soon(
-        self, any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+    async def test_an_entry_that_could_not_be_applied_is_applied_later(
+        self, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Nobody else changes anything, and no further update comes to bring the model up to date."""
-        fleet = any_fleet
-        registry = await fleet.start()
-        replica = await registry.create(fleet.spec())
-        await replica.update([fleet.example(0)])
+        """No further update brings the model up to date."""
+        registry = await lone_fleet.start()
+        replica = await registry.create(lone_fleet.spec())
+        await replica.update([lone_fleet.example(0)])
         target = await replica.take_snapshot()
-        await replica.update([fleet.example(1)])
+        await replica.update([lone_fleet.example(1)])
         load, failures = replica.snapshot_reader.load, list[str]()
 
         async def failing(position: str) -> Any:
@@ -99,8 +100,8 @@ class TestStoreGone:
 
 
 class TestStoreBack:
-    async def test_a_busy_replica_looks_too(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It is busy with a call from before: what the store lost meanwhile shows only to the next."""
+    async def test_a_busy_replica_checks_the_store_again(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A call that began before the store was away does not show what the store lost; the next call does."""
         registry = await fleet.start()
         replica = await registry.create(fleet.spec())
         await replica.update([fleet.example(0)])
@@ -116,13 +117,13 @@ class TestStoreBack:
         lost = _once(store.logs, "read", lambda: LogLost("m", replica.model.position), monkeypatch)
         registry._store_health.lost()
         await eventually_async(lambda: registry.storage_gone_seconds is None)
-        registry._tasks[0].cancel()  # what it heard now has to do
+        registry._tasks[0].cancel()  # the answers so far must suffice
         release.set()
         with pytest.raises(StorageUnavailable):
             await update
         await eventually_async(lambda: lost)
 
-    async def test_a_model_that_could_not_be_restored_anew_is_tried_again(
+    async def test_a_failed_restore_after_a_lost_log_is_tried_again(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         registry = await fleet.start()

@@ -1,13 +1,15 @@
-"""Helpers of the tests of the fold: models, examples, logs, and folding them."""
+"""Helpers of the tests of model states: models, examples, logs, and applying logs."""
 
 from collections.abc import Sequence
 from typing import Any
 
+import msgpack
 import numpy as np
 from hypothesis import strategies as st
 
 from manylabel_core.label_structure import Group
 from manylabel_core.promise import Target
+from manylabel_core.state import State
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
@@ -61,7 +63,7 @@ def sparse(*indices: int) -> Features:
 
 
 def fold(model: OnlineModel, log: Log, max_examples: int = 1000, states: States | None = None) -> list[ApplyResult]:
-    """Fold a log in; `states` are the snapshots that rollbacks find."""
+    """Apply a log; `states` are the snapshots that rollbacks find, by position."""
     folding = ApplyBatch(model, log)
     while folding.step(max_examples):
         if folding.needed_snapshot is not None:
@@ -70,7 +72,7 @@ def fold(model: OnlineModel, log: Log, max_examples: int = 1000, states: States 
 
 
 def fold_one_by_one(model: OnlineModel, log: Log) -> tuple[list[object], States]:
-    """Fold a log in entry by entry, with a snapshot after each; give the facts, and the snapshots."""
+    """Apply a log entry by entry; return the facts of the outcomes, and a snapshot of each position."""
     states, told = {model.position: model.to_bytes()}, []
     for entry in log:
         told += facts(fold(model, [entry], states=states))
@@ -79,14 +81,14 @@ def fold_one_by_one(model: OnlineModel, log: Log) -> tuple[list[object], States]
 
 
 def append(model: OnlineModel, change: Change, states: States | None = None) -> ApplyResult:
-    """Fold in one entry, as it comes out of the log, at the next position."""
+    """Apply one entry, as it is read from the log, at the next position."""
     position = str(int(model.position) + 1)
     (outcome,) = fold(model, [LogEntry(position, decode(encode(change)))], states=states)
     return outcome
 
 
 def learn(model: OnlineModel, *examples: tuple[Features, Sequence[str]], **kwargs: Any) -> ApplyResult:
-    """Fold in one update."""
+    """Apply one update."""
     if "prediction_ids" in kwargs:  # answered by a model without labels, if nothing else is said
         kwargs.setdefault("served", (np.empty(0),) * len(examples))
     return append(model, Update(tuple(Example(x, Labels.all_of(y)) for x, y in examples), "log", **kwargs))
@@ -101,11 +103,27 @@ def taught(**spec: Any) -> OnlineModel:
 
 
 def drifting(n: int) -> Example:
-    """Row n of a stream with two labels that a feature each tells, until its middle: from there on, chance does."""
+    """Return row n of a stream of two labels: each equals a feature in the first half, and is random in the second."""
     rng = np.random.default_rng(n)
     told, chance = rng.integers(0, 2, 2).tolist(), rng.integers(0, 2, 2).tolist()
     first, second = told if n < DRIFTING_LENGTH // 2 else chance
     return Example(named(a=told[0], b=told[1]), Labels.all_of(["first"] * first + ["second"] * second))
+
+
+def partial(**truth: bool) -> Labels:
+    """The truth about some labels, where that of the others is unknown."""
+    signs = np.array([1 if true else -1 for true in truth.values()], dtype=np.int8)
+    return Labels(tuple(truth), signs, complete=False)
+
+
+def forged(model: OnlineModel, header: dict[str, Any] | None = None, **arrays: object) -> bytes:
+    """Bytes of a model with other facts in the header, and other arrays or packed documents; the checksum is right."""
+    true = State.from_bytes(model.to_bytes())
+    others = {
+        name: value if isinstance(value, np.ndarray) else np.frombuffer(msgpack.packb(value), dtype=np.uint8)
+        for name, value in arrays.items()
+    }
+    return State({**true.arrays, **others}, {**true.header, **(header or {})}).to_bytes()
 
 
 def ulid(ms: int, random: int = 0) -> str:

@@ -1,6 +1,5 @@
 """Followers: models that learn from another model's log, with a spec of their own."""
 
-import asyncio
 import random
 from contextlib import suppress
 from typing import Any
@@ -8,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.service.fleet import Fleet, each_learner
-from tests.service.online.history.test_history import SMALL, change, example, lived, small_segments
+from tests.service.online.history.test_history import SMALL, change, example, lived, small_segments, started
+from tests.service.online.state.test_promises import EASY, rows
 from tests.support.waiting import eventually_async
 
 from manylabel_core.state import State
+from manylabel_service import ulid as prediction_ids
 from manylabel_service.errors import (
     FollowerFailed,
     InvalidExample,
@@ -72,14 +73,13 @@ def state(model: OnlineModel) -> dict[str, Any]:
 
 
 @each_learner
-async def test_with_the_spec_of_the_leader_a_follower_has_its_weights(any_fleet: Any, algorithm: str) -> None:
+async def test_a_follower_with_the_spec_of_its_leader_has_the_same_weights(any_fleet: Any, algorithm: str) -> None:
     rng = random.Random(algorithm)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(algorithm=algorithm, window=20))
+    registry, leader = await started(any_fleet, algorithm=algorithm, window=20)
     with_it = await follow(registry, leader, algorithm=algorithm)
-    await lived(leader, rng, 60)
+    await lived(leader, rng, 40)
     later = await follow(registry, leader, "later", algorithm=algorithm)
-    await lived(leader, rng, 60)
+    await lived(leader, rng, 40)
     for follower in (with_it, later):
         await caught_up(follower, leader.position)
         assert learnt(follower.model) == learnt(leader.model)
@@ -87,11 +87,11 @@ async def test_with_the_spec_of_the_leader_a_follower_has_its_weights(any_fleet:
     assert state(with_it.model) == state(later.model)
 
 
-async def test_the_leader_is_what_it_is_without_followers(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
+async def test_followers_do_not_change_their_leader(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start(**SMALL)
     digests: list[list[Any]] = []
     for name in ("alone", "followed"):
-        leader, rng = await registry.create(any_fleet.spec(name=name, window=20)), random.Random(3)
+        leader, rng = await registry.create(lone_fleet.spec(name=name, window=20)), random.Random(3)
         followers = [
             await follow(registry, leader, f"f{n}", algorithm=algorithm)
             for n, algorithm in enumerate(("salt", "falt"))
@@ -110,10 +110,9 @@ async def test_the_leader_is_what_it_is_without_followers(any_fleet: Any) -> Non
     assert digests[0] == digests[1]
 
 
-async def test_a_follower_that_was_evicted_is_what_one_is_that_stayed(any_fleet: Any) -> None:
+async def test_an_evicted_follower_catches_up_to_the_same_state(lone_fleet: Any) -> None:
     rng = random.Random(5)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(window=20))
+    registry, leader = await started(lone_fleet, window=20)
     await lived(leader, rng, 30)
     for start in (True, False):
         stayed = await follow(registry, leader, f"stayed{start:d}", from_start=start, algorithm="salt")
@@ -133,10 +132,9 @@ async def test_a_follower_that_was_evicted_is_what_one_is_that_stayed(any_fleet:
         assert again.measures() == stayed.measures()
 
 
-async def test_now_is_a_position_within_segments_from_which_a_follower_learns(any_fleet: Any) -> None:
+async def test_a_follower_from_now_begins_within_a_segment(lone_fleet: Any) -> None:
     rng = random.Random(7)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(window=20))
+    registry, leader = await started(lone_fleet, window=20)
     await lived(leader, rng, 33)
     begin, updates, names = leader.position, leader.model.updates, leader.model.labels.names
     follower = await follow(registry, leader, from_start=False, algorithm="salt")
@@ -151,19 +149,18 @@ async def test_now_is_a_position_within_segments_from_which_a_follower_learns(an
     await caught_up(follower, leader.position)
     assert follower.model.updates == leader.model.updates - updates == 50
     assert follower.model.labels.names == leader.model.labels.names
-    segments = (await HistoryReader(leader.record, any_fleet.store(registry)).catalogue()).segments
+    segments = (await HistoryReader(leader.record, lone_fleet.store(registry)).catalogue()).segments
     assert any(position_key(s.after) < position_key(begin) < position_key(s.through) for s in segments)
-    # One that begins there later, and reads the segments, comes to the same state.
-    await any_fleet.stop(registry)
-    again = await (await any_fleet.start(**SMALL)).get("f")
+    # A follower that reads the segments later comes to the same state.
+    await lone_fleet.stop(registry)
+    again = await (await lone_fleet.start(**SMALL)).get("f")
     assert state(again.model) == state(follower.model)
     assert (await again.state_at(begin)).updates == 0
 
 
-async def test_a_rollback_to_before_the_beginning_goes_to_the_beginning(any_fleet: Any) -> None:
+async def test_a_rollback_of_the_leader_to_before_a_follower_empties_the_follower(lone_fleet: Any) -> None:
     rng = random.Random(9)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(window=20))
+    registry, leader = await started(lone_fleet, window=20)
     for _ in range(10):
         await leader.update([example(rng)])
     early = leader.position
@@ -182,15 +179,14 @@ async def test_a_rollback_to_before_the_beginning_goes_to_the_beginning(any_flee
     await leader.update([example(rng)])
     await caught_up(follower, leader.position)
     assert (follower.model.updates, leader.model.updates) == (1, 11)
-    await any_fleet.stop(registry)
-    again = await (await any_fleet.start(**SMALL)).get("f")
+    await lone_fleet.stop(registry)
+    again = await (await lone_fleet.start(**SMALL)).get("f")
     assert state(again.model) == state(follower.model)
 
 
-async def test_a_follower_ends_at_a_position_or_a_time(any_fleet: Any) -> None:
+async def test_a_follower_ends_at_a_position_or_a_time(lone_fleet: Any) -> None:
     rng = random.Random(11)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(window=20))
+    registry, leader = await started(lone_fleet, window=20)
     await lived(leader, rng, 40)
     entries = await leader.read_log(None, None, 1_000, 1 << 20)
     middle = entries[len(entries) // 2]
@@ -214,7 +210,7 @@ async def test_two_servers_have_the_same_follower(fleet: Fleet) -> None:
     for replica in (follower, elsewhere):
         await caught_up(replica, leader.position)
     assert state(follower.model) == state(elsewhere.model)
-    # The other server has no leader in memory, and hears of new entries all the same; and of the deletion.
+    # The other server has not loaded the leader, but notices its new entries and its deletion.
     assert [replica.name for replica in other.resident()] == ["f"]
     await one.delete("m", with_followers=True)
     await eventually_async(lambda: not other.resident())
@@ -223,15 +219,14 @@ async def test_two_servers_have_the_same_follower(fleet: Fleet) -> None:
             await other.get(name)
 
 
-async def test_a_follower_takes_no_changes(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec())
-    await leader.update([any_fleet.example(1)])
+async def test_a_follower_takes_no_changes(lone_fleet: Any) -> None:
+    registry, leader = await started(lone_fleet)
+    await leader.update([lone_fleet.example(1)])
     follower = await caught_up(await follow(registry, leader), leader.position)
-    x = any_fleet.example(1).x
+    x = lone_fleet.example(1).x
     predicted = await follower.predict([x])
     for request in (
-        lambda: follower.update([any_fleet.example(2)]),
+        lambda: follower.update([lone_fleet.example(2)]),
         lambda: follower.rollback(START),
         lambda: follower.change(Relabel("l1", "l2", "log")),
         lambda: follower.change(Describe({"l1": {"title": "one"}}, "log")),
@@ -246,11 +241,10 @@ async def test_a_follower_takes_no_changes(any_fleet: Any) -> None:
     assert follower.status()["follow"] == {"model": "m", "begin": START, "until": None}
 
 
-async def test_what_cannot_be_followed(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec())
+async def test_requests_to_follow_that_are_refused(lone_fleet: Any) -> None:
+    registry, leader = await started(lone_fleet)
     for n in range(3):
-        await leader.update([any_fleet.example(n)])
+        await leader.update([lone_fleet.example(n)])
     follower = await follow(registry, leader, from_start=False)
     with pytest.raises(InvalidField):
         await follow(registry, follower, "g")
@@ -277,14 +271,14 @@ async def test_what_cannot_be_followed(any_fleet: Any) -> None:
     await follow(registry, leader, "g")
     await registry.delete("m", with_followers=True)
     assert registry.resident() == []
-    assert await any_fleet.store(registry).models.all() == []
+    assert await lone_fleet.store(registry).models.all() == []
 
 
-async def test_a_follower_that_the_history_has_left_behind_says_so(any_fleet: Any) -> None:
+async def test_a_follower_that_lost_its_position_in_the_history_fails(lone_fleet: Any) -> None:
     rng = random.Random(15)
     settings = {**SMALL, "history_bytes": 1_000}
-    registry = await any_fleet.start(**settings)
-    leader = await registry.create(any_fleet.spec(window=20))
+    registry = await lone_fleet.start(**settings)
+    leader = await registry.create(lone_fleet.spec(window=20))
     await leader.update([example(rng)])
     follower = await follow(registry, leader)
     await caught_up(follower, leader.position)
@@ -294,7 +288,7 @@ async def test_a_follower_that_the_history_has_left_behind_says_so(any_fleet: An
         for _ in range(8):
             await leader.update([example(rng)])
         await leader.take_snapshot()
-    assert await HistoryReader(leader.record, any_fleet.store(registry)).begin() not in (START, SEED)
+    assert await HistoryReader(leader.record, lone_fleet.store(registry)).begin() not in (START, SEED)
     with pytest.raises(FollowerFailed, match="history"):
         (await registry.get("f")).check_serving()
     await registry.delete("f")
@@ -302,37 +296,35 @@ async def test_a_follower_that_the_history_has_left_behind_says_so(any_fleet: An
     assert 0 < again.model.updates < leader.model.updates
 
 
-async def test_a_follower_whose_leader_is_gone_says_so(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec())
+async def test_a_follower_of_a_deleted_leader_fails(lone_fleet: Any) -> None:
+    registry, leader = await started(lone_fleet)
     await follow(registry, leader)
-    await any_fleet.stop(registry)
-    registry = await any_fleet.start(**SMALL, preload=False)
-    store = any_fleet.store(registry)
+    await lone_fleet.stop(registry)
+    registry = await lone_fleet.start(**SMALL, preload=False)
+    store = lone_fleet.store(registry)
     await store.models.delete(leader.record)  # by a server that was killed before it deleted the follower
-    await registry.create(any_fleet.spec())
+    await registry.create(lone_fleet.spec())
     with pytest.raises(FollowerFailed, match="deleted"):
         (await registry.get("f")).check_serving()
     assert await registry.followers("m") == []
     await registry.delete("f")
 
 
-async def test_a_fork_of_a_follower_learns(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec())
+async def test_a_fork_of_a_follower_learns(lone_fleet: Any) -> None:
+    registry, leader = await started(lone_fleet)
     for n in range(6):
-        await leader.update([any_fleet.example(n)])
+        await leader.update([lone_fleet.example(n)])
     follower = await caught_up(await follow(registry, leader, algorithm="salt"), leader.position)
     state = await follower.state_at(follower.position)
     fork = await registry.create(state.online_spec.model_copy(update={"name": "fork"}), state)
     assert (fork.spec.algorithm, fork.follow, fork.model.updates) == ("salt", None, 6)
-    await fork.update([any_fleet.example(7)])
+    await fork.update([lone_fleet.example(7)])
     assert (fork.model.updates, follower.model.updates) == (7, 6)
 
 
-async def test_a_follower_that_grows_beyond_the_limit_ends(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL, max_model_bytes=300_000)
-    leader = await registry.create(any_fleet.spec())
+async def test_a_follower_that_grows_beyond_the_limit_fails(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start(**SMALL, max_model_bytes=300_000)
+    leader = await registry.create(lone_fleet.spec())
     follower = await follow(registry, leader, algorithm="salt")
     with suppress(LimitExceeded):
         for n in range(2_000):
@@ -345,23 +337,25 @@ async def test_a_follower_that_grows_beyond_the_limit_ends(any_fleet: Any) -> No
     assert leader.serving
 
 
-@pytest.mark.parametrize("seconds", [0.05, 0.4])
-async def test_a_server_killed_while_a_follower_catches_up_goes_on(any_fleet: Any, seconds: float) -> None:
-    rng = random.Random(17)
-    settings = {**SMALL, "snapshot_every_updates": 300}
-    registry = await any_fleet.start(**settings)
-    leader = await registry.create(any_fleet.spec(window=20))
-    for _ in range(15):
-        await leader.update([example(rng) for _ in range(200)])
-    creating = asyncio.create_task(follow(registry, leader, algorithm="kernel_falt"))
-    await asyncio.sleep(seconds)
-    await any_fleet.kill(registry)
-    creating.cancel()
-    await asyncio.gather(creating, return_exceptions=True)
-    registry = await any_fleet.start(**settings)
-    leader = await registry.get("m")
-    if not await registry.followers("m"):
-        await follow(registry, leader, algorithm="kernel_falt")
-    follower = await caught_up(await registry.get("f"), leader.position)
-    other = await caught_up(await follow(registry, leader, "g", algorithm="kernel_falt"), leader.position)
-    assert state(follower.model) == state(other.model)
+async def test_a_follower_counts_late_labels_by_its_own_decisions(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    leader = await registry.create(lone_fleet.spec())
+    await leader.change(SetPromise(EASY, "log"))
+    follower = await follow(registry, leader)
+    examples, late = rows(80)[:20], rows(80)[20:]
+    await leader.update(examples)
+    ids = [prediction_ids.make(n + 1, n.to_bytes(10)) for n in range(60)]
+    xs = [example.x for example in late]
+    await leader.keep(ids, xs, (await leader.predict(xs)).predictions)
+    kept = await leader.kept(ids, [example.y for example in late])
+    await leader.update(
+        [Example(one.x, example.y) for one, example in zip(kept, late, strict=True)],
+        prediction_ids=ids,
+        served=[one.scores for one in kept],
+        decisions=[one.decision for one in kept],
+    )
+    await caught_up(follower, leader.position)
+    totals = [
+        model.promises.to_metrics(model.labels.names)["promise"]["total"] for model in (leader.model, follower.model)
+    ]
+    assert [total["examples"] for total in totals] == [80, 80]

@@ -5,9 +5,9 @@ import random
 from typing import Any
 
 import pytest
-from tests.service.fleet import each_learner, hanging_after
+from tests.service.fleet import each_step, hanging_after, linear_and_kernel
 from tests.service.online.forgetting.test_forgetting import ended
-from tests.service.online.history.test_history import SMALL, entries_of, example, lived, small_segments
+from tests.service.online.history.test_history import SMALL, entries_of, example, lived, small_segments, started
 from tests.service.online.test_followers import caught_up, follow, learnt, state
 from tests.support.waiting import eventually_async
 
@@ -67,19 +67,18 @@ async def labelled(replica: Replica, id: str, x: Features, *labels: str) -> None
 
 
 @pytest.mark.parametrize("change", ["forget", "promote"])
-async def test_copies_of_snapshots_count_towards_their_limit(any_fleet: Any, change: str) -> None:
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec())
+async def test_copies_of_snapshots_count_towards_their_limit(lone_fleet: Any, change: str) -> None:
+    registry, leader = await started(lone_fleet)
     await lived(leader, random.Random(3), 20)
     await leader.update([Example(example(random.Random(3)).x, Labels.all_of(["new"]))])
     await leader.take_snapshot()
     if change == "promote":
         follower = await caught_up(await follow(registry, leader, algorithm="salt"), leader.position)
         await follower.take_snapshot()
-    total = await any_fleet.store(registry).snapshots.total_bytes()
-    await any_fleet.stop(registry)
-    registry = await any_fleet.start(**SMALL, max_snapshot_bytes=total + total // 2)
-    snapshots = any_fleet.store(registry).snapshots
+    total = await lone_fleet.store(registry).snapshots.total_bytes()
+    await lone_fleet.stop(registry)
+    registry = await lone_fleet.start(**SMALL, max_snapshot_bytes=total + total // 2)
+    snapshots = lone_fleet.store(registry).snapshots
     leader = await hosted(registry, "m")
     if change == "promote":
         await caught_up(await hosted(registry, "f"), leader.position)
@@ -93,11 +92,10 @@ async def test_copies_of_snapshots_count_towards_their_limit(any_fleet: Any, cha
     await lived(leader, random.Random(4), 1)
 
 
-@each_learner
-async def test_the_two_change_places_bit_for_bit(any_fleet: Any, algorithm: str) -> None:
+@linear_and_kernel
+async def test_leader_and_follower_swap_places_bit_for_bit(any_fleet: Any, algorithm: str) -> None:
     rng = random.Random(algorithm)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(algorithm="falt", window=20))
+    registry, leader = await started(any_fleet, algorithm="falt", window=20)
     await follow(registry, leader, algorithm=algorithm)
     twin = await follow(registry, leader, "twin", algorithm=algorithm)
     for n in range(3):
@@ -128,7 +126,7 @@ async def test_the_two_change_places_bit_for_bit(any_fleet: Any, algorithm: str)
     assert learnt(other.model) == learnt(new.model)
     assert (await new.verify()).equal
     ends = state(new.model), state(old.model)
-    # What is stored gives the same, in another process.
+    # Another process restores the same states.
     await any_fleet.stop(registry)
     registry = await any_fleet.start(**SMALL)
     again = await hosted(registry, "m")
@@ -143,15 +141,13 @@ async def test_the_two_change_places_bit_for_bit(any_fleet: Any, algorithm: str)
     assert [record.name for record in await any_fleet.store(registry).models.all()] == ["twin", "m", "f"]
 
 
-async def test_nothing_acknowledged_is_lost_or_learnt_twice(any_fleet: Any) -> None:
+async def test_no_acknowledged_update_is_lost_or_learnt_twice(fleet: Any) -> None:
     """Keys, lines of streams and stored predictions of before; updates that come in meanwhile."""
     rng = random.Random(3)
-    n_registries = 1 if any_fleet.server is None else 2
-    registry, *others = await any_fleet.start_several(n_registries, **SMALL)
-    leader = await registry.create(any_fleet.spec(window=20))
+    registry, other = await fleet.start_several(2, **SMALL)
+    leader = await registry.create(fleet.spec(window=20))
     await follow(registry, leader, algorithm="salt")
-    for other in others:
-        await other.get("m")
+    await other.get("m")
     key = IdempotencyKey("k", bytes(16))
     first = await leader.update([example(rng)], key=key, want_predictions=True)
     await leader.update([example(rng)], stream=StreamPart("s", (1,)))
@@ -167,7 +163,7 @@ async def test_nothing_acknowledged_is_lost_or_learnt_twice(any_fleet: Any) -> N
             sent += 1
             await asyncio.sleep(0.01)  # the log grows more slowly than the promotion copies it
 
-    tasks = [asyncio.create_task(load(each)) for each in (registry, *others) for _ in range(2)]
+    tasks = [asyncio.create_task(load(each)) for each in (registry, other) for _ in range(2)]
     await eventually_async(lambda: sent > 20)
     new, _ = await promoted(registry)
     at_end = sent
@@ -183,13 +179,14 @@ async def test_nothing_acknowledged_is_lost_or_learnt_twice(any_fleet: Any) -> N
         await new.kept([id], [Labels.all_of(["other"])])
     assert new.model.updates == 3 + sent
     assert len(await entries_of(new)) == 4 + sent
-    for other in others:
-        (await hosted(other, "m")).poll()
-    assert len(await any_fleet.agreed()) > 0
+    (await hosted(other, "m")).poll()
+    assert len(await fleet.agreed()) > 0
     assert (await new.verify()).equal
 
 
-async def test_a_server_that_has_just_joined_is_not_taken_for_dead(fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_has_just_joined_is_not_considered_dead(
+    fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(membership, "HEARTBEAT_SECONDS", 3600.0)
     old, new = await fleet.start_several(2, **SMALL)
     leader = await old.create(fleet.spec())
@@ -217,10 +214,9 @@ async def test_two_servers_promote_in_turn(fleet: Any) -> None:
         assert new.model.updates == n + 1
 
 
-async def test_a_follower_from_now_begins_the_history(any_fleet: Any) -> None:
+async def test_the_history_begins_where_the_promoted_follower_began(lone_fleet: Any) -> None:
     rng = random.Random(5)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(window=20))
+    registry, leader = await started(lone_fleet, window=20)
     for _ in range(30):
         await leader.update([example(rng)])
         if rng.random() < 0.2:
@@ -240,12 +236,12 @@ async def test_a_follower_from_now_begins_the_history(any_fleet: Any) -> None:
     assert (state(new.model), state(old.model), state(await new.state_at(middle))) == expected
     assert state(await old.state_at(middle)) == led
     assert (await new.state_at(begin)).updates == 0
-    assert (await HistoryReader(new.record, any_fleet.store(registry)).begin()) == begin
+    assert (await HistoryReader(new.record, lone_fleet.store(registry)).begin()) == begin
     with pytest.raises(BeforeHistory):
         await new.state_at(START)
     assert (await new.verify()).equal
     assert [each.kept.name for each in await old.snapshot_reader.list() if each.kept] == ["early"]
-    # Promoted again, the first leader has what it had learnt before this history as well.
+    # Promoted again, the first leader also has what it had learnt before this history.
     back, _ = await promoted(registry)
     assert state(back.model) == expected[1]
     assert state(await back.state_at(middle)) == led
@@ -254,10 +250,9 @@ async def test_a_follower_from_now_begins_the_history(any_fleet: Any) -> None:
     assert {name: led[name] for name in learnt(back.model)} == learnt(back.model)
 
 
-async def test_the_history_begins_after_rollbacks_to_before_it(any_fleet: Any) -> None:
+async def test_the_history_begins_after_rollbacks_to_before_the_follower(fleet: Any) -> None:
     rng = random.Random(7)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(window=20))
+    registry, leader = await started(fleet, window=20)
     for _ in range(10):
         await leader.update([example(rng)])
     early = leader.position
@@ -274,30 +269,30 @@ async def test_the_history_begins_after_rollbacks_to_before_it(any_fleet: Any) -
     expected = state(follower.model), state(leader.model)
     new, old = await promoted(registry)
     assert (state(new.model), state(old.model)) == expected
-    assert await HistoryReader(new.record, any_fleet.store(registry)).begin() == rolled_back
+    assert await HistoryReader(new.record, fleet.store(registry)).begin() == rolled_back
     assert (await new.verify()).equal
 
 
-async def test_an_empty_model(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec())
+async def test_an_empty_model_is_promoted_and_durability_stays_with_the_name(lone_fleet: Any) -> None:
+    registry, leader = await started(lone_fleet, durability="fsync")
     await follow(registry, leader, algorithm="salt")
     new, old = await promoted(registry)
     assert (new.position, new.spec.algorithm, old.spec.algorithm) == (START, "salt", "falt")
-    await new.update([any_fleet.example(1)])
+    assert (new.spec.durability, old.spec.durability) == ("fsync", "fsync")
+    assert (new.spec.window, old.spec.window) == (20, 1000)
+    await new.update([lone_fleet.example(1)])
     assert (await caught_up(old, new.position)).model.updates == new.model.updates == 1
 
 
-async def test_a_fork_is_promoted_over(any_fleet: Any) -> None:
+async def test_a_follower_of_a_fork_is_promoted(lone_fleet: Any) -> None:
     """Its log begins with a state."""
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec())
+    registry, leader = await started(lone_fleet)
     for n in range(5):
-        await leader.update([any_fleet.example(n)])
+        await leader.update([lone_fleet.example(n)])
     fork = await leader.state_at(leader.position)
     forked = await registry.create(fork.online_spec.model_copy(update={"name": "fork"}), fork)
     await follow(registry, forked, algorithm="salt")
-    await forked.update([any_fleet.example(7)])
+    await forked.update([lone_fleet.example(7)])
     await caught_up(await hosted(registry, "f"), forked.position)
     expected = state(forked.model)
     new, old = await promoted(registry)
@@ -308,11 +303,10 @@ async def test_a_fork_is_promoted_over(any_fleet: Any) -> None:
     assert (await back.verify()).equal
 
 
-async def test_stored_predictions_have_the_columns_of_the_follower(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec())
+async def test_stored_predictions_get_the_columns_of_the_promoted_follower(lone_fleet: Any) -> None:
+    registry, leader = await started(lone_fleet)
     for label in ("l0", "l1", "l2", "l3"):
-        x = any_fleet.example(1).x
+        x = lone_fleet.example(1).x
         await leader.update([Example(x, Labels.all_of([label]))])
     await follow(registry, leader, algorithm="salt", limits={"labels": {"most": 2, "policy": "ignore"}})
     id = ulid.make(now_ms(), bytes(ulid.N_RANDOM_BYTES))
@@ -327,19 +321,9 @@ async def test_stored_predictions_have_the_columns_of_the_follower(any_fleet: An
     assert new.model.updates == 5
 
 
-async def test_the_durability_stays_with_the_name(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(durability="log"))
-    await follow(registry, leader, algorithm="salt")
-    new, old = await promoted(registry)
-    assert (new.spec.durability, old.spec.durability) == ("log", "log")
-    assert (new.spec.window, old.spec.window) == (20, 1000)
-
-
-async def test_what_cannot_be_promoted(any_fleet: Any) -> None:
+async def test_models_that_cannot_be_promoted(lone_fleet: Any) -> None:
     rng = random.Random(9)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec())
+    registry, leader = await started(lone_fleet)
     await leader.update([example(rng)])
     with pytest.raises(ModelIsOnline):
         await registry.promote("m", None, None)
@@ -356,16 +340,15 @@ async def test_what_cannot_be_promoted(any_fleet: Any) -> None:
     with pytest.raises(NotPromotable, match="already being replaced"):
         await registry.promote("f", None, None)
     await registry.successions.finish("m", receipt)
-    await any_fleet.stop(registry)
-    registry = await any_fleet.start(**SMALL, preload=False)
-    await any_fleet.store(registry).models.delete(leader.record)
+    await lone_fleet.stop(registry)
+    registry = await lone_fleet.start(**SMALL, preload=False)
+    await lone_fleet.store(registry).models.delete(leader.record)
     with pytest.raises(NotPromotable, match="deleted"):
         await registry.promote("f", None, None)
 
 
-async def test_a_request_is_done_once(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec())
+async def test_a_request_with_a_key_promotes_once(lone_fleet: Any) -> None:
+    registry, leader = await started(lone_fleet)
     await follow(registry, leader, algorithm="salt")
     await follow(registry, leader, "g", algorithm="salt")
     key = IdempotencyKey("k", bytes(16))
@@ -379,12 +362,11 @@ async def test_a_request_is_done_once(any_fleet: Any) -> None:
 
 
 @pytest.mark.usefixtures("quick_expiry")
-@pytest.mark.parametrize("step", ["stage", "build", "copy_predictions", "carry", "finish", "replace", "purge"])
-async def test_a_kill_at_any_step_leaves_one_or_the_other(any_fleet: Any, step: str) -> None:
-    """The process dies just after a step; the next ends what it began."""
+@each_step("stage", "build", "copy_predictions", "carry", "finish", "replace", "purge", on_both=("replace",))
+async def test_a_kill_at_any_step_leaves_the_old_or_the_new_models(any_fleet: Any, step: str) -> None:
+    """The process is killed just after a step, and the next process ends the request."""
     rng = random.Random(step)
-    registry = await any_fleet.start(**SMALL)
-    leader = await registry.create(any_fleet.spec(window=20))
+    registry, leader = await started(any_fleet, window=20)
     await follow(registry, leader, algorithm="salt")
     await follow(registry, leader, "other", algorithm="falt")
     await lived(leader, rng, 40)

@@ -1,4 +1,4 @@
-"""Hosted models on a real store: group commit, restart, failures, limits, and who waits for whom."""
+"""Hosted models on a real store: group commit, failures, limits and waiting."""
 
 import asyncio
 import threading
@@ -20,7 +20,6 @@ from manylabel_service.errors import (
     LimitExceeded,
     ModelNotFound,
     NotReady,
-    QueueFull,
     StorageUnavailable,
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -29,7 +28,7 @@ from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.log_entries import Update, decode, encode
+from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.storage import Entry, SQLiteStore
@@ -130,7 +129,7 @@ async def learn(replica: Replica, n: int, start: int = 0) -> list[UpdateResult]:
 
 
 async def replayed_from_log(registry: Registry, replica: Replica) -> OnlineModel:
-    """A fresh fold of the whole log."""
+    """Return a new model that has applied the whole log."""
     model = OnlineModel(replica.spec)
     entries = await store_of(registry).logs.read(replica.record, "0", 100_000)
     folding = ApplyBatch(model, [LogEntry(entry.position, decode(entry.payload)) for entry in entries])
@@ -139,16 +138,18 @@ async def replayed_from_log(registry: Registry, replica: Replica) -> OnlineModel
     return model
 
 
-async def test_an_answer_comes_after_the_log_and_the_fold(hosting: Hosting) -> None:
+async def test_an_update_is_answered_once_it_is_logged_and_learnt(hosting: Hosting) -> None:
     async with hosting() as registry:
         replica = await registry.create(spec())
+        await learn(replica, 1)
         store_of(registry).appends.clear()
         update = asyncio.create_task(replica.update([example(0)]))
-        await eventually_async(lambda: store_of(registry).group_sizes == [1])
+        await eventually_async(lambda: store_of(registry).group_sizes == [1, 1])
+        assert (await replica.predict([example(0).x])).position == "1", "predictions do not wait for the log"
         assert not update.done()
-        assert replica.model.updates == 0
+        assert replica.model.updates == 1
         store_of(registry).appends.set()
-        assert (await update).updates == replica.model.updates == 1
+        assert (await update).updates == replica.model.updates == 2
 
 
 def large_example(n_features: int, n_labels: int) -> Example:
@@ -157,7 +158,7 @@ def large_example(n_features: int, n_labels: int) -> Example:
     return Example(Features(names, None, values), Labels.all_of([f"l{i}" for i in range(n_labels)]))
 
 
-async def test_a_large_example_holds_up_no_other_model(hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_example_does_not_block_other_models(hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is learnt in a thread. Predictions by its own model are of the state before or after, never of one between."""
     may_end, plain = threading.Event(), ApplyBatch.learn
 
@@ -183,7 +184,7 @@ async def test_a_large_example_holds_up_no_other_model(hosting: Hosting, monkeyp
         assert (await replayed_from_log(registry, replica)).to_bytes() == replica.model.to_bytes()
 
 
-async def test_predictions_get_in_between_large_examples(hosting: Hosting) -> None:
+async def test_predictions_are_answered_between_large_examples(hosting: Hosting) -> None:
     async with hosting() as registry:
         replica = await registry.create(spec())
         await replica.update([large_example(1_000, 500)])
@@ -213,34 +214,10 @@ async def test_updates_that_wait_together_share_an_append(hosting: Hosting) -> N
         assert replica.queue.examples == 0
 
 
-@pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
-async def test_restart_is_exact(hosting: Hosting, kill: bool) -> None:
-    async with hosting(kill=kill, snapshot_every_updates=20) as registry:
-        replica = await registry.create(spec())
-        for start in range(0, 60, 15):
-            await learn(replica, 15, start)
-        before = replica.model.to_bytes()
-        assert (await replayed_from_log(registry, replica)).to_bytes() == before
-    async with hosting() as registry:
-        replica = await registry.get("m")
-        assert replica.model.to_bytes() == before
-        assert (await replica.update([example(0)])).updates == 61
-
-
-async def test_entries_of_others_are_folded_in_first(hosting: Hosting) -> None:
-    async with hosting() as registry:
-        replica = await registry.create(spec())
-        foreign = Update((example(7), example(8)), "log")
-        await SQLiteLogs(store_of(registry).engine).append(replica.record, [encode(foreign)], "0", "log")
-        answer = await replica.update([example(0)])
-        assert (answer.updates, answer.position) == (3, "2")
-        assert replica.model.to_bytes() == (await replayed_from_log(registry, replica)).to_bytes()
-
-
 class TestKeys:
     key = IdempotencyKey("k", b"d" * 16)
 
-    async def test_in_flight_then_replayed_then_reused(self, hosting: Hosting) -> None:
+    async def test_a_key_in_flight_is_refused_and_replayed_later(self, hosting: Hosting) -> None:
         async with hosting() as registry:
             replica = await registry.create(spec())
             store_of(registry).appends.clear()
@@ -258,7 +235,7 @@ class TestKeys:
                 await replica.update([example(1)], key=IdempotencyKey("k", b"e" * 16))
             assert replica.model.updates == 1
 
-    async def test_free_again_after_a_failed_append(self, hosting: Hosting) -> None:
+    async def test_a_key_is_free_again_after_a_failed_append(self, hosting: Hosting) -> None:
         async with hosting() as registry:
             replica = await registry.create(spec())
             store_of(registry).failing = True
@@ -269,19 +246,6 @@ class TestKeys:
 
 
 class TestLimits:
-    async def test_a_full_queue_says_when_to_come_back(self, hosting: Hosting) -> None:
-        async with hosting(max_queue_examples=3) as registry:
-            replica = await registry.create(spec())
-            store_of(registry).appends.clear()
-            waiting = asyncio.create_task(learn(replica, 3))
-            await eventually_async(lambda: replica.queue.examples == 3)
-            with pytest.raises(QueueFull) as refused:
-                await replica.update([example(9)])
-            assert refused.value.retry_after > 0
-            store_of(registry).appends.set()
-            await waiting
-            assert (await replica.update([example(9)])).updates == 4
-
     @pytest.mark.parametrize("limit", [{"max_features": 5}, {"max_labels": 2}, {"max_model_bytes": 200_000}], ids=str)
     async def test_growth_stops_at_the_limit(self, hosting: Hosting, limit: dict[str, int]) -> None:
         async with hosting(**limit) as registry:
@@ -298,7 +262,7 @@ class TestLimits:
             assert replica.model.to_bytes() == before
             assert (await replica.update([example(0)])).updates == 3
 
-    async def test_updates_that_wait_together_keep_to_it_too(self, hosting: Hosting) -> None:
+    async def test_updates_that_wait_together_keep_to_the_limit(self, hosting: Hosting) -> None:
         async with hosting(max_labels=100) as registry:
             replica = await registry.create(spec())
             store_of(registry).appends.clear()
@@ -317,7 +281,9 @@ class TestLimits:
                 await replica.update([Example(example(0).x, Labels.all_of([f"x{j}" for j in range(30)]))])
 
     @pytest.mark.parametrize("fields", [{"features": 2**24, "labels": [f"l{i}" for i in range(400)]}], ids=["huge"])
-    async def test_of_a_model_that_declares_too_much(self, hosting: Hosting, fields: dict[str, Any]) -> None:
+    async def test_a_model_that_declares_too_many_columns_is_refused(
+        self, hosting: Hosting, fields: dict[str, Any]
+    ) -> None:
         async with hosting() as registry:
             with pytest.raises(LimitExceeded, match="bytes of model"):
                 await registry.create(spec(**fields))
@@ -325,20 +291,8 @@ class TestLimits:
             assert await registry.list() == ([], [])
 
 
-class TestPredictionDoesNotWait:
-    async def test_for_the_log(self, hosting: Hosting) -> None:
-        async with hosting() as registry:
-            replica = await registry.create(spec())
-            await learn(replica, 1)
-            store_of(registry).appends.clear()
-            update = asyncio.create_task(replica.update([example(0)]))
-            await eventually_async(lambda: replica.queue.examples == 1)
-            assert (await replica.predict([example(0).x])).position == "1"
-            assert not update.done()
-            store_of(registry).appends.set()
-            await update
-
-    async def test_for_a_snapshot_nor_do_updates_wait_for_its_storing(self, hosting: Hosting) -> None:
+class TestPredictionsDoNotWait:
+    async def test_for_the_storing_of_a_snapshot_and_neither_do_updates(self, hosting: Hosting) -> None:
         async with hosting(snapshot_every_updates=1) as registry:
             store = store_of(registry)
             store.snapshots_may_be_put.clear()
@@ -364,29 +318,23 @@ class TestPredictionDoesNotWait:
 
 
 class TestSnapshots:
-    async def test_the_newest_are_kept_and_the_log_is_trimmed_behind_them(self, hosting: Hosting) -> None:
-        async with hosting(snapshot_every_updates=10, snapshot_retention_count=2, history_bytes=0) as registry:
-            replica = await registry.create(spec())
-            for start in range(0, 50, 10):
-                await learn(replica, 10, start)
-                await eventually_async(lambda: not replica.snapshotter.busy)
-            snapshots = await store_of(registry).snapshots.all(replica.record)
-            assert len(snapshots) == 2
-            oldest = snapshots[-1].position
-            entries = await store_of(registry).logs.read(replica.record, oldest, 1000)
-            assert int(entries[0].position) == int(oldest) + 1
-
-    async def test_a_damaged_one_costs_a_longer_replay(
-        self, hosting: Hosting, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    @pytest.mark.parametrize("damage", ["damaged", "unreadable"])
+    async def test_a_bad_snapshot_costs_only_a_longer_replay(
+        self, hosting: Hosting, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
     ) -> None:
-        before, _ = await _two_snapshots(hosting)
-        flip_a_bit(snapshot_files(tmp_path / "data")[-1])
+        before = await _two_snapshots(hosting)
+        newest = snapshot_files(tmp_path / "data")[-1]
+        if damage == "damaged":
+            flip_a_bit(newest)
+        else:
+            newest.unlink()
+            newest.mkdir()
         async with hosting() as registry:
             assert registry.failed == []
             assert (await registry.get("m")).model.to_bytes() == before
-        assert "snapshot_damaged" in capsys.readouterr().out
+        assert damage == "unreadable" or "snapshot_damaged" in capsys.readouterr().out
 
-    async def test_without_a_sound_one_the_model_is_refused_and_the_others_serve(
+    async def test_a_model_without_an_intact_snapshot_is_refused_and_others_serve(
         self, hosting: Hosting, tmp_path: Path
     ) -> None:
         await _two_snapshots(hosting)
@@ -405,7 +353,7 @@ class TestSnapshots:
             assert registry.failed == []
             assert (await (await registry.create(spec())).update([example(0)])).updates == 1
 
-    async def test_one_that_finds_no_memory_holds_nothing_up(
+    async def test_a_snapshot_without_memory_stops_no_update(
         self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         async with hosting(snapshot_every_updates=1) as registry:
@@ -422,15 +370,7 @@ class TestSnapshots:
         async with hosting() as registry:
             assert ((await registry.get("m")).model.updates, (await registry.get("other")).model.updates) == (4, 1)
 
-    async def test_an_unreadable_one_costs_a_longer_replay(self, hosting: Hosting, tmp_path: Path) -> None:
-        before, _ = await _two_snapshots(hosting)
-        newest = snapshot_files(tmp_path / "data")[-1]
-        newest.unlink()
-        newest.mkdir()
-        async with hosting() as registry:
-            assert (await registry.get("m")).model.to_bytes() == before
-
-    async def test_one_that_cannot_be_stored_is_tried_again(self, hosting: Hosting, tmp_path: Path) -> None:
+    async def test_a_snapshot_that_cannot_be_stored_is_tried_again(self, hosting: Hosting, tmp_path: Path) -> None:
         async with hosting(snapshot_every_seconds=0.01) as registry:
             store = store_of(registry)
             failures, put_snapshot = 2, store.snapshots.put
@@ -449,15 +389,15 @@ class TestSnapshots:
             assert failures == 0
 
 
-async def _two_snapshots(hosting: Hosting) -> tuple[bytes, bytes]:
-    """Leave behind model `m` with two snapshots and a trimmed log, and model `other`; their states."""
+async def _two_snapshots(hosting: Hosting) -> bytes:
+    """Leave behind model `m` with two snapshots and a trimmed log, and model `other`; return the state of `m`."""
     async with hosting(snapshot_every_updates=10, snapshot_retention_count=2, history_bytes=0) as registry:
         replica, other = await registry.create(spec()), await registry.create(spec("other"))
         for start in range(0, 40, 10):
             await learn(replica, 10, start)
             await eventually_async(lambda: not replica.snapshotter.busy)
         await learn(other, 1)
-        return replica.model.to_bytes(), other.model.to_bytes()
+        return replica.model.to_bytes()
 
 
 class TestModels:
@@ -482,7 +422,7 @@ class TestModels:
                 await replica.update([example(0)])
             assert await store_of(registry).logs.read(replica.record, "0", 10) == []
 
-    async def test_a_fold_that_breaks_answers_no_more_and_is_not_kept(
+    async def test_a_model_that_failed_to_learn_is_not_ready_and_not_stored(
         self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         async with hosting(snapshot_every_updates=1) as registry:
@@ -499,9 +439,11 @@ class TestModels:
         assert snapshot_files(tmp_path / "data") == []
         monkeypatch.undo()
         async with hosting() as registry:
-            assert (await registry.get("m")).model.updates == 1  # it was logged: a sound fold learns it
+            assert (await registry.get("m")).model.updates == 1  # it was logged, so the restarted model learns it
 
-    async def test_nothing_is_accepted_while_stopping(self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_no_update_is_accepted_while_stopping(
+        self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         async with hosting() as registry:
             replica, others_stopped = await registry.create(spec()), asyncio.Event()
             monkeypatch.setattr(registry.successions, "stop", others_stopped.wait)

@@ -2,34 +2,18 @@
 
 import asyncio
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
-from tests.service.online.folds import drifting
 from tests.support.waiting import eventually_async
 
-from manylabel_service import ulid as prediction_ids
-from manylabel_service.errors import (
-    KeyReused,
-    LabelNotFound,
-    ModelExists,
-    ModelGone,
-    ModelNotFound,
-    PredictionLabelled,
-    StorageUnavailable,
-)
-from manylabel_service.hosting.events import Event
-from manylabel_service.hosting.examples import Example
-from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.errors import ModelExists, ModelGone, ModelNotFound, StorageUnavailable
 from manylabel_service.models import follower
-from manylabel_service.online.state.controls import Describe, Relabel
 
 
 class TestOneLog:
-    async def test_interleaved_updates_give_the_same_bits_everywhere(self, fleet: Any) -> None:
+    async def test_interleaved_updates_give_the_same_bits_on_all_replicas(self, fleet: Any) -> None:
         _, replicas = await fleet.hosted(3, snapshot_every_updates=40)
 
         async def client(number: int) -> list[str]:
@@ -46,7 +30,7 @@ class TestOneLog:
         late = await fleet.start()
         assert (await late.get("m")).model.to_bytes() == state
 
-    async def test_snapshots_taken_at_once_at_one_position_all_succeed(self, fleet: Any) -> None:
+    async def test_concurrent_snapshots_of_one_position_all_succeed(self, fleet: Any) -> None:
         registries, replicas = await fleet.hosted(3)
         for turn in range(20):
             receipt = await replicas[turn % 3].update([fleet.example(turn)])
@@ -57,25 +41,7 @@ class TestOneLog:
             stored = await fleet.store(registries[0]).snapshots.get(replicas[0].record, receipt.position)
             assert stored == replicas[0].model.to_bytes()
 
-    async def test_alarms_of_drift_are_the_same_events_everywhere(self, fleet: Any) -> None:
-        """However each has grouped the entries: the one writes small updates, the other reads them in one go."""
-        registries = await fleet.start_several(2)
-        await registries[0].create(fleet.spec(params={"drift": "adwin"}))
-        one, other = [await registry.get("m") for registry in registries]
-        watched = [replica.events.subscribe() for replica in (one, other)]
-        for start in range(0, LENGTH, 20):
-            receipt = await one.update([drifting(i) for i in range(start, start + 20)])
-        await other.predict([], at_least=receipt.position)
-        told: list[list[Event]] = [[], []]
-        for events, subscription in zip(told, watched, strict=True):
-            while not events or events[-1].kind != "update" or events[-1].position != receipt.position:
-                event = await asyncio.wait_for(anext(subscription), 120)
-                events += [event] if event.kind in ("update", "drift") else []
-        assert told[0] == told[1]
-        assert sum(event.kind == "drift" for event in told[0]) >= 2
-        assert one.measures()["drift"] == other.measures()["drift"]
-
-    async def test_followers_learn_what_nobody_told_them(self, fleet: Any) -> None:
+    async def test_an_idle_replica_learns_the_updates_of_others(self, fleet: Any) -> None:
         _, (one, other) = await fleet.hosted(2)
         await one.update([fleet.example(0)])
         await eventually_async(lambda: other.model.updates == 1)
@@ -83,9 +49,9 @@ class TestOneLog:
         predicted = await other.predict([fleet.example(0).x])
         assert (predicted.position, predicted.stale_seconds) == (one.model.position, None)
 
-    async def test_the_entries_that_one_has_not_folded_yet_are_its_lag(self, fleet: Any) -> None:
+    async def test_the_lag_of_a_replica_is_the_entries_it_has_not_applied(self, fleet: Any) -> None:
         registries, replicas = await fleet.hosted(2)
-        async with replicas[1]._applier.learning:  # so long it folds nothing
+        async with replicas[1]._applier.learning:  # meanwhile it applies nothing
             for i in range(3):
                 await replicas[0].update([fleet.example(i)])
             assert await registries[0].listing.log_lags() == {"m": 0}
@@ -95,7 +61,7 @@ class TestOneLog:
         fleet.server.kill()
         assert await registries[1].listing.log_lags() == {}, "nobody knows"
 
-    async def test_an_idle_process_asks_seldom_and_a_busy_one_not_without_end(
+    async def test_an_idle_process_polls_seldom_and_a_busy_one_in_bounds(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (registry, _), (one, _) = await fleet.hosted(2)
@@ -123,21 +89,9 @@ class TestOneLog:
         await eventually_async(lambda: len(waits) == 6)
         assert set(waits[1:]) == {0.4}, "each call may wait that long for a change"
 
-    async def test_a_retry_elsewhere_counts_once_and_gets_the_same_answer(self, fleet: Any) -> None:
-        _, (one, other) = await fleet.hosted(2)
-        key = IdempotencyKey("k", b"d" * 16)
-        first = await one.update([fleet.example(0)], key=key, want_predictions=True)
-        again = await other.update([fleet.example(0)], key=key, want_predictions=True)
-        assert (again.position, again.updates, again.replayed) == (first.position, 1, True)
-        assert list(again.predictions or ()) == list(first.predictions or ())
-        with pytest.raises(KeyReused):
-            await other.update([fleet.example(0)], key=IdempotencyKey("k", b"e" * 16))
-        await fleet.agreed()
-        assert one.model.updates == 1
-
 
 class TestAtLeast:
-    async def test_what_was_acknowledged_anywhere_can_be_waited_for_anywhere(
+    async def test_a_prediction_waits_for_a_position_acknowledged_elsewhere(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         registries, (one, other) = await fleet.hosted(2)
@@ -148,7 +102,7 @@ class TestAtLeast:
             assert predicted.position == position
         assert (await other.predict([fleet.example(0).x], at_least="0")).position == position
 
-    async def test_it_comes_while_somebody_waits(self, fleet: Any) -> None:
+    async def test_a_prediction_waits_for_a_later_position(self, fleet: Any) -> None:
         _, (one, other) = await fleet.hosted(2)
         first = (await one.update([fleet.example(0)])).position
         ms = int(first.split("-")[0])
@@ -159,7 +113,7 @@ class TestAtLeast:
 
 
 class TestDeletedElsewhere:
-    async def test_those_that_have_it_let_it_go(self, fleet: Any) -> None:
+    async def test_other_replicas_of_a_deleted_model_are_dropped(self, fleet: Any) -> None:
         (one, other), (_, held) = await fleet.hosted(2)
         await one.delete("m")
         await eventually_async(lambda: not other.resident())
@@ -170,7 +124,7 @@ class TestDeletedElsewhere:
         with pytest.raises(ModelGone):
             await held.predict([fleet.example(0).x])
 
-    async def test_an_update_before_they_know_changes_nothing_of_the_new_one(self, fleet: Any) -> None:
+    async def test_an_update_of_the_deleted_model_does_not_reach_its_successor(self, fleet: Any) -> None:
         registries, (_, held) = await fleet.hosted(2)
         for task in registries[1]._tasks:
             task.cancel()
@@ -183,7 +137,7 @@ class TestDeletedElsewhere:
         assert found.record == created.record
         assert (await found.update([fleet.example(0)])).updates == 1
 
-    async def test_created_here_while_an_old_one_is_still_held(self, fleet: Any) -> None:
+    async def test_a_model_is_created_while_its_predecessor_is_still_loaded(self, fleet: Any) -> None:
         registries, (_, held) = await fleet.hosted(2)
         registries[1]._tasks[0].cancel()
         await held.update([fleet.example(0)])
@@ -194,7 +148,7 @@ class TestDeletedElsewhere:
         with pytest.raises(ModelExists):
             await registries[0].create(fleet.spec())
 
-    async def test_all_are_listed_everywhere_in_memory_or_not(self, fleet: Any) -> None:
+    async def test_all_models_are_listed_whether_loaded_or_not(self, fleet: Any) -> None:
         one, other = await fleet.start_several(2)
         replica = await one.create(fleet.spec("a"))
         await replica.update([fleet.example(0)])
@@ -209,57 +163,8 @@ class TestDeletedElsewhere:
             assert {**status, **memory} == expected
 
 
-async def test_labels_are_changed_everywhere(fleet: Any) -> None:
-    """Renamed, retired, paused, resumed and described, by one process or the other."""
-    _, (one, other) = await fleet.hosted(2)
-    for i in range(6):
-        await one.update([fleet.example(i)])
-    first, second, third = one.model.labels.names[:3]
-    await one.change(Relabel(first, "renamed", "log"))
-    with pytest.raises(LabelNotFound):
-        await other.change(Relabel(first, "again", "log"))
-    await other.change(Relabel(second, None, "log"))
-    await one.change(Describe({"renamed": {"title": "First"}}, "log"))
-    await other.change(Describe({"unseen": {"title": "Unseen"}, "renamed": {"uri": "x"}}, "log"))
-    paused = await other.change(Relabel(third, None, "log", paused=True))
-    late = await one.predict([fleet.example(1).x], at_least=paused.position)
-    assert late.predictions[0].scores.keys() == {"renamed", "unseen"}
-    (restored,) = await fleet.start_several(1)
-    assert (await restored.get("m")).model.paused == {third}
-    resumed = await one.change(Relabel(third, None, "log", paused=False))
-    late = await other.predict([fleet.example(1).x], at_least=resumed.position)
-    assert third in late.predictions[0].scores
-    await other.update([fleet.example(0)])
-    await fleet.start_several(1)
-    await fleet.agreed()
-    assert one.model.labels.names[:2] == ("renamed", second)
-    assert one.model.details[0] == ("First", None, "x")
-
-
-class TestKeptPredictions:
-    async def test_kept_here_and_labelled_there_once(self, fleet: Any) -> None:
-        _, (one, other) = await fleet.hosted(2)
-        ids = [prediction_ids.make(_now_ms(), bytes([i]) * 10) for i in range(2)]
-        xs = [fleet.example(i).x for i in range(2)]
-        await one.keep(ids, xs, (await one.predict(xs)).predictions)
-        ys = [fleet.example(i).y for i in range(2)]
-        kept = await other.kept(ids, ys)
-        assert [(x.names, x.values.tolist()) for x, *_ in kept] == [(x.names, x.values.tolist()) for x in xs]
-        examples, served = [Example(one.x, y) for one, y in zip(kept, ys, strict=True)], [one.scores for one in kept]
-        assert (await other.update(examples, prediction_ids=ids, served=served)).updates == 2
-        with pytest.raises(PredictionLabelled):
-            await one.update(examples[:1], prediction_ids=ids[:1], served=served[:1])
-        with pytest.raises(PredictionLabelled):
-            await one.kept(ids[:1], ys[:1])
-        assert one.model.updates == 2
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 class TestStoreGone:
-    async def test_a_replica_that_was_frozen_catches_up_and_says_how_old_it_is(
+    async def test_a_frozen_replica_reports_staleness_and_catches_up(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         registries, (one, other) = await fleet.hosted(2)
@@ -273,7 +178,7 @@ class TestStoreGone:
         assert (await other.update([fleet.example(0)])).updates == 51
         assert other.model.to_bytes() == one.model.to_bytes() or await fleet.agreed()
 
-    async def test_a_store_that_lost_its_end_is_believed(self, fleet: Any, tmp_path: Path) -> None:
+    async def test_replicas_go_back_with_a_store_that_lost_its_end(self, fleet: Any, tmp_path: Path) -> None:
         """Redis is back as it was some updates ago: the replicas go back with it, and on from there."""
         _, (one, other) = await fleet.hosted(2)
         await other.update([fleet.example(i) for i in range(5)])
@@ -296,7 +201,7 @@ class TestStoreGone:
             events = [await anext(watched) for _ in range(3)]
         assert next(event.kind for event in events if event.kind != "metrics") == "dropped"
 
-    async def test_a_store_without_its_data_has_no_models(self, fleet: Any) -> None:
+    async def test_models_are_gone_with_the_data_of_the_store(self, fleet: Any) -> None:
         registries, (one, other) = await fleet.hosted(2)
         await one.update([fleet.example(0)])
         await fleet.agreed()

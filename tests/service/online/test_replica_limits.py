@@ -22,7 +22,7 @@ def limits(most: int, policy: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["features", "labels"])
-async def test_where_two_servers_let_in_the_last_one_the_log_decides(fleet: Any, kind: str) -> None:
+async def test_the_log_decides_between_two_servers_that_admit_the_last_column(fleet: Any, kind: str) -> None:
     registries = await fleet.start_several(2)
     await registries[0].create(fleet.spec(limits=limits(3, "reject")))
     replicas = [await registry.get("m") for registry in registries]
@@ -42,7 +42,7 @@ async def test_where_two_servers_let_in_the_last_one_the_log_decides(fleet: Any,
 
 
 @pytest.mark.parametrize(("policy", "n_learnt"), [("reject", 3), ("ignore", 20)])
-async def test_updates_that_wait_together_keep_to_it(fleet: Any, policy: str, n_learnt: int) -> None:
+async def test_updates_that_wait_together_keep_to_the_limit(fleet: Any, policy: str, n_learnt: int) -> None:
     """They are let in one by one, and are learnt as one group; the server's limits are just as high."""
     registry = await fleet.start(max_features=3, max_labels=3)
     replica = await registry.create(fleet.spec(limits=limits(3, policy)))
@@ -55,7 +55,7 @@ async def test_updates_that_wait_together_keep_to_it(fleet: Any, policy: str, n_
     await fleet.agreed()
 
 
-async def test_examples_are_refused_one_by_one_also_where_another_server_was_faster(fleet: Any) -> None:
+async def test_examples_are_refused_one_by_one_after_an_update_of_another_server(fleet: Any) -> None:
     registries = await fleet.start_several(2)
     await registries[0].create(fleet.spec(limits=limits(3, "reject")))
     replicas = [await registry.get("m") for registry in registries]
@@ -79,7 +79,7 @@ async def test_examples_are_refused_one_by_one_also_where_another_server_was_fas
     assert [replicas[0].model.streams.last(f"s{number}") for number in range(2)] == [3, 3]
 
 
-async def test_examples_beyond_the_limits_of_the_server_are_refused_alone(lone_fleet: Any) -> None:
+async def test_only_examples_beyond_the_limits_of_the_server_are_refused(lone_fleet: Any) -> None:
     registry = await lone_fleet.start(max_features=3)
     replica = await registry.create(lone_fleet.spec())
     beyond = [example(["a", "b"], ["x"]), example(["c", "d"], ["y"]), example(["c"], ["x"]), example(["d"], [])]

@@ -1,4 +1,4 @@
-"""Updates are refused once they would wait too long, by how fast the model learnt lately."""
+"""Updates are refused if they would wait too long at the recent rate of learning."""
 
 import asyncio
 import math
@@ -43,7 +43,7 @@ class Queue:
         self.queue.answer(group, [ApplyResult(None, learnt=n) for n in n_examples])
 
 
-async def test_an_update_that_is_larger_than_the_queue_is_taken_alone() -> None:
+async def test_an_update_larger_than_the_queue_is_accepted_alone() -> None:
     queue = Queue(max_queue_examples=3)
     await queue.put(5)
     with pytest.raises(QueueFull, match="3 examples"):
@@ -52,7 +52,7 @@ async def test_an_update_that_is_larger_than_the_queue_is_taken_alone() -> None:
     await queue.put(1)
 
 
-async def test_what_was_learnt_takes_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_learnt_updates_free_their_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(update_queue, "MAX_BYTES", 100)
     queue = Queue()
     for _ in range(3):
@@ -63,13 +63,13 @@ async def test_what_was_learnt_takes_no_room(monkeypatch: pytest.MonkeyPatch) ->
     assert (queue.queue.payload_bytes, queue.queue.examples) == (0, 0)
 
 
-async def test_nothing_is_refused_before_the_rate_is_known() -> None:
+async def test_no_update_is_refused_before_the_rate_is_known() -> None:
     queue = Queue()
     for _ in range(90):
         await queue.put(1000)
 
 
-async def test_nothing_is_read_for_an_update_that_would_wait_too_long() -> None:
+async def test_an_update_that_would_wait_too_long_is_refused_before_it_is_read() -> None:
     queue = Queue()
     await queue.put(1000)
     queue.learn(1000)
@@ -84,7 +84,7 @@ async def test_nothing_is_read_for_an_update_that_would_wait_too_long() -> None:
 
 
 async def test_an_update_is_refused_when_it_has_waited_too_long() -> None:
-    """Whatever was thought when it came: the time that it has waited counts, and what of its group comes before it."""
+    """The time that it has waited counts, and the updates before it in its group, not the first estimate."""
     queue = Queue()
     await queue.put(1000)
     queue.learn(1000)
@@ -102,14 +102,14 @@ async def test_an_update_is_refused_when_it_has_waited_too_long() -> None:
     assert queue.queue.examples == 0
 
 
-async def test_one_that_took_long_to_come_is_learnt_if_it_need_not_wait() -> None:
+async def test_an_update_that_arrived_slowly_is_learnt_if_the_queue_is_empty() -> None:
     queue = Queue()
     late = await queue.put(1000, seconds=-60.0)
     queue.learn(1000)
     assert (await late).learnt == 1000
 
 
-async def test_a_group_is_no_more_than_is_learnt_in_an_eighth_of_the_wait() -> None:
+async def test_a_group_takes_at_most_an_eighth_of_the_wait_to_learn() -> None:
     queue = Queue()
     await queue.put(1000)
     queue.learn(1000)
@@ -118,7 +118,7 @@ async def test_a_group_is_no_more_than_is_learnt_in_an_eighth_of_the_wait() -> N
     assert len(queue.queue.take_group()) == 5
 
 
-async def test_time_that_a_group_has_taken_already_is_not_waited_for() -> None:
+async def test_the_time_since_a_group_began_reduces_the_wait() -> None:
     queue = Queue()
     await queue.put(1000)
     queue.learn(1000)
@@ -142,7 +142,7 @@ async def test_one_slow_group_does_not_close_the_queue() -> None:
     assert queue.queue.seconds == pytest.approx(1 / SLOWER)
 
 
-async def test_a_rate_that_stays_lower_is_believed() -> None:
+async def test_the_estimate_follows_a_lower_rate() -> None:
     queue = Queue()
     await queue.put(1000)
     queue.learn(1000)
@@ -153,8 +153,8 @@ async def test_a_rate_that_stays_lower_is_believed() -> None:
     assert queue.queue.seconds == pytest.approx(10.0)
 
 
-async def test_small_groups_say_nothing_of_the_rate() -> None:
-    """Most of their time goes to the append, which a larger group shares."""
+async def test_small_groups_do_not_count_for_the_rate() -> None:
+    """Most of their time is the append, which a larger group shares."""
     queue = Queue()
     for _ in range(5):
         await queue.put(TIMED_EXAMPLES - 1)
@@ -164,7 +164,7 @@ async def test_small_groups_say_nothing_of_the_rate() -> None:
     assert queue.queue.seconds == 0
 
 
-async def test_errors_say_nothing_of_the_rate() -> None:
+async def test_errors_do_not_count_for_the_rate() -> None:
     queue = Queue()
     await queue.put(1000)
     queue.learn(1000)

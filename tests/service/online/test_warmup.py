@@ -35,6 +35,6 @@ print({kernel: types for kernel, types in new.items() if types})
 """
 
 
-def test_nothing_is_left_to_compile() -> None:
+def test_no_kernel_is_left_to_compile() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout.strip()) == (0, "{}"), done.stderr

@@ -1,33 +1,23 @@
-"""Versions made without jobs, and registries that serve them."""
+"""Versions made without jobs."""
 
-import itertools
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.service.fleet import Fleet
-from tests.support.stores import until_answers
+from tests.service.fleet import version_meta
 
 from manylabel_core.batch import LSAMML, M3L, MLRL
-from manylabel_service.errors import VersionNotFound
-from manylabel_service.models.registry import Registry
-from manylabel_service.settings import Settings
-from manylabel_service.storage import Address, SQLiteStore, Store
-from manylabel_service.storage.redis import RedisStore
 from manylabel_service.trained.artifact import Convergence, ModelArtifact
-from manylabel_service.trained.publishing import publish
-from manylabel_service.trained.version import Promote, Version, VersionMeta
-from manylabel_service.trained.version_store import VersionStore
+from manylabel_service.trained.version import VersionMeta
 
 LABELS = ("rock", "jazz", "pop")
 NAMES = ("a", "b", "c", "d")
 
 
 class Trained(NamedTuple):
-    """An estimator, what it was fitted on, and the version that is made of it."""
+    """A fitted estimator, its examples, and the contents of its version."""
 
     estimator: Any
     X: Any
@@ -63,10 +53,6 @@ def trained_views() -> Trained:
     return Trained(fitted, X, ModelArtifact(fitted.to_bytes(), LABELS, {"text": words, "image": 6}).to_bytes())
 
 
-def meta(job: str = "job-1", trainer: str = "m3l") -> VersionMeta:
-    return VersionMeta(job, trainer, {"C": 1.0}, 60, {"micro_f1": 0.75}, 1_700_000_000_000)
-
-
 @pytest.fixture(scope="session")
 def one() -> Trained:
     return trained(M3L())
@@ -96,55 +82,4 @@ def make() -> Callable[..., Trained]:
 
 @pytest.fixture(scope="session")
 def meta_of() -> Callable[..., VersionMeta]:
-    return meta
-
-
-class Servers(Fleet):
-    """A fleet publishes versions, as jobs do."""
-
-    def __init__(self, make_store: Callable[[], Store], server: Any = None) -> None:
-        super().__init__(make_store, server)
-        self._jobs = itertools.count(1)
-
-    async def publish(
-        self, registry: Registry, version: Trained, name: str = "m", promote: Promote = "always", job: str | None = None
-    ) -> Version:
-        """Publish a version as a job would in the process of this registry."""
-        about = meta(job or f"job-{next(self._jobs)}")
-        store = self.store(registry)
-        number = await publish(store, Settings(), name, version.contents, about, promote=promote)
-        registry.poll(name)
-        try:
-            return await (await self.versions(registry, name)).find(number)
-        except VersionNotFound:  # it has been deleted since
-            return Version(number, "", 0, about)
-
-    async def versions(self, registry: Registry, name: str = "m") -> VersionStore:
-        """Return the versions of a model in the store of this registry."""
-        record = await self.store(registry).models.find(name)
-        assert record is not None
-        return VersionStore(record, self.store(registry))
-
-    async def reached(self, *registries: Registry) -> None:
-        """Wait until the store answers again."""
-        for registry in registries:
-            await until_answers(self.store(registry))
-
-
-@pytest.fixture
-async def redis_servers(redis_server: Any, quick: None) -> AsyncIterator[Servers]:
-    servers = Servers(lambda: RedisStore(Address.parse(redis_server.url), servers.redis_timeout_seconds), redis_server)
-    yield servers
-    await servers.end()
-
-
-@pytest.fixture
-async def lone_server(tmp_path: Path, quick: None) -> AsyncIterator[Servers]:
-    servers = Servers(lambda: SQLiteStore(tmp_path / "data"))
-    yield servers
-    await servers.end()
-
-
-@pytest.fixture(params=["redis", "sqlite"])
-def servers(request: pytest.FixtureRequest) -> Any:
-    return request.getfixturevalue("redis_servers" if request.param == "redis" else "lone_server")
+    return version_meta

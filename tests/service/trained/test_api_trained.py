@@ -127,7 +127,7 @@ class TestPredict:
             )
             assert "this model has no probabilities" in problem["detail"]
 
-    def test_nothing_is_learnt_from_single_examples(self, served: TestClient, refused: Any) -> None:
+    def test_calls_of_online_models_are_refused(self, served: TestClient, refused: Any) -> None:
         item = {"x": [1, 2, 3, 4], "y": ["rock"]}
         ndjson = {"Content-Type": "application/x-ndjson"}
         for answer in (
@@ -146,12 +146,6 @@ class TestPredict:
             told = refused(answer, 409, "model_is_trained")["detail"]
             assert "rollback" in str(answer.request.url) or "POST /v1/models/m/labels" in told
 
-    def test_at_least(self, served: TestClient, two: Any) -> None:
-        position = served.post(f"{ONE}/promote", json={"version": 2}).json()["position"]
-        answer = served.post(f"{ONE}/predict?at_least={position}", json={"examples": [{"x": two.X[0].tolist()}]})
-        assert scores(answer) == two.scores(two.X[:1])
-        assert answer.json()["position"] == position
-
     def test_before_any_version_is_served(self, client: TestClient, refused: Any, one: Any, meta_of: Any) -> None:
         put(client, "new", one.contents, meta_of("job"), promote="never")
         for answer in (
@@ -162,6 +156,10 @@ class TestPredict:
         status = client.get("/v1/models/new")
         assert (status.json()["version"], status.json()["trainer"]) == (None, None)
         schemas.TrainedStatus.model_validate_json(status.content, strict=True)
+        promoted = client.post("/v1/models/new/promote", json={"version": 1})
+        assert (promoted.status_code, promoted.json()["previous"]) == (200, None)
+        found = client.post("/v1/models/new/predict", json={"examples": [{"x": one.X[0].tolist()}]})
+        assert scores(found) == one.scores(one.X[:1])
         client.delete("/v1/models/new").raise_for_status()
 
 
@@ -190,11 +188,12 @@ class TestVersions:
             answer = served.post(f"{ONE}/promote", json={"version": number})
             schemas.Promoted.model_validate_json(answer.content, strict=True)
             assert (answer.json()["model"], answer.json()["previous"]) == ("m", previous)
-            found = served.post(f"{ONE}/predict", json={"examples": [{"x": x}]})
+            position = answer.json()["position"]
+            found = served.post(f"{ONE}/predict?at_least={position}", json={"examples": [{"x": x}]})
             assert scores(found) == version.scores(one.X[:1])
-            assert found.json()["position"] == answer.json()["position"]
+            assert found.json()["position"] == position
 
-    def test_one_with_other_features_is_promoted_by_force_only(
+    def test_a_version_with_another_scaling_is_promoted_only_by_force(
         self, served: TestClient, make: Any, meta_of: Any, refused: Any
     ) -> None:
         number = put(served, "m", make(M3L(scaling="auto")).contents, meta_of("job-3"), promote="never")
@@ -244,7 +243,7 @@ class TestVersions:
         refused(served.post(f"{ONE}/promote", json=body), 422, "invalid_request", place)
         assert served.get(ONE).json()["version"] == 1
 
-    def test_online_models_have_none(self, client: TestClient, model: str, refused: Any) -> None:
+    def test_online_models_have_no_versions(self, client: TestClient, model: str, refused: Any) -> None:
         for answer in (
             client.get(f"{model}/versions"),
             client.get(f"{model}/versions/1"),
@@ -254,7 +253,7 @@ class TestVersions:
         ):
             refused(answer, 409, "model_is_online")
 
-    def test_there_is_no_such_model(self, client: TestClient, refused: Any) -> None:
+    def test_an_unknown_model_is_not_found(self, client: TestClient, refused: Any) -> None:
         refused(client.get("/v1/models/nobody/versions"), 404, "model_not_found")
         refused(client.post("/v1/models/nobody/promote", json={"version": 1}), 404, "model_not_found")
 
@@ -315,7 +314,7 @@ class TestDetail:
         assert set(weights) == {"text", "image"}
         assert (answer.json()["label_correlation"], answer.json()["label_scores"]) == (None, None)
 
-    def test_of_many_labels_those_that_go_together(self, monkeypatch: pytest.MonkeyPatch, coupled: Any) -> None:
+    def test_the_most_correlated_of_many_labels_are_shown(self, monkeypatch: pytest.MonkeyPatch, coupled: Any) -> None:
         from manylabel_service.trained import detail as detail_module
 
         model, _ = coupled
@@ -332,7 +331,7 @@ class TestDetail:
             refused(served.get(f"{ONE}/detail?{query}"), 422, "invalid_request", place)
 
 
-class TestGoingOn:
+class TestInitFrom:
     @pytest.fixture
     def begin(self, served: TestClient) -> Iterator[Callable[..., Any]]:
         def create(**spec: Any) -> Any:
@@ -342,7 +341,9 @@ class TestGoingOn:
         yield create
         served.delete("/v1/models/on")
 
-    def test_it_predicts_as_the_version_and_learns_on(self, served: TestClient, begin: Any, two: Any) -> None:
+    def test_the_online_model_predicts_as_the_version_and_learns_on(
+        self, served: TestClient, begin: Any, two: Any
+    ) -> None:
         answer = begin(params={"eta": 0.1})
         assert (answer.status_code, answer.headers["location"]) == (201, "/v1/models/on")
         schemas.ModelStatus.model_validate_json(answer.content, strict=True)
@@ -359,7 +360,7 @@ class TestGoingOn:
         assert scores(found) == due.decision_function(two.X).tolist()
         assert served.get("/v1/models/on").json()["labels"] == 4
 
-    def test_without_a_number_the_one_served(self, served: TestClient, begin: Any, one: Any) -> None:
+    def test_without_a_number_it_begins_with_the_served_version(self, served: TestClient, begin: Any, one: Any) -> None:
         assert begin(init_from={"model": "m"}).status_code == 201
         x = dict(zip("abcd", one.X[0].tolist(), strict=True))
         found = served.post("/v1/models/on/predict", json={"examples": [{"x": x}]})
@@ -401,20 +402,20 @@ class TestGoingOn:
             ({"init_from": "m"}, "/init_from"),
         ],
     )
-    def test_what_does_not_go_together(
+    def test_a_spec_that_does_not_fit_the_version_is_refused(
         self, served: TestClient, begin: Any, refused: Any, spec: Any, place: str
     ) -> None:
         refused(begin(**spec), 422, "invalid_request", place)
         assert served.get("/v1/models/on").status_code == 404
 
-    def test_kernels_cannot_be_gone_on_from(
+    def test_a_version_with_a_kernel_is_refused(
         self, served: TestClient, begin: Any, refused: Any, curved: Any, meta_of: Any
     ) -> None:
         put(served, "m", curved.contents, meta_of("curved"))
         problem = refused(begin(init_from={"model": "m"}), 422, "invalid_request", "/init_from")
         assert "rbf" in problem["detail"]
 
-    def test_there_is_no_such_source(self, served: TestClient, begin: Any, refused: Any, create: Any) -> None:
+    def test_an_unknown_source_is_refused(self, served: TestClient, begin: Any, refused: Any, create: Any) -> None:
         refused(begin(init_from={"model": "nobody"}), 404, "model_not_found")
         refused(begin(init_from={"model": "m", "version": 9}), 404, "version_not_found")
         online = create(served, "online")
@@ -422,7 +423,7 @@ class TestGoingOn:
         served.delete(online)
 
     @pytest.mark.parametrize("policy", ["reject", "ignore"])
-    def test_it_may_have_limits_of_its_own(self, served: TestClient, begin: Any, two: Any, policy: str) -> None:
+    def test_the_online_model_may_have_limits(self, served: TestClient, begin: Any, two: Any, policy: str) -> None:
         limits = {"features": {"most": 4, "policy": policy}, "labels": {"most": 3, "policy": policy}}
         created = begin(limits=limits)
         assert created.status_code == 201, created.text
@@ -433,14 +434,14 @@ class TestGoingOn:
         ignored = 1 if policy == "ignore" else 0
         assert served.get("/v1/models/on").json()["ignored"] == {"features": ignored, "labels": ignored}
 
-    def test_limits_hold(self, serve: Any, two: Any, meta_of: Any, refused: Any) -> None:
+    def test_limits_of_the_server_apply(self, serve: Any, two: Any, meta_of: Any, refused: Any) -> None:
         with serve(max_labels=2) as client:
             put(client, "m", two.contents, meta_of())
             begun = {"name": "on", "algorithm": "falt", "init_from": {"model": "m"}}
             refused(client.post("/v1/models", json=begun), 507, "limit_exceeded")
 
 
-class TestWatched:
+class TestServedMetrics:
     """Its answers are kept, and measured by the labels that come later."""
 
     @staticmethod
@@ -508,7 +509,7 @@ class TestWatched:
         assert found["micro_f1"] == 2 * hits / (2 * hits + 3)
         assert served.get(f"{VIEWS}/labels").json()["total"] == 4
 
-    def test_what_is_refused(self, serve: Any, one: Any, meta_of: Any, refused: Callable[..., Any]) -> None:
+    def test_refused_requests(self, serve: Any, one: Any, meta_of: Any, refused: Callable[..., Any]) -> None:
         item = {"x": [1, 2, 3, 4]}
         with serve(max_stored_predictions=1, max_labels=4) as client:
             put(client, "m", one.contents, meta_of())
@@ -556,9 +557,7 @@ class TestExplanations:
             assert refused.json()["errors"][0]["pointer"] == "/explain"
 
 
-def test_another_version_predicts_if_it_is_named(
-    client: TestClient, one: Any, two: Any, meta_of: Any, refused: Any
-) -> None:
+def test_a_request_may_name_a_version(client: TestClient, one: Any, two: Any, meta_of: Any, refused: Any) -> None:
     put(client, "named", one.contents, meta_of("job-1"))
     put(client, "named", two.contents, meta_of("job-2"), promote="never")
     body = {"examples": [{"x": row.tolist()} for row in one.X]}

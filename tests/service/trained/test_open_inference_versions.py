@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 from tests.service.trained.test_api_trained import put
+from tests.support.cases import for_each
 
 from manylabel_service.hosting.examples import Features
 from manylabel_service.integrations.open_inference import schemas
@@ -56,7 +57,7 @@ def test_each_version_answers_for_itself(served: TestClient, one: Any, two: Any)
     assert scores(served, f"{M}/versions/1", tensor(one.X)) == ("1", due(one, one.X))
 
 
-def test_a_version_that_is_deleted_is_gone(served: TestClient, one: Any) -> None:
+def test_a_deleted_version_is_not_found(served: TestClient, one: Any) -> None:
     scores(served, f"{M}/versions/2", tensor(one.X))
     served.delete("/v1/models/m/versions/2").raise_for_status()
     for method, path in (("POST", "/infer"), ("GET", ""), ("GET", "/ready")):
@@ -65,7 +66,7 @@ def test_a_version_that_is_deleted_is_gone(served: TestClient, one: Any) -> None
         assert (answer.status_code, answer.json().keys()) == (404, {"error"})
 
 
-def test_what_a_version_takes_and_answers(served: TestClient) -> None:
+def test_metadata_of_a_version(served: TestClient) -> None:
     for path in (M, f"{M}/versions/2"):
         answer = served.get(path)
         schemas.ModelMetadata.model_validate_json(answer.content, strict=True)
@@ -87,7 +88,7 @@ def test_each_view_has_an_input(served: TestClient, views: Any) -> None:
     assert scores(served, V, strings)[1] == due(views, {"image": np.array([[0, 0, 0, 0, 0, 1]], dtype=np.float32)})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("inputs", "message"),
     [
         ([("sound", (2, 6))], "/inputs/0/name must be one of text, image"),
@@ -96,7 +97,7 @@ def test_each_view_has_an_input(served: TestClient, views: Any) -> None:
         ([("image", (2, 6)), ("text", (3, 8))], "/inputs/1/shape must have 2 examples"),
     ],
 )
-def test_views_that_do_not_fit(served: TestClient, inputs: Any, message: str) -> None:
+def test_inputs_that_do_not_fit_the_views_are_refused(served: TestClient, inputs: Any, message: str) -> None:
     body = {"inputs": [tensor(np.zeros(shape), name) for name, shape in inputs]}
     answer = served.post(f"{V}/infer", json=body)
     assert (answer.status_code, message in answer.json()["error"]) == (422, True), answer.text
@@ -112,10 +113,10 @@ def test_a_model_that_serves_no_version_is_not_ready(client: TestClient, one: An
     client.delete("/v1/models/idle")
 
 
-async def test_few_versions_stay_in_memory(servers: Any, one: Any, two: Any) -> None:
-    registry = await servers.start()
+async def test_few_other_versions_stay_in_memory(lone_fleet: Any, one: Any, two: Any) -> None:
+    registry = await lone_fleet.start()
     for number in range(MAX_OTHER_VERSIONS + 2):
-        await servers.publish(registry, one if number % 2 else two, promote="never" if number else "always")
+        await lone_fleet.publish(registry, one if number % 2 else two, promote="never" if number else "always")
     model = await registry.get("m")
     await model.sync()
     small = model.nbytes

@@ -4,10 +4,11 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
+from tests.service.stores import FailingStore
+from tests.service.trained.test_trained_serving import dense
 from tests.support.limits import settings_of
 
 from manylabel_core.batch import M3L
@@ -22,7 +23,6 @@ from manylabel_service.errors import (
     VersionNotFound,
     VersionServed,
 )
-from manylabel_service.hosting.examples import Features
 from manylabel_service.settings import Settings
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, pieces_of
 from manylabel_service.trained import version_store
@@ -41,36 +41,7 @@ from manylabel_service.trained.version_store import (
 SETTINGS = Settings()
 
 
-class Failing:
-    """A store that is gone after some calls: before the next call, or after its effect."""
-
-    def __init__(self, store: Any, calls: int, done: bool) -> None:
-        self._store = store
-        self._left = calls
-        self._done = done
-
-    def __getattr__(self, part: str) -> Any:
-        return _FailingPart(getattr(self._store, part), self)
-
-    async def call(self, call: Any, *args: Any, **kwargs: Any) -> Any:
-        self._left -= 1
-        if self._left >= 0:
-            return await call(*args, **kwargs)
-        if self._left == -1 and self._done:
-            await call(*args, **kwargs)
-        raise StorageUnavailable("cut", heals=True)
-
-
-class _FailingPart:
-    def __init__(self, part: Any, store: Failing) -> None:
-        self._part = part
-        self._store = store
-
-    def __getattr__(self, name: str) -> Any:
-        return partial(self._store.call, getattr(self._part, name))
-
-
-async def listed(servers: Any, registry: Any) -> list[tuple[int, str]]:
+async def listed(fleet: Any, registry: Any) -> list[tuple[int, str]]:
     """Return the versions that any server lists, after each was loaded."""
     model = await registry.get("m")
     versions, *_ = await model.versions()
@@ -80,60 +51,57 @@ async def listed(servers: Any, registry: Any) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
-async def test_it_may_break_off_anywhere(servers: Any, one: Any, two: Any, meta_of: Any, done: bool) -> None:
-    registry = await servers.start()
-    store = servers.store(registry)
+async def test_publishing_that_fails_at_any_call_makes_at_most_one_version(
+    any_fleet: Any, one: Any, two: Any, meta_of: Any, done: bool
+) -> None:
+    registry = await any_fleet.start()
+    store = any_fleet.store(registry)
     await publish(store, SETTINGS, "m", one.contents, meta_of("before"), promote="always")
     cuts = 0
     while True:
         job = f"job-{cuts}"
         try:
-            await publish(Failing(store, cuts, done), SETTINGS, "m", two.contents, meta_of(job), promote="always")
+            await publish(
+                FailingStore(store, cuts, done=done), SETTINGS, "m", two.contents, meta_of(job), promote="always"
+            )
         except StorageUnavailable:
             cuts += 1
         else:
             break
-        assert len(await listed(servers, registry)) in (cuts, cuts + 1)
+        assert len(await listed(any_fleet, registry)) in (cuts, cuts + 1)
         assert await publish(store, SETTINGS, "m", two.contents, meta_of(job), promote="always") == cuts + 1
-        before = await listed(servers, registry)
+        before = await listed(any_fleet, registry)
         assert before[0] == (cuts + 1, job)
         assert await publish(store, SETTINGS, "m", one.contents, meta_of(job), promote="always") == cuts + 1
-        assert await listed(servers, registry) == before
+        assert await listed(any_fleet, registry) == before
     assert cuts >= 6
-    numbers = await listed(servers, registry)
+    numbers = await listed(any_fleet, registry)
     assert numbers == [(n + 2, f"job-{n}") for n in reversed(range(cuts + 1))] + [(1, "before")]
     assert len(await store.blobs.keys(BLOBS)) == 2 * (cuts + 2), "an artifact and its metadata each"
 
 
-async def test_two_that_publish_for_one_job_make_one_version(servers: Any, one: Any, meta_of: Any) -> None:
-    registry = await servers.start()
-    store = servers.store(registry)
-    made = await asyncio.gather(
-        *(publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote="always") for _ in range(6))
-    )
-    assert set(made) == {1}
-    assert await listed(servers, registry) == [(1, "job")]
-    assert len(await store.blobs.keys(BLOBS)) == 2
-
-
-async def test_jobs_that_publish_at_once_get_a_version_each(servers: Any, one: Any, meta_of: Any) -> None:
-    registry = await servers.start()
-    store = servers.store(registry)
-    jobs = [f"job-{i}" for i in range(6)]
+@pytest.mark.parametrize("n_jobs", [1, 6])
+async def test_each_job_publishes_one_version_under_concurrency(
+    fleet: Any, one: Any, meta_of: Any, n_jobs: int
+) -> None:
+    registry = await fleet.start()
+    store = fleet.store(registry)
+    jobs = [f"job-{i % n_jobs}" for i in range(6)]
     made = await asyncio.gather(
         *(publish(store, SETTINGS, "m", one.contents, meta_of(job), promote="always") for job in jobs)
     )
-    assert sorted(made) == [1, 2, 3, 4, 5, 6]
-    assert {job for _, job in await listed(servers, registry)} == set(jobs)
+    assert set(made) == set(range(1, n_jobs + 1))
+    assert {job for _, job in await listed(fleet, registry)} == set(jobs)
+    assert len(await store.blobs.keys(BLOBS)) == 2 * n_jobs
 
 
-async def test_what_a_dead_publisher_left_goes_with_the_next_version(
-    servers: Any, one: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
+async def test_blobs_of_a_dead_publisher_are_deleted_with_the_next_version(
+    lone_fleet: Any, one: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It died between the blobs and the document; until it is known to be dead, it may still make a version."""
-    registry = await servers.start()
-    store = servers.store(registry)
-    await servers.publish(registry, one)
+    registry = await lone_fleet.start()
+    store = lone_fleet.store(registry)
+    await lone_fleet.publish(registry, one)
 
     async def cut(*args: Any, **kwargs: Any) -> int:
         raise StorageUnavailable("cut", heals=True)
@@ -142,19 +110,19 @@ async def test_what_a_dead_publisher_left_goes_with_the_next_version(
         patch.setattr(store.documents, "put", cut)
         with pytest.raises(StorageUnavailable):
             await publish(store, SETTINGS, "m", one.contents, meta_of("slow"), promote="always")
-    await servers.publish(registry, one)
-    assert [job for _, job in await listed(servers, registry)] == ["job-2", "job-1"]
+    await lone_fleet.publish(registry, one)
+    assert [job for _, job in await listed(lone_fleet, registry)] == ["job-2", "job-1"]
     assert len([key for key in await store.blobs.keys(BLOBS) if "slow" in key]) == 2
     monkeypatch.setattr("manylabel_service.storage.publishing.ORPHANED_SECONDS", -1.0)
-    await servers.publish(registry, one)
+    await lone_fleet.publish(registry, one)
     assert len(await store.blobs.keys(BLOBS)) == 6
     assert not any("slow" in key for key in await store.blobs.keys(BLOBS))
 
 
-async def test_large_params_have_room_in_any_number_of_versions(servers: Any, one: Any, meta_of: Any) -> None:
+async def test_many_versions_with_large_parameters_are_stored(lone_fleet: Any, one: Any, meta_of: Any) -> None:
     """Parameters such as those of a trainer with a large matrix, which do not fit one document."""
-    registry = await servers.start()
-    store = servers.store(registry)
+    registry = await lone_fleet.start()
+    store = lone_fleet.store(registry)
     due = {}
     for n in range(1, 9):
         due[n] = replace(meta_of(f"job-{n}"), params={"R": [[n / 7] * 100] * 100})
@@ -168,16 +136,16 @@ async def test_large_params_have_room_in_any_number_of_versions(servers: Any, on
         await model.promote(1)
         assert model.status()["params"] == due[1].params
         await model.promote(8)
-        await servers.stop(registry)
-        registry = await servers.start()
+        await lone_fleet.stop(registry)
+        registry = await lone_fleet.start()
 
 
-async def test_meta_data_are_read_once(
-    lone_server: Any, one: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
+async def test_metadata_of_a_version_are_read_once(
+    lone_fleet: Any, one: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry = await lone_server.start()
-    blobs = lone_server.store(registry).blobs
-    await lone_server.publish(registry, one)
+    registry = await lone_fleet.start()
+    blobs = lone_fleet.store(registry).blobs
+    await lone_fleet.publish(registry, one)
     reads, read = [], blobs.read
 
     def counted(key: str) -> Any:
@@ -185,10 +153,10 @@ async def test_meta_data_are_read_once(
         return read(key)
 
     monkeypatch.setattr(blobs, "read", counted)
-    versions = await lone_server.versions(registry)
+    versions = await lone_fleet.versions(registry)
     for _ in range(3):
         assert [version.meta.job for version in (await versions.all())[0]] == ["job-1"]
-    await lone_server.publish(registry, one)
+    await lone_fleet.publish(registry, one)
     reads.clear()
     for _ in range(3):
         assert [version.meta.job for version in (await versions.all())[0]] == ["job-1", "job-2"]
@@ -196,16 +164,16 @@ async def test_meta_data_are_read_once(
 
 
 @pytest.mark.parametrize("value", [None, b"", b"[]", b'{"job":"job-1"}'])
-async def test_meta_data_that_are_gone_or_damaged(lone_server: Any, one: Any, value: bytes | None) -> None:
-    registry = await lone_server.start()
-    blobs = lone_server.store(registry).blobs
-    damaged = await lone_server.publish(registry, one)
-    await lone_server.publish(registry, one)
-    versions = await lone_server.versions(registry)
+async def test_missing_or_damaged_metadata_are_reported(lone_fleet: Any, one: Any, value: bytes | None) -> None:
+    registry = await lone_fleet.start()
+    blobs = lone_fleet.store(registry).blobs
+    damaged = await lone_fleet.publish(registry, one)
+    await lone_fleet.publish(registry, one)
+    versions = await lone_fleet.versions(registry)
     key = versions.key(damaged.meta.job, damaged.id) + META_SUFFIX
     await (blobs.delete(key) if value is None else blobs.put(key, pieces_of(value)))
-    await lone_server.stop(registry)
-    model = await (await lone_server.start()).get("m")
+    await lone_fleet.stop(registry)
+    model = await (await lone_fleet.start()).get("m")
     with pytest.raises(VersionDamaged, match="metadata"):
         await model.promote(1)
     await model.retire(1)
@@ -213,13 +181,13 @@ async def test_meta_data_that_are_gone_or_damaged(lone_server: Any, one: Any, va
 
 
 async def test_a_version_that_is_deleted_while_all_are_read(
-    lone_server: Any, one: Any, monkeypatch: pytest.MonkeyPatch
+    lone_fleet: Any, one: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry = await lone_server.start()
-    blobs = lone_server.store(registry).blobs
-    await lone_server.publish(registry, one, promote="never")
-    await lone_server.publish(registry, one)
-    model, versions, read = await registry.get("m"), await lone_server.versions(registry), blobs.read
+    registry = await lone_fleet.start()
+    blobs = lone_fleet.store(registry).blobs
+    await lone_fleet.publish(registry, one, promote="never")
+    await lone_fleet.publish(registry, one)
+    model, versions, read = await registry.get("m"), await lone_fleet.versions(registry), blobs.read
 
     async def deleting(key: str) -> Any:
         monkeypatch.setattr(blobs, "read", read)
@@ -231,26 +199,26 @@ async def test_a_version_that_is_deleted_while_all_are_read(
     assert [version.number for version in (await versions.all())[0]] == [2]
 
 
-async def test_who_knows_less_removes_nothing_newer(lone_server: Any, one: Any) -> None:
-    registry = await lone_server.start()
-    store = lone_server.store(registry)
-    await lone_server.publish(registry, one)
-    behind = await lone_server.versions(registry)
+async def test_garbage_collection_with_an_old_catalogue_keeps_newer_versions(lone_fleet: Any, one: Any) -> None:
+    registry = await lone_fleet.start()
+    store = lone_fleet.store(registry)
+    await lone_fleet.publish(registry, one)
+    behind = await lone_fleet.versions(registry)
     await behind.read()
-    await lone_server.publish(registry, one)
+    await lone_fleet.publish(registry, one)
     await behind.collect_garbage()
     assert len(await store.blobs.keys(BLOBS)) == 4
 
 
 @pytest.mark.parametrize("has_versions", [True, False])
-async def test_a_model_that_is_deleted_meanwhile_is_made_anew(
-    servers: Any, one: Any, meta_of: Any, has_versions: bool
+async def test_a_model_deleted_during_publishing_is_created_again(
+    lone_fleet: Any, one: Any, meta_of: Any, has_versions: bool
 ) -> None:
     """Between the artifact and the document, which neither brings the old model back nor is written after its end."""
-    registry = await servers.start()
-    store = servers.store(registry)
+    registry = await lone_fleet.start()
+    store = lone_fleet.store(registry)
     if has_versions:
-        await servers.publish(registry, one, job="before")
+        await lone_fleet.publish(registry, one, job="before")
     put, deleted = store.documents.put, []
 
     async def deleting(*args: Any, **kwargs: Any) -> int:
@@ -261,18 +229,18 @@ async def test_a_model_that_is_deleted_meanwhile_is_made_anew(
 
     store.documents.put = deleting
     assert await publish(store, SETTINGS, "m", one.contents, meta_of("job"), promote="always") == 1
-    assert await listed(servers, registry) == [(1, "job")]
+    assert await listed(lone_fleet, registry) == [(1, "job")]
     record = await store.models.find("m")
     assert record.incarnation > deleted[0].incarnation
     assert [document.name for document in await store.documents.all(KIND)] == [str(record.incarnation)]
     assert len(await store.blobs.keys(BLOBS)) == 2
 
 
-async def test_a_deleted_model_leaves_nothing(servers: Any, one: Any) -> None:
-    registry = await servers.start()
-    store = servers.store(registry)
+async def test_a_deleted_model_leaves_nothing(lone_fleet: Any, one: Any) -> None:
+    registry = await lone_fleet.start()
+    store = lone_fleet.store(registry)
     for name in ("m", "other", "left"):
-        await servers.publish(registry, one, name=name)
+        await lone_fleet.publish(registry, one, name=name)
     await registry.delete("m")
     await store.models.delete(await store.models.find("left"))  # and then the server died
     assert len(await store.blobs.keys(BLOBS)) == 2 * len(await store.documents.all(KIND)) == 4
@@ -282,21 +250,21 @@ async def test_a_deleted_model_leaves_nothing(servers: Any, one: Any) -> None:
     assert ([version.number for version in versions], served) == ([1], 1)
 
 
-async def test_a_name_that_an_online_model_has_is_refused(lone_server: Any, one: Any, meta_of: Any) -> None:
+async def test_a_name_that_an_online_model_has_is_refused(lone_fleet: Any, one: Any, meta_of: Any) -> None:
     from manylabel_service.online.spec.spec import ModelSpec
 
-    registry = await lone_server.start()
-    store = lone_server.store(registry)
+    registry = await lone_fleet.start()
+    store = lone_fleet.store(registry)
     await registry.create(ModelSpec.model_validate({"name": "m", "algorithm": "falt"}))
     with pytest.raises(ModelIsOnline):
         await check_publishable(store, SETTINGS, "m")
     with pytest.raises(ModelIsOnline):
-        await lone_server.publish(registry, one)
+        await lone_fleet.publish(registry, one)
 
 
-async def test_limits_hold(lone_server: Any, one: Any, meta_of: Any) -> None:
-    registry = await lone_server.start()
-    store = lone_server.store(registry)
+async def test_limits_of_publishing(lone_fleet: Any, one: Any, meta_of: Any) -> None:
+    registry = await lone_fleet.start()
+    store = lone_fleet.store(registry)
 
     async def attempt(job: str, name: str = "m", **settings: Any) -> Any:
         return await publish(store, settings_of(**settings), name, one.contents, meta_of(job), promote="always")
@@ -319,8 +287,8 @@ async def test_limits_hold(lone_server: Any, one: Any, meta_of: Any) -> None:
     assert await attempt("3", max_versions=2) == 3
 
 
-async def test_what_cannot_predict_is_not_published(lone_server: Any, one: Any, meta_of: Any) -> None:
-    store = lone_server.store(await lone_server.start())
+async def test_an_artifact_that_cannot_predict_is_not_published(lone_fleet: Any, one: Any, meta_of: Any) -> None:
+    store = lone_fleet.store(await lone_fleet.start())
     whole = ModelArtifact.from_bytes(one.contents)
     wrong = [
         one.contents[:-1] + bytes([one.contents[-1] ^ 1]),
@@ -337,10 +305,10 @@ async def test_what_cannot_predict_is_not_published(lone_server: Any, one: Any, 
 
 
 class TestVersions:
-    async def test_deleting(self, servers: Any, one: Any) -> None:
-        registry = await servers.start()
+    async def test_deleted_versions_keep_their_numbers(self, lone_fleet: Any, one: Any, two: Any) -> None:
+        registry = await lone_fleet.start()
         for _ in range(3):
-            await servers.publish(registry, one)
+            await lone_fleet.publish(registry, one)
         model = await registry.get("m")
         await model.retire(1)
         with pytest.raises(VersionNotFound):
@@ -349,22 +317,30 @@ class TestVersions:
             await model.promote(1)
         with pytest.raises(VersionServed):
             await model.retire(3)
-        await model.promote(2)
+        for turn in range(5):
+            await model.promote(2 + turn % 2)
         await model.retire(3)
         versions, served, _ = await model.versions()
         assert ([version.number for version in versions], served) == ([2], 2)
-        key, meta_key = await servers.store(registry).blobs.keys(BLOBS)
+        key, meta_key = await lone_fleet.store(registry).blobs.keys(BLOBS)
         assert key.endswith(versions[0].id)
         assert meta_key == key + META_SUFFIX
-        assert (await servers.publish(registry, one)).number == 4, "a number is never given twice"
+        due = await model.versions()
+        again = await lone_fleet.publish(registry, two, job="job-1")
+        assert again.number == 1, "of a job that has published once, though its version is deleted"
+        assert (await lone_fleet.publish(registry, two)).number == 4, "a number is never given twice"
+        await lone_fleet.stop(registry)
+        registry = await lone_fleet.start()
+        versions, served, _ = await (await registry.get("m")).versions()
+        assert (versions[1:], served) == (due[0], 4)
 
-    async def test_a_damaged_one_is_never_promoted(self, servers: Any, one: Any, two: Any) -> None:
-        registry = await servers.start()
-        await servers.publish(registry, one)
-        damaged = await servers.publish(registry, two, promote="never")
+    async def test_a_damaged_version_is_not_promoted(self, lone_fleet: Any, one: Any, two: Any) -> None:
+        registry = await lone_fleet.start()
+        await lone_fleet.publish(registry, one)
+        damaged = await lone_fleet.publish(registry, two, promote="never")
         model = await registry.get("m")
-        store = servers.store(registry)
-        key = (await servers.versions(registry)).key(damaged.meta.job, damaged.id)
+        store = lone_fleet.store(registry)
+        key = (await lone_fleet.versions(registry)).key(damaged.meta.job, damaged.id)
         await store.blobs.put(key, pieces_of(two.contents[:-9]))
         with pytest.raises(VersionDamaged):
             await model.promote(2)
@@ -385,7 +361,7 @@ class TestDocument:
         assert catalogue.changes_after("3") == [("8", 2, 1)]
         assert (catalogue.position, catalogue.served, catalogue.jobs) == ("8", 2, {"a": 1, "b": 2})
 
-    def test_it_does_not_grow_without_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_its_jobs_and_changes_are_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(version_store, "MAX_JOBS", 5)
         catalogue = VersionCatalogue()
         for n in range(20):
@@ -397,27 +373,27 @@ class TestDocument:
         assert VersionCatalogue.model_validate_json(catalogue.to_bytes()).at(5).changes_after("0") is None
 
     @pytest.mark.parametrize("value", [b"", b"[]", b'{"last":1,"more":2}', b'{"last":"x"}', b"\x80"])
-    async def test_what_is_none_is_refused(self, lone_server: Any, one: Any, value: bytes) -> None:
-        registry = await lone_server.start()
-        versions = await lone_server.publish(registry, one) and await lone_server.versions(registry)
-        [document] = await lone_server.store(registry).documents.all(KIND)
-        await lone_server.store(registry).documents.put(KIND, document.name, value, revision=document.revision)
+    async def test_a_damaged_document_is_refused(self, lone_fleet: Any, one: Any, value: bytes) -> None:
+        registry = await lone_fleet.start()
+        versions = await lone_fleet.publish(registry, one) and await lone_fleet.versions(registry)
+        [document] = await lone_fleet.store(registry).documents.all(KIND)
+        await lone_fleet.store(registry).documents.put(KIND, document.name, value, revision=document.revision)
         with pytest.raises(DocumentDamaged):
             await versions.read()
 
-    async def test_it_has_a_limit(
-        self, lone_server: Any, one: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
+    async def test_a_document_beyond_the_limit_is_not_written(
+        self, lone_fleet: Any, one: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        registry = await lone_server.start()
-        await lone_server.publish(registry, one)
-        [document] = await lone_server.store(registry).documents.all(KIND)
+        registry = await lone_fleet.start()
+        await lone_fleet.publish(registry, one)
+        [document] = await lone_fleet.store(registry).documents.all(KIND)
         monkeypatch.setattr(version_store, "MAX_DOCUMENT_BYTES", len(document.value))
         with pytest.raises(LimitExceeded, match="what is known of the versions"):
-            await publish(lone_server.store(registry), SETTINGS, "m", one.contents, meta_of("more"), promote="always")
-        assert await listed(lone_server, registry) == [(1, "job-1")]
+            await publish(lone_fleet.store(registry), SETTINGS, "m", one.contents, meta_of("more"), promote="always")
+        assert await listed(lone_fleet, registry) == [(1, "job-1")]
 
 
-def test_contents_come_back(one: Any, make: Callable[..., Any]) -> None:
+def test_an_artifact_round_trips(one: Any, make: Callable[..., Any]) -> None:
     contents = ModelArtifact.from_bytes(one.contents)
     assert contents.to_bytes() == one.contents
     assert contents.features == {"x": ("a", "b", "c", "d")}
@@ -436,84 +412,66 @@ def test_repeated_names_are_refused(field: str) -> None:
         ModelArtifact(b"", **fields).to_bytes()
 
 
-async def test_promoting_to_and_fro(servers: Any, one: Any, two: Any) -> None:
-    registry = await servers.start()
-    for version in (one, two, one):
-        await servers.publish(registry, version)
-    model = await registry.get("m")
-    await model.retire(2)
-    for turn in range(10):
-        await model.promote(3 - 2 * (turn % 2))
-    due = await model.versions()
-    again = await servers.publish(registry, two, job="job-2")
-    assert again.number == 2, "of a job that has published once, though its version is deleted"
-    assert (await servers.publish(registry, two)).number == 4
-    await servers.stop(registry)
-    registry = await servers.start()
-    versions, served, _ = await (await registry.get("m")).versions()
-    assert (versions[1:], served) == (due[0], 4)
-
-
-async def test_another_server_that_is_behind_reads_when_it_is_asked(redis_servers: Any, one: Any, two: Any) -> None:
-    here, there = [await redis_servers.start() for _ in range(2)]
-    await redis_servers.publish(here, one)
-    await redis_servers.publish(here, two)
+async def test_a_server_that_is_behind_reads_the_versions_for_at_least(fleet: Any, one: Any, two: Any) -> None:
+    here, there = [await fleet.start() for _ in range(2)]
+    await fleet.publish(here, one)
+    await fleet.publish(here, two)
     near, far = await here.get("m"), await there.get("m")
     for task in there._tasks:
-        task.cancel()  # it hears of nothing by itself
+        task.cancel()  # it does not poll
     for turn in range(31):
         position = (await near.promote(1 + turn % 2)).position
-    predicted = await far.predict([dense_row(one.X[0])], at_least=position)
+    predicted = await far.predict([dense(one.X[0])], at_least=position)
     assert list(predicted.predictions[0].scores.values()) == one.scores(one.X[:1])[0]
 
 
-def dense_row(row: Any) -> Any:
-    return Features(None, None, row)
-
-
-class TestWhatIsServedWithoutBeingTold:
+class TestAutomaticPromotion:
     """A version is served by itself if it has converged, was measured, and takes the examples of the one before."""
 
-    async def publish(self, servers: Any, registry: Any, version: Any, about: Any, promote: Any = "if_better") -> Any:
-        number = await publish(servers.store(registry), SETTINGS, "m", version.contents, about, promote=promote)
-        versions = await servers.versions(registry)
+    async def publish(self, fleet: Any, registry: Any, version: Any, about: Any, promote: Any = "if_better") -> Any:
+        number = await publish(fleet.store(registry), SETTINGS, "m", version.contents, about, promote=promote)
+        versions = await fleet.versions(registry)
         found = await versions.find(number)
         return found.meta.not_promoted_because, versions.catalogue.served
 
-    async def test_a_good_one(self, servers: Any, one: Any, two: Any, meta_of: Any) -> None:
-        registry = await servers.start()
-        assert await self.publish(servers, registry, one, meta_of("a")) == (None, 1)
-        assert await self.publish(servers, registry, two, meta_of("b")) == (None, 2)
-        assert await self.publish(servers, registry, one, meta_of("c"), promote="never") == (None, 2)
+    async def test_a_converged_and_measured_version_is_promoted(
+        self, lone_fleet: Any, one: Any, two: Any, meta_of: Any
+    ) -> None:
+        registry = await lone_fleet.start()
+        assert await self.publish(lone_fleet, registry, one, meta_of("a")) == (None, 1)
+        assert await self.publish(lone_fleet, registry, two, meta_of("b")) == (None, 2)
+        assert await self.publish(lone_fleet, registry, one, meta_of("c"), promote="never") == (None, 2)
 
-    async def test_one_that_has_not_converged_or_was_not_measured(self, servers: Any, one: Any, meta_of: Any) -> None:
-        registry = await servers.start()
+    async def test_a_version_not_converged_or_not_measured_is_held_back(
+        self, lone_fleet: Any, one: Any, meta_of: Any
+    ) -> None:
+        registry = await lone_fleet.start()
         loose = replace(meta_of("a"), converged=False, gap=0.66)
-        assert await self.publish(servers, registry, one, loose) == ("its fit did not converge (gap 0.66)", None)
+        assert await self.publish(lone_fleet, registry, one, loose) == ("its fit did not converge (gap 0.66)", None)
         blind = replace(meta_of("b"), measures=None)
-        assert await self.publish(servers, registry, one, blind) == ("it was not evaluated", None)
+        assert await self.publish(lone_fleet, registry, one, blind) == ("it was not evaluated", None)
         both = replace(loose, job="c", measures=None)
         reasons = "its fit did not converge (gap 0.66); it was not evaluated"
-        assert await self.publish(servers, registry, one, both) == (reasons, None)
-        assert await self.publish(servers, registry, one, both) == (reasons, None), "the same job again"
-        assert await self.publish(servers, registry, one, replace(both, job="d"), promote="always") == (None, 4)
+        assert await self.publish(lone_fleet, registry, one, both) == (reasons, None)
+        assert await self.publish(lone_fleet, registry, one, both) == (reasons, None), "the same job again"
+        assert await self.publish(lone_fleet, registry, one, replace(both, job="d"), promote="always") == (None, 4)
 
-    async def test_one_with_other_features_or_another_scaling(
-        self, servers: Any, one: Any, make: Any, meta_of: Any
+    async def test_a_version_with_other_features_or_scaling_is_held_back(
+        self, lone_fleet: Any, one: Any, make: Any, meta_of: Any
     ) -> None:
-        registry = await servers.start()
-        await self.publish(servers, registry, one, meta_of("a"))
+        registry = await lone_fleet.start()
+        await self.publish(lone_fleet, registry, one, meta_of("a"))
         turned, wider, scaled = (
             make(M3L(), ("d", "c", "b", "a")),
             make(M3L(), ("a", "b", "c", "e")),
             make(M3L(scaling="auto")),
         )
-        assert await self.publish(servers, registry, turned, meta_of("b")) == (None, 2), "names in another order"
-        assert await self.publish(servers, registry, wider, meta_of("c")) == (
+        assert await self.publish(lone_fleet, registry, turned, meta_of("b")) == (None, 2), "names in another order"
+        assert await self.publish(lone_fleet, registry, wider, meta_of("c")) == (
             "it differs from version 2: its features differ",
             2,
         )
-        assert await self.publish(servers, registry, scaled, meta_of("d")) == (
+        assert await self.publish(lone_fleet, registry, scaled, meta_of("d")) == (
             "it differs from version 2: its scaling is auto, not none",
             2,
         )
@@ -530,11 +488,11 @@ class TestWhatIsServedWithoutBeingTold:
             await model.promote(1)
         assert (await model.promote(4)).version == 4, "the one that is served"
 
-    async def test_it_is_compared_again_if_another_was_promoted_meanwhile(
-        self, lone_server: Any, one: Any, make: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
+    async def test_a_version_is_compared_with_one_promoted_during_publishing(
+        self, lone_fleet: Any, one: Any, make: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        registry = await lone_server.start()
-        await self.publish(lone_server, registry, one, meta_of("a"))
+        registry = await lone_fleet.start()
+        await self.publish(lone_fleet, registry, one, meta_of("a"))
         put = VersionStore.put_blobs
 
         async def overtaken(self: Any, meta: Any, artifact: bytes) -> str:
@@ -544,7 +502,7 @@ class TestWhatIsServedWithoutBeingTold:
             return await put(self, meta, artifact)
 
         monkeypatch.setattr(VersionStore, "put_blobs", overtaken)
-        assert await self.publish(lone_server, registry, one, meta_of("c")) == (
+        assert await self.publish(lone_fleet, registry, one, meta_of("c")) == (
             "it differs from version 2: its scaling is none, not auto",
             2,
         )

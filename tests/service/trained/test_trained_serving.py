@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.support.stores import until_answers
 from tests.support.waiting import eventually_async
 
 from manylabel_core.batch import LSAMML, M3L
@@ -18,7 +19,6 @@ from manylabel_service.errors import (
     ModelNotFound,
     NoProbabilities,
     NotReady,
-    NoVersionServed,
     StorageUnavailable,
     VersionDamaged,
 )
@@ -69,7 +69,7 @@ def serving(meta_of: Any) -> Any:
 
 
 class TestMissingValues:
-    def test_with_automatic_scaling_a_quantity_stands_at_the_mean(self, serving: Any, make: Any) -> None:
+    def test_a_quantity_is_at_the_mean_with_automatic_scaling(self, serving: Any, make: Any) -> None:
         trained = make(M3L(scaling="auto"))
         predictor, lacking = serving(trained), [np.nan, 0.0, -1.5, 0.0]
         alone = scores(predictor.predict([dense(lacking)]))
@@ -83,7 +83,7 @@ class TestMissingValues:
         assert scaling.score(as_rows([lacking], "float64")[0]).indices.tolist() == [1, 2, 3]
 
     @pytest.mark.parametrize("scaling", ["none", "standard", "max_abs"])
-    def test_with_any_other_it_is_0(self, serving: Any, make: Any, scaling: str) -> None:
+    def test_a_quantity_is_0_with_other_scaling(self, serving: Any, make: Any, scaling: str) -> None:
         predictor = serving(make(M3L(scaling=scaling)))
         zeros = scores(predictor.predict([dense([0.0, 0.0, -1.5, 0.0])]))
         assert scores(predictor.predict([dense([np.nan, 0.0, -1.5, np.nan])])) == zeros
@@ -109,7 +109,7 @@ class TestScores:
             if trained is not curved:
                 assert scores(serving(trained).predict([named(row) for row in rows])) == due
 
-    def test_forms_may_mix(self, one: Any, serving: Any) -> None:
+    def test_forms_of_features_may_mix(self, one: Any, serving: Any) -> None:
         forms = [form(row) for form, row in zip(itertools.cycle([dense, sparse, named]), one.X, strict=False)]
         assert scores(serving(one).predict(forms)) == one.scores(sp.csr_array(one.X))
 
@@ -130,7 +130,7 @@ class TestScores:
         np.testing.assert_array_equal(likely, trained.estimator.predict_proba(X))
         assert predictor.predict([dense(X[0])])[0].probabilities is None
 
-    def test_a_version_without_probabilities_says_so(self, make: Any, serving: Any) -> None:
+    def test_a_version_without_probabilities_is_refused(self, make: Any, serving: Any) -> None:
         with pytest.raises(NoProbabilities):
             serving(make(M3L(optimise="none"))).predict([], probabilities=True)
 
@@ -163,7 +163,7 @@ class TestScores:
         alone = [Views({"image": dense(image[i])}) for i in range(9)]
         assert scores(serving(views).predict(alone)) == views.scores({"image": image[:9]})
 
-    def test_names_where_columns_have_none(self, curved: Any, serving: Any) -> None:
+    def test_named_features_are_refused_by_numbered_columns(self, curved: Any, serving: Any) -> None:
         with pytest.raises(InvalidExample, match="numbered"):
             serving(curved).predict([named(curved.X[0])])
 
@@ -183,8 +183,18 @@ class Gate:
         await asyncio.wait_for(self._reached.wait(), 120)
 
 
-def gated(store: Any, versions: list[Version], monkeypatch: pytest.MonkeyPatch) -> dict[int, Gate]:
+async def on_two_servers(fleet: Any, *versions: Any) -> tuple[Any, Any, Any, Any]:
+    """Publish versions, of which the first is served; return two registries, and the model in each."""
+    here, there = await fleet.start_several(2)
+    for n, version in enumerate(versions):
+        await fleet.publish(here, version, promote="never" if n else "always")
+    return here, there, await here.get("m"), await there.get("m")
+
+
+async def gated(fleet: Any, registry: Any, monkeypatch: pytest.MonkeyPatch) -> dict[int, Gate]:
     """A gate for each version, by its number; all are shut."""
+    store = fleet.store(registry)
+    versions, *_ = await (await fleet.versions(registry)).all()
     read = store.blobs.read
     gates = {version.number: Gate() for version in versions}
     by_id = {version.id: gates[version.number] for version in versions}
@@ -199,13 +209,13 @@ def gated(store: Any, versions: list[Version], monkeypatch: pytest.MonkeyPatch) 
     return gates
 
 
-async def test_promoting_back_and_forth_under_predictions(redis_servers: Any, one: Any, two: Any) -> None:
-    """Each answer is of one version as a whole, and its position never goes back."""
-    registries = [await redis_servers.start() for _ in range(2)]
-    await redis_servers.publish(registries[0], one)
-    await redis_servers.publish(registries[1], two, promote="never")
-    xs = [dense(row) for row in one.X[:20]]
-    due = {1: one.scores(one.X[:20]), 2: two.scores(one.X[:20])}
+async def test_promoting_back_and_forth_under_predictions(fleet: Any, one: Any, two: Any) -> None:
+    """Each answer is from one version, and its position never decreases."""
+    registries = await fleet.start_several(2)
+    await fleet.publish(registries[0], one)
+    await fleet.publish(registries[1], two, promote="never")
+    xs = [dense(row) for row in one.X[:4]]
+    due = {1: one.scores(one.X[:4]), 2: two.scores(one.X[:4])}
     done = False
     seen: set[int] = set()
 
@@ -242,24 +252,21 @@ async def test_promoting_back_and_forth_under_predictions(redis_servers: Any, on
             done = True
         return promoted
 
-    promoted, *answered = await asyncio.gather(promote(), *(predict(r) for r in registries for _ in range(2)))
+    promoted, *answered = await asyncio.gather(promote(), *map(predict, registries))
     assert seen == {1, 2}
     for versions in answered:
         assert len(versions) > 10
         assert all(promoted.get(position, number) == number for position, number in versions.items())
 
 
-class TestWithoutAPause:
+class TestPromotion:
     async def test_the_old_version_answers_until_the_new_one_is_loaded(
-        self, redis_servers: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
+        self, fleet: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
-        await redis_servers.publish(here, two, promote="never")
-        model, far = await here.get("m"), await there.get("m")
+        _, there, model, far = await on_two_servers(fleet, one, two)
         before = (await far.predict([dense(one.X[0])])).position
         loading, go_on = asyncio.Event(), asyncio.Event()
-        blobs = redis_servers.store(there).blobs
+        blobs = fleet.store(there).blobs
         read = blobs.read
 
         async def slow(key: str) -> Any:
@@ -283,16 +290,11 @@ class TestWithoutAPause:
         assert scores((await waiting).predictions) == two.scores(one.X[:1])
         await events.aclose()
 
-    async def test_a_version_that_was_overtaken_while_it_was_loaded_is_not_put_back(
-        self, redis_servers: Any, one: Any, two: Any, curved: Any, monkeypatch: pytest.MonkeyPatch
+    async def test_a_version_overtaken_while_loading_is_not_served(
+        self, fleet: Any, one: Any, two: Any, curved: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        made = [
-            await redis_servers.publish(here, trained, promote="never" if n else "always")
-            for n, trained in enumerate((one, two, curved))
-        ]
-        near, far = await here.get("m"), await there.get("m")
-        gates = gated(redis_servers.store(there), made, monkeypatch)
+        _, there, near, far = await on_two_servers(fleet, one, two, curved)
+        gates = await gated(fleet, there, monkeypatch)
         own = asyncio.create_task(far.promote(3, force=True))
         await gates[3].reached()
         await near.promote(2)
@@ -307,15 +309,10 @@ class TestWithoutAPause:
         assert (predicted.position, far.status()["version"]) == (change.position, 3)
 
     async def test_a_position_never_runs_ahead_of_the_version(
-        self, redis_servers: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
+        self, fleet: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        made = [
-            await redis_servers.publish(here, trained, promote="never" if n else "always")
-            for n, trained in enumerate((one, two))
-        ]
-        near, far = await here.get("m"), await there.get("m")
-        gates = gated(redis_servers.store(there), made, monkeypatch)
+        _, there, near, far = await on_two_servers(fleet, one, two)
+        gates = await gated(fleet, there, monkeypatch)
         to_two = await near.promote(2)
         await gates[2].reached()
         back = await near.promote(1)
@@ -328,10 +325,10 @@ class TestWithoutAPause:
         assert (predicted.position, scores(predicted.predictions)) == (back.position, one.scores(one.X[:1]))
 
     async def test_long_work_is_done_in_a_thread(
-        self, lone_server: Any, curved: Any, monkeypatch: pytest.MonkeyPatch
+        self, lone_fleet: Any, curved: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        registry = await lone_server.start()
-        await lone_server.publish(registry, curved)
+        registry = await lone_fleet.start()
+        await lone_fleet.publish(registry, curved)
         model = await registry.get("m")
         xs = [dense(row) for row in curved.X]
         due = curved.scores(curved.X)
@@ -350,21 +347,21 @@ class TestWithoutAPause:
 
 
 class TestHosted:
-    async def test_it_comes_back_after_a_restart(self, servers: Any, one: Any, two: Any) -> None:
-        registry = await servers.start()
-        await servers.publish(registry, one)
-        await servers.publish(registry, two)
+    async def test_it_comes_back_after_a_restart(self, lone_fleet: Any, one: Any, two: Any) -> None:
+        registry = await lone_fleet.start()
+        await lone_fleet.publish(registry, one)
+        await lone_fleet.publish(registry, two)
         await (await registry.get("m")).promote(1)
         predicted = await (await registry.get("m")).predict([dense(one.X[0])])
-        await servers.stop(registry)
-        again = await servers.start()
+        await lone_fleet.stop(registry)
+        again = await lone_fleet.start()
         assert [hosted.record.name for hosted in again.resident()] == ["m"]
         after = await (await again.get("m")).predict([dense(one.X[0])])
         assert (scores(after.predictions), after.position) == (one.scores(one.X[:1]), predicted.position)
 
-    async def test_it_leaves_the_memory_and_comes_back(self, servers: Any, one: Any) -> None:
-        registry = await servers.start(evict_idle_seconds=1e-6)
-        await servers.publish(registry, one)
+    async def test_an_evicted_model_is_loaded_again(self, lone_fleet: Any, one: Any) -> None:
+        registry = await lone_fleet.start(evict_idle_seconds=1e-6)
+        await lone_fleet.publish(registry, one)
         model = await registry.get("m")
         await registry._eviction.sweep()
         assert registry.resident() == []
@@ -375,30 +372,20 @@ class TestHosted:
         assert (await registry.ask(model, lambda model: model.promote(1))).version == 1
         assert len(registry.resident()) == 1
 
-    async def test_its_size_counts(self, lone_server: Any, one: Any, make: Any) -> None:
-        registry = await lone_server.start()
-        await lone_server.publish(registry, one)
+    async def test_its_size_counts_as_resident_memory(self, lone_fleet: Any, one: Any, make: Any) -> None:
+        registry = await lone_fleet.start()
+        await lone_fleet.publish(registry, one)
         model = await registry.get("m")
         assert await registry._eviction.resident_bytes() == model.nbytes > 0
-        await lone_server.publish(registry, make(M3L(kernel="rbf")))
+        await lone_fleet.publish(registry, make(M3L(kernel="rbf")))
         labels = model.answers.nbytes
         small = model.nbytes - labels
         await eventually_async(lambda: model.status()["version"] == 2)
         assert await registry._eviction.resident_bytes() == model.nbytes > labels + 2 * small
 
-    async def test_without_a_version_served(self, servers: Any, one: Any) -> None:
-        registry = await servers.start()
-        await servers.publish(registry, one, promote="never")
-        model = await registry.get("m")
-        with pytest.raises(NoVersionServed):
-            await model.predict([dense(one.X[0])])
-        assert (model.status()["version"], model.status()["versions"]) == (None, 1)
-        assert (await model.promote(1)).previous is None
-        assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
-
-    async def test_deleted_elsewhere(self, redis_servers: Any, one: Any, two: Any) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
+    async def test_deleted_elsewhere(self, fleet: Any, one: Any, two: Any) -> None:
+        here, there = await fleet.start_several(2)
+        await fleet.publish(here, one)
         model = await there.get("m")
         await here.delete("m")
         await eventually_async(lambda: not there.resident())
@@ -406,15 +393,15 @@ class TestHosted:
             await model.predict([dense(one.X[0])])
         with pytest.raises(ModelNotFound):
             await there.get("m")
-        await redis_servers.publish(here, two)
+        await fleet.publish(here, two)
         predicted = await (await there.get("m")).predict([dense(one.X[0])])
         assert scores(predicted.predictions) == two.scores(one.X[:1])
 
-    async def test_a_name_that_changes_its_kind(self, redis_servers: Any, one: Any) -> None:
+    async def test_a_name_taken_by_another_kind_of_model_is_refused(self, fleet: Any, one: Any) -> None:
         from manylabel_service.online.spec.spec import ModelSpec
 
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
+        here, there = await fleet.start_several(2)
+        await fleet.publish(here, one)
         held = await there.get("m")
         held.evict()
         del there._replicas["m"]
@@ -423,59 +410,60 @@ class TestHosted:
         with pytest.raises(NotReady, match="another kind"):
             await there.ask(held, lambda model: model.predict([dense(one.X[0])]))
 
-    async def test_without_the_store_it_answers_on(self, redis_servers: Any, one: Any, two: Any) -> None:
-        registry = await redis_servers.start()
-        await redis_servers.publish(registry, one)
-        await redis_servers.publish(registry, two, promote="never")
+    async def test_it_predicts_while_the_store_is_away(self, fleet: Any, one: Any, two: Any) -> None:
+        registry = await fleet.start()
+        await fleet.publish(registry, one)
+        await fleet.publish(registry, two, promote="never")
         model = await registry.get("m")
-        redis_servers.server.stop()
+        fleet.server.stop()
         with pytest.raises(StorageUnavailable):
             await model.promote(2)
         predicted = await model.predict([dense(one.X[0])])
         assert predicted.stale_seconds is not None
         assert scores(predicted.predictions) == one.scores(one.X[:1])
-        redis_servers.server.start()
-        await redis_servers.reached(registry)
+        fleet.server.start()
+        await until_answers(fleet.store(registry))
         await model.promote(2)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
 
-    async def test_a_store_that_lost_a_version_is_believed(self, redis_servers: Any, one: Any, two: Any) -> None:
-        """Redis comes back as it was before the second version."""
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
+    async def test_a_version_lost_by_the_store_is_no_longer_served(self, fleet: Any, one: Any, two: Any) -> None:
+        """Redis returns with its data from before the second version."""
+        here, there = await fleet.start_several(2)
+        await fleet.publish(here, one)
         model = await there.get("m")
-        redis_servers.server.stop()
-        saved = {path: path.read_bytes() for path in redis_servers.server.directory.rglob("*.aof")}
-        manifest = {path: path.read_bytes() for path in redis_servers.server.directory.rglob("*.manifest")}
-        redis_servers.server.start()
-        await redis_servers.reached(here, there)
-        await redis_servers.publish(here, two)
+        fleet.server.stop()
+        saved = {path: path.read_bytes() for path in fleet.server.directory.rglob("*.aof")}
+        manifest = {path: path.read_bytes() for path in fleet.server.directory.rglob("*.manifest")}
+        fleet.server.start()
+        await until_answers(fleet.store(here))
+        await until_answers(fleet.store(there))
+        await fleet.publish(here, two)
         await eventually_async(lambda: model.status()["version"] == 2)
         events = model.events.subscribe()
-        redis_servers.server.stop()
+        fleet.server.stop()
         for path, content in {**saved, **manifest}.items():
             path.write_bytes(content)
-        redis_servers.server.start()
+        fleet.server.start()
         await eventually_async(lambda: model.status()["version"] == 1)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
         assert (await asyncio.wait_for(anext(events), 120)).kind == "dropped"
-        await redis_servers.reached(here)
-        await redis_servers.publish(here, two)
+        await until_answers(fleet.store(here))
+        await fleet.publish(here, two)
         await eventually_async(lambda: model.status()["version"] == 2)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
 
-    async def test_a_served_version_that_cannot_be_loaded_holds_up_nothing_else(
-        self, lone_server: Any, one: Any, two: Any
+    async def test_a_damaged_served_version_can_be_replaced_by_promotion(
+        self, lone_fleet: Any, one: Any, two: Any
     ) -> None:
-        registry = await lone_server.start()
-        await lone_server.publish(registry, one)
-        version = await lone_server.publish(registry, two)
+        registry = await lone_fleet.start()
+        await lone_fleet.publish(registry, one)
+        version = await lone_fleet.publish(registry, two)
         record = (await registry.get("m")).record
-        store = lone_server.store(registry)
+        store = lone_fleet.store(registry)
         key = VersionStore(record, store).key(version.meta.job, version.id)
         await store.blobs.put(key, pieces_of(b"damaged"))
-        await lone_server.stop(registry)
-        again = await lone_server.start()
+        await lone_fleet.stop(registry)
+        again = await lone_fleet.start()
         assert again.failed == ["m"]
         model = await again.get("m")
         with pytest.raises(VersionDamaged, match="promote another"):
@@ -484,11 +472,8 @@ class TestHosted:
         assert again.failed == []
         assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
 
-    async def test_events_tell_every_change_once_it_is_made(self, redis_servers: Any, one: Any, two: Any) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        first = await redis_servers.publish(here, one)
-        await redis_servers.publish(here, two, promote="never")
-        near, far = await here.get("m"), await there.get("m")
+    async def test_events_tell_every_change_once_it_is_made(self, fleet: Any, one: Any, two: Any) -> None:
+        _, _, near, far = await on_two_servers(fleet, one, two)
         watching = [model.events.subscribe() for model in (near, far)]
         changes = [await near.promote(number) for number in (2, 1, 2)]
         for events in watching:
@@ -497,17 +482,14 @@ class TestHosted:
             assert [event.data for event in told] == [change._asdict() for change in changes]
         resumed = far.events.subscribe(after=changes[0].position)
         assert (await anext(resumed)).data["position"] == changes[1].position
-        assert first.number == 1
 
-    async def test_events_report_a_version_that_is_held_back(self, redis_servers: Any, one: Any, two: Any) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
-        near, far = await here.get("m"), await there.get("m")
+    async def test_events_report_a_version_that_is_held_back(self, fleet: Any, one: Any, two: Any) -> None:
+        here, _, near, far = await on_two_servers(fleet, one)
         watching = [model.events.subscribe() for model in (near, far)]
-        store = redis_servers.store(here)
+        store = fleet.store(here)
         unmeasured = VersionMeta("unmeasured", "m3l", {}, 60, None, 1_700_000_000_000)
         await publish(store, Settings(), "m", two.contents, unmeasured, promote="if_better")
-        listed = (await (await redis_servers.versions(here)).find(2)).position
+        listed = (await (await fleet.versions(here)).find(2)).position
         promoted = await near.promote(2)
         for events in watching:
             not_promoted_because, then = [await asyncio.wait_for(anext(events), 120) for _ in range(2)]
@@ -515,24 +497,21 @@ class TestHosted:
             assert not_promoted_because.data == {"position": listed, "version": 2, "reason": "it was not evaluated"}
             assert (then.kind, then.data) == ("promoted", promoted._asdict())
 
-    async def test_who_missed_too_many_changes_is_told_so(self, redis_servers: Any, one: Any, two: Any) -> None:
-        here, there = [await redis_servers.start() for _ in range(2)]
-        await redis_servers.publish(here, one)
-        await redis_servers.publish(here, two, promote="never")
-        far = await there.get("m")
+    async def test_a_subscriber_that_missed_too_many_changes_is_told(self, fleet: Any, one: Any, two: Any) -> None:
+        here, there, _, far = await on_two_servers(fleet, one, two)
         events = far.events.subscribe()
         for task in there._tasks:
-            task.cancel()  # it hears of nothing
-        versions = await redis_servers.versions(here)
+            task.cancel()  # it does not poll
+        versions = await fleet.versions(here)
         for turn in range(MAX_CHANGES + 1):
             change = await versions.promote(2 - turn % 2)
         far.poll()
         assert (await asyncio.wait_for(anext(events), 120)).kind == "dropped"
         assert far.status()["position"] == change.position
 
-    async def test_a_position_that_never_comes(self, lone_server: Any, one: Any) -> None:
-        registry = await lone_server.start(position_wait_seconds=0.1)
-        await lone_server.publish(registry, one)
+    async def test_waiting_for_an_unknown_position_times_out(self, lone_fleet: Any, one: Any) -> None:
+        registry = await lone_fleet.start(position_wait_seconds=0.1)
+        await lone_fleet.publish(registry, one)
         with pytest.raises(NotReady, match=str(10**17)):
             await (await registry.get("m")).predict([dense(one.X[0])], at_least=str(10**17))
 
@@ -546,7 +525,7 @@ def read_as(trained: Any, names: tuple[str, ...], text: TextSettings | None) -> 
     return trained._replace(contents=ModelArtifact(estimator, labels, {"x": names}, text=text).to_bytes())
 
 
-def test_words_come_and_go_but_how_they_are_read_does_not(one: Any, serving: Any) -> None:
+def test_the_features_digest_ignores_words_but_not_how_texts_are_read(one: Any, serving: Any) -> None:
     def digest(names: tuple[str, ...], text: TextSettings | None) -> str:
         return str(serving(read_as(one, names, text)).features_digest)
 
@@ -559,7 +538,7 @@ def test_words_come_and_go_but_how_they_are_read_does_not(one: Any, serving: Any
     )
 
 
-def test_a_record_is_read_again_by_a_version_that_reads_otherwise(one: Any, serving: Any) -> None:
+def test_a_record_is_read_again_by_a_version_with_other_text_settings(one: Any, serving: Any) -> None:
     """Another version may be served between the reading of a request and its prediction."""
     served = serving(read_as(one, ("n", "title=cat", "title=owl", "title=cat owl"), PAIRS))
     x, earlier = {"title": "cat owl", "n": 2.0}, RecordEncoder(TITLE)
@@ -571,7 +550,7 @@ def test_a_record_is_read_again_by_a_version_that_reads_otherwise(one: Any, serv
         served.predict([Record({"title": ["cat", 1]}, stale.features, earlier)])
 
 
-def test_a_record_with_vectors_is_asked_by_views_or_by_numbers(meta_of: Any) -> None:
+def test_a_record_with_vectors_suits_views_and_numbers(meta_of: Any) -> None:
     rng = np.random.default_rng(0)
     Y = (rng.random((40, 2)) < 0.5).astype(np.int8)
     words, vectors = Y.astype(np.float32), (Y + 0.3 * rng.standard_normal((40, 2))).astype(np.float32)

@@ -1,4 +1,4 @@
-"""A receiver of webhooks, which verifies what it gets with the library of Standard Webhooks."""
+"""A receiver of webhooks that verifies requests with the library of Standard Webhooks."""
 
 import contextlib
 import threading

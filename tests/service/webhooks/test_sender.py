@@ -1,4 +1,4 @@
-"""One POST: how it is signed, and to which addresses it never goes."""
+"""One POST: its signature, and addresses to which it is never sent."""
 
 import base64
 import hashlib
@@ -63,7 +63,7 @@ PRIVATE = [
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-async def test_a_name_must_not_lead_to_an_address_that_is_not_public(
+async def test_a_host_that_resolves_to_a_private_address_is_refused(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connected: list[Any] = []
@@ -74,9 +74,7 @@ async def test_a_name_must_not_lead_to_an_address_that_is_not_public(
     assert not connected
 
 
-async def test_a_network_that_the_operator_names_may_be_reached(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_allowed_networks_are_reached(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     resolving(monkeypatch, "127.0.0.1")
     url = receiver.url.replace("127.0.0.1", "n8n.test")
     assert await sent(url) == "address_not_allowed"
@@ -101,9 +99,7 @@ async def test_the_checked_address_is_the_one_connected_to(receiver: Receiver, m
     assert asked == ["n8n.test"]
 
 
-async def test_the_first_address_that_can_be_connected_to_is_taken(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_next_address_is_tried_when_one_refuses(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     resolving(monkeypatch, "127.0.0.2", "127.0.0.1")  # the first refuses connections
     assert await sent(receiver.url.replace("127.0.0.1", "n8n.test"), "127.0.0.0/8") is None
 
@@ -130,7 +126,7 @@ async def test_no_proxy_is_used(receiver: Receiver, monkeypatch: pytest.MonkeyPa
         assert not proxy.events
 
 
-async def test_what_goes_wrong_has_a_code(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_errors_of_a_connection_have_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert await sent(f"http://127.0.0.1:{free_port()}/") == "connection_failed"
 
     def getaddrinfo(*_: Any, **__: Any) -> list[Any]:
@@ -141,7 +137,7 @@ async def test_what_goes_wrong_has_a_code(monkeypatch: pytest.MonkeyPatch) -> No
     assert await sent("http://" + "a" * 70 + ".test/") == "host_unknown"
 
 
-def test_pauses_grow_and_are_not_the_same_for_all() -> None:
+def test_pauses_grow_and_are_random() -> None:
     least, most = BACKOFF_SECONDS
     for failures in range(1, 200):
         longest = min(most, least * 2.0 ** (failures - 1)) if failures < 40 else most

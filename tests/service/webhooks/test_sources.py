@@ -64,7 +64,7 @@ async def hosted(fleet: Any, **spec: Any) -> tuple[Registry, Replica]:
     return registry, await registry.get("m")
 
 
-async def test_what_nobody_watched_is_read_from_the_log_and_is_the_same(any_fleet: Any) -> None:
+async def test_events_read_from_the_log_equal_those_in_memory(any_fleet: Any) -> None:
     registry, replica = await hosted(any_fleet, params={"drift": "adwin"})
     live, positions, snapshot = Reader(any_fleet, registry), list[str](), None
     for start in range(0, DRIFTING_LENGTH, 40):
@@ -107,11 +107,11 @@ class OneAtATime:
         pass
 
 
-async def test_no_event_is_passed_over_while_the_model_is_learning(any_fleet: Any) -> None:
+async def test_no_event_is_missed_while_the_model_is_learning(lone_fleet: Any) -> None:
     """Polls in the middle of a group of entries find each label once; so do readers that begin there."""
-    registry, replica = await hosted(any_fleet)
+    registry, replica = await hosted(lone_fleet)
     replica._applier._replayer._slice = OneAtATime()  # type: ignore[assignment]
-    readers, done = [Reader(any_fleet, registry)], False
+    readers, done = [Reader(lone_fleet, registry)], False
 
     async def poll() -> None:
         while not done:
@@ -126,7 +126,7 @@ async def test_no_event_is_passed_over_while_the_model_is_learning(any_fleet: An
             before = replica.position
             await eventually_async(lambda before=before: replica.position != before)  # type: ignore[misc]
             readers[-1].sources.close()
-            readers.append(Reader(any_fleet, registry, readers[-1].state.model_copy(deep=True)))
+            readers.append(Reader(lone_fleet, registry, readers[-1].state.model_copy(deep=True)))
             del readers[0]
         await learning
     done = True
@@ -137,9 +137,9 @@ async def test_no_event_is_passed_over_while_the_model_is_learning(any_fleet: An
     assert len({id for id, _ in readers[-1].queued}) == len(readers[-1].queued)
 
 
-async def test_a_model_that_left_the_memory_is_no_gap(any_fleet: Any) -> None:
-    registry, replica = await hosted(any_fleet)
-    reader = Reader(any_fleet, registry)
+async def test_no_event_is_lost_when_a_model_is_evicted(lone_fleet: Any) -> None:
+    registry, replica = await hosted(lone_fleet)
+    reader = Reader(lone_fleet, registry)
     await reader.poll()
     await replica.update([labelled("a")])
     await replica.cover()
@@ -154,10 +154,10 @@ async def test_a_model_that_left_the_memory_is_no_gap(any_fleet: Any) -> None:
     assert '"b"' in reader.queued[1][1]
 
 
-async def test_a_log_that_was_trimmed_is_told_as_a_gap(any_fleet: Any) -> None:
-    registry, replica = await hosted(any_fleet)
+async def test_a_trimmed_log_is_reported_as_dropped_events(lone_fleet: Any) -> None:
+    registry, replica = await hosted(lone_fleet)
     receipts = [await replica.update([labelled(label)]) for label in "abcd"]
-    record, store = replica.record, any_fleet.store(registry)
+    record, store = replica.record, lone_fleet.store(registry)
     await replica.take_snapshot()
     await eventually_async(lambda: _listed(store, record))
     for snapshot in (await store.snapshots.all(record))[1:]:
@@ -166,7 +166,7 @@ async def test_a_log_that_was_trimmed_is_told_as_a_gap(any_fleet: Any) -> None:
     state = DeliveryState(
         positions={str(record.incarnation): receipts[0].position}, jobs=0, versions=0, predictions_unix_ms=0
     )
-    reader = Reader(any_fleet, registry, state)
+    reader = Reader(lone_fleet, registry, state)
     assert await PastStates(record, store).events(receipts[0].position, replica.position) is None
     await reader.poll()
     assert [(each.type, without_time(each)) for each in state.queue] == [("dropped", '{"model":"m","count":null}}')]
@@ -179,10 +179,12 @@ async def _listed(store: Any, record: Any) -> bool:
     return bool(await store.snapshots.all(record))
 
 
-async def test_too_many_events_in_memory_are_read_from_the_log(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_beyond_the_memory_limit_are_read_from_the_log(
+    lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sources, "MAX_WAITING", 10)
-    registry, replica = await hosted(any_fleet)
-    reader = Reader(any_fleet, registry)
+    registry, replica = await hosted(lone_fleet)
+    reader = Reader(lone_fleet, registry)
     await reader.poll()
     for number in range(35):
         await replica.update([labelled(f"l{number}")])
@@ -191,7 +193,7 @@ async def test_too_many_events_in_memory_are_read_from_the_log(any_fleet: Any, m
     assert [f'"l{n}"' in body for n, (_, body) in enumerate(reader.queued)] == [True] * 35
 
 
-async def test_what_other_servers_learn_is_heard_of(fleet: Any) -> None:
+async def test_events_of_other_servers_are_found(fleet: Any) -> None:
     _, replica = await hosted(fleet)
     other = await fleet.start(preload=False)
     reader = Reader(fleet, other)
@@ -215,9 +217,9 @@ def _until(reader: Reader, number: int) -> Callable[[], Awaitable[bool]]:
     return holds
 
 
-async def test_a_webhook_forgets_models_that_are_gone(any_fleet: Any) -> None:
-    registry, replica = await hosted(any_fleet)
-    reader = Reader(any_fleet, registry)
+async def test_a_webhook_forgets_models_that_are_gone(lone_fleet: Any) -> None:
+    registry, replica = await hosted(lone_fleet)
+    reader = Reader(lone_fleet, registry)
     await replica.update([labelled("a")])
     await reader.poll()
     assert reader.state.positions

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.fleet import Fleet, each_learner, hanging_after
+from tests.service.fleet import Fleet, each_step, hanging_after, linear_and_kernel
 from tests.service.online.history import test_history as histories
-from tests.service.online.history.test_history import SMALL, entries_of, lived
+from tests.service.online.history.test_history import SMALL, entries_of, lived, started
 from tests.service.stores import tell_redis
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
@@ -60,7 +60,7 @@ async def ended(registry: Any, id: str, name: str = "m") -> Receipt:
 
 
 def never_seen(spec: Any, entries: Sequence[Entry], selection: Selection = REFS) -> dict[str, OnlineModel]:
-    """Fold a log without some examples, and without what was refused with them; return the state at each position."""
+    """Apply a log without some examples and without refused entries; return the state at each position."""
     saw, never = OnlineModel(spec), OnlineModel(spec)
     seen, states = {START: saw.to_bytes()}, {START: never.to_bytes()}
     for entry in entries:
@@ -97,8 +97,8 @@ def some_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("some_named")
-@each_learner
-async def test_the_state_is_that_of_a_model_that_never_saw_them(any_fleet: Any, algorithm: str) -> None:
+@linear_and_kernel
+async def test_the_state_is_that_of_a_model_that_never_saw_the_examples(any_fleet: Any, algorithm: str) -> None:
     """With labels of predictions in parts, labels renamed, retired, paused, described and grouped, and rollbacks."""
     rng = random.Random(algorithm)
     n_registries = 1 if any_fleet.server is None else 2
@@ -127,7 +127,7 @@ async def test_the_state_is_that_of_a_model_that_never_saw_them(any_fleet: Any, 
         assert (await replica.state_at(position)).to_bytes() == expected[position].to_bytes()
     verified = await replica.verify()
     assert (verified.equal, verified.states > 3) == (True, True)
-    # It goes on, with rollbacks to before and after what was forgotten, as the other would.
+    # It goes on as the other model would, with rollbacks to before and after the forgotten examples.
     await lived(replica, rng, 20)
     entries = await entries_of(replica)
     state = await any_fleet.agreed()
@@ -151,9 +151,9 @@ def named(ref: str | None = None, label: str = "x", **values: float) -> Example:
     return Example(x, Labels.all_of([label]), ref=ref)
 
 
-async def test_of_a_batch_only_the_named_examples_go_and_by_position_all(any_fleet: Any) -> None:
-    registry = await any_fleet.start()
-    replica = await registry.create(any_fleet.spec())
+async def test_a_reference_selects_examples_and_a_position_selects_whole_updates(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    replica = await registry.create(lone_fleet.spec())
     first = await replica.update([named(a=1), named(REF, "y", b=1), named(a=2)])
     second = await replica.update([named(REF, "z", c=1), named(a=2)])
     third = await replica.update([named(a=3)])
@@ -172,18 +172,18 @@ async def test_of_a_batch_only_the_named_examples_go_and_by_position_all(any_fle
     assert (none.entries, none.examples, none.position) == (0, 0, None)
 
 
-async def test_what_was_refused_stays_unlearnt(any_fleet: Any) -> None:
+async def test_refused_entries_stay_unlearnt_after_forgetting(lone_fleet: Any) -> None:
     """The first example sets the length of vectors, so another was refused; a label had a name, so a renaming was."""
-    registry = await any_fleet.start()
-    replica = await registry.create(any_fleet.spec())
+    registry = await lone_fleet.start()
+    replica = await registry.create(lone_fleet.spec())
     record = replica.record
-    store = any_fleet.store(registry)
+    store = lone_fleet.store(registry)
 
     def dense(n: int, ref: str | None = None) -> Example:
         return Example(Features(None, None, np.ones(n, dtype=np.float32)), Labels.all_of(["p"]), ref=ref)
 
     await replica.update([dense(3, REF)])
-    # What other servers let in, when the model was not yet as it was when these were applied.
+    # Entries that other servers admitted before their models had applied the entries before.
     refused = Update((dense(5),), "log"), Relabel("p", "p", "log"), Update((dense(4),), "log")
     await store.logs.append(record, [encode(each) for each in refused], replica.position, "log")
     replica.poll()
@@ -196,9 +196,9 @@ async def test_what_was_refused_stays_unlearnt(any_fleet: Any) -> None:
     assert replica.model.updates == 1
 
 
-async def test_a_retry_teaches_nothing(any_fleet: Any) -> None:
-    registry = await any_fleet.start()
-    replica = await registry.create(any_fleet.spec())
+async def test_retries_of_forgotten_updates_learn_nothing(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    replica = await registry.create(lone_fleet.spec())
     key, other = IdempotencyKey("k", b"d" * 16), IdempotencyKey("k2", b"e" * 16)
     await replica.update([named(REF, a=1)], key=key)
     await replica.update([named(REF, a=1), named(b=1)], key=other, want_predictions=True)
@@ -216,7 +216,7 @@ async def test_a_retry_teaches_nothing(any_fleet: Any) -> None:
     assert len(state) == len(replica.model.to_bytes())
 
 
-async def test_labels_of_a_prediction_go_with_it_and_others_stay(any_fleet: Any) -> None:
+async def test_a_forgotten_stored_prediction_is_deleted_with_its_labels(any_fleet: Any) -> None:
     registry = await any_fleet.start()
     replica = await registry.create(any_fleet.spec())
     await replica.update([named(a=1)])
@@ -238,9 +238,9 @@ async def test_labels_of_a_prediction_go_with_it_and_others_stay(any_fleet: Any)
     assert [one.x.names for one in left] == [("b",), ("c",)]
 
 
-async def test_one_at_a_time(any_fleet: Any) -> None:
-    registry = await any_fleet.start()
-    replica = await registry.create(any_fleet.spec())
+async def test_a_model_forgets_one_request_at_a_time(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    replica = await registry.create(lone_fleet.spec())
     await replica.update([named(REF, a=1)])
     first = await registry.forgetter.begin(replica, REFS, None)
     with pytest.raises(ForgetRunning):
@@ -249,14 +249,14 @@ async def test_one_at_a_time(any_fleet: Any) -> None:
 
 
 @pytest.mark.usefixtures("some_named", "quick_expiry")
-@pytest.mark.parametrize(
-    "step", ["find", "stage", "build", "carry", "copy_predictions", "finish", "replace", "purge", "erased"]
+@each_step(
+    *("find", "stage", "build", "carry", "copy_predictions", "finish", "replace", "purge", "erased"),
+    on_both=("replace", "erased"),
 )
-async def test_a_kill_at_any_step_leaves_one_or_the_other(any_fleet: Any, step: str) -> None:
-    """The process dies just after a step; the next ends what it began."""
+async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any, step: str) -> None:
+    """The process is killed just after a step, and the next process ends the request."""
     rng = random.Random(step)
-    registry = await any_fleet.start(**SMALL)
-    replica = await registry.create(any_fleet.spec(window=20))
+    registry, replica = await started(any_fleet, window=20)
     await lived(replica, rng, 60)
     before, entries = replica.model.to_bytes(), await entries_of(replica)
     expected = never_seen(replica.spec, entries)[entries[-1].position].to_bytes()
@@ -281,9 +281,8 @@ async def test_a_kill_at_any_step_leaves_one_or_the_other(any_fleet: Any, step: 
         assert REF not in refs_of(await entries_of(await again.get("m")))
 
 
-async def test_updates_during_it_are_all_in_the_new_state(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    replica = await registry.create(any_fleet.spec())
+async def test_updates_during_forgetting_are_in_the_new_state(fleet: Any) -> None:
+    registry, replica = await started(fleet)
     for n in range(50):
         await replica.update([named(REF if n % 5 == 0 else None, f"l{n % 3}", a=n % 4, b=1)])
     stop, sent = asyncio.Event(), 0
@@ -354,7 +353,7 @@ async def in_segments(registry: Any, fleet: Any) -> list[str]:
 
 
 @pytest.mark.usefixtures("short_segments")
-async def test_redis_has_no_trace(new_redis: Any, quick: None) -> None:
+async def test_redis_keeps_no_trace_of_forgotten_examples(new_redis: Any, quick: None) -> None:
     """The append-only file has all keys, uncompressed, once it was rewritten; before that, all that ever was."""
     server = new_redis(options={"aof-use-rdb-preamble": "no", "appendfsync": "always"}).start()
     fleet = Fleet(lambda: RedisStore(Address.parse(server.url), timeout_seconds=DEADLINE_SECONDS), server)
@@ -376,7 +375,7 @@ async def test_redis_has_no_trace(new_redis: Any, quick: None) -> None:
 
 
 @pytest.mark.usefixtures("short_segments")
-async def test_no_file_has_a_trace(lone_fleet: Any, tmp_path: Path) -> None:
+async def test_no_file_keeps_a_trace_of_forgotten_examples(lone_fleet: Any, tmp_path: Path) -> None:
     registry = await lone_fleet.start(**SMALL)
     await marked(registry, lone_fleet)
 
@@ -391,14 +390,13 @@ async def test_no_file_has_a_trace(lone_fleet: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("short_segments")
-async def test_a_segment_that_the_history_begins_in_keeps_nothing_from_before(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    replica = await registry.create(any_fleet.spec())
+async def test_entries_before_the_history_are_erased_from_its_first_segment(lone_fleet: Any) -> None:
+    registry, replica = await started(lone_fleet)
     for n in range(40):
         await replica.update([named(REF if n < 2 else None, a=n % 5, b=1)])
         if n % 10 == 5:
             await replica.take_snapshot()
-    catalogue = CatalogueStore(replica.record, any_fleet.store(registry))
+    catalogue = CatalogueStore(replica.record, lone_fleet.store(registry))
 
     async def is_closed() -> bool:
         return len((await catalogue.read()).segments) > 1
@@ -408,17 +406,16 @@ async def test_a_segment_that_the_history_begins_in_keeps_nothing_from_before(an
     entries = decode_segment(await catalogue.blob(first.id))[1]
     begin = entries[1].position
     await catalogue.change(lambda found: found.beginning_at(begin, {state.id for state in found.states}))
-    assert await in_segments(registry, any_fleet)
+    assert await in_segments(registry, lone_fleet)
     receipt = await forgotten(registry)
     assert (receipt.examples, receipt.since) == (0, begin)
-    assert await in_segments(registry, any_fleet) == []
-    left = await HistoryReader(replica.record, any_fleet.store(registry)).read(begin, len(entries) - 2)
+    assert await in_segments(registry, lone_fleet) == []
+    left = await HistoryReader(replica.record, lone_fleet.store(registry)).read(begin, len(entries) - 2)
     assert left == entries[2:]
 
 
-async def test_stored_predictions_keep_the_scores_of_the_labels_that_are_left(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    replica = await registry.create(any_fleet.spec())
+async def test_stored_predictions_keep_the_scores_of_the_remaining_labels(lone_fleet: Any) -> None:
+    registry, replica = await started(lone_fleet)
     await replica.update([named(REF, "only-theirs", a=1)])
     await replica.update([named(None, "common", a=1, b=2)])
     id, x = ulid.make(now_ms(), bytes(ulid.N_RANDOM_BYTES)), named(a=1, b=1).x

@@ -1,15 +1,15 @@
-"""The history of a model: segments of its log, states of the past, and what is told of those that are not there."""
+"""The history of a model: segments of its log, past states, and errors for positions that are gone."""
 
 import asyncio
 import random
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.service.fleet import each_learner
+from tests.service.fleet import Fleet, each_learner
+from tests.service.stores import FailingStore
 
 from manylabel_core.label_structure import Group
 from manylabel_service import ulid
@@ -28,6 +28,7 @@ from manylabel_service.errors import (
     StorageUnavailable,
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.models.registry import Registry
 from manylabel_service.online.history import archiver as archivers
 from manylabel_service.online.history.archiver import Archiver, HistoryLimits
 from manylabel_service.online.history.catalogue import BLOBS, KIND, CatalogueStore, collect_garbage
@@ -57,6 +58,14 @@ def example(rng: random.Random) -> Example:
         signs = np.array([rng.choice((1, -1)) for _ in labels], dtype=np.int8)
         return Example(Features(names, None, values), Labels(labels, signs, complete=False))
     return Example(Features(names, None, values), Labels.all_of(labels), rng.choice((1.0, 1.0, 0.5)))
+
+
+async def started(fleet: Fleet, **spec: Any) -> tuple[Registry, Replica]:
+    """Start a registry that takes no snapshots by itself, and create a model."""
+    registry = await fleet.start(**SMALL)
+    replica = await registry.create(fleet.spec(**spec))
+    assert isinstance(replica, Replica)
+    return registry, replica
 
 
 async def entries_of(replica: Replica) -> list[Entry]:
@@ -106,28 +115,27 @@ async def lived(replica: Replica, rng: random.Random, n_changes: int) -> dict[st
 
 
 @each_learner
-async def test_the_state_at_any_position_and_time_is_what_it_was(any_fleet: Any, algorithm: str) -> None:
+async def test_the_state_at_any_position_or_time_is_restored_exactly(any_fleet: Any, algorithm: str) -> None:
     rng = random.Random(algorithm)
-    registry = await any_fleet.start(**SMALL)
-    replica = await registry.create(any_fleet.spec(algorithm=algorithm, window=20))
-    states = await lived(replica, rng, 150)
+    registry, replica = await started(any_fleet, algorithm=algorithm, window=20)
+    states = await lived(replica, rng, 120)
     store = any_fleet.store(registry)
     with pytest.raises(LogTrimmed):
         await store.logs.read(replica.record, START, 1)
     catalogue = await HistoryReader(replica.record, store).catalogue()
-    assert len(catalogue.segments) > 5
-    assert len(catalogue.states) > 2
+    assert len(catalogue.segments) > 3
+    assert len(catalogue.states) > 1
     entries = await entries_of(replica)
     at = {entry.position: entry for entry in entries}
     # A change that was refused at its place in the log has an entry as well, after which nothing was looked at.
     known = [START, *(position for position in at if position in states)]
-    for position in rng.sample(known, 25):
+    for position in rng.sample(known, 12):
         found = await replica.state_at(position)
         assert (found.position, found.checksum()) == (position, states[position])
     for position in rng.sample(known[1:], 5):
         last = [entry for entry in entries if entry.time_ms <= at[position].time_ms][-1].position
         assert (await replica.state_at(at[position].time_ms)).position == last
-    # Another process, which has only what is stored.
+    # Another process has only the stored history.
     await any_fleet.stop(registry)
     again = await (await any_fleet.start(**SMALL)).get("m")
     assert again.model.checksum() == states[again.position]
@@ -135,11 +143,10 @@ async def test_the_state_at_any_position_and_time_is_what_it_was(any_fleet: Any,
         assert (await again.state_at(position)).checksum() == states[position]
 
 
-async def test_rollbacks_to_any_position_are_the_same_everywhere(any_fleet: Any) -> None:
+async def test_rollbacks_to_any_position_agree_on_all_servers(fleet: Any) -> None:
     rng = random.Random(1)
-    n_registries = 1 if any_fleet.server is None else 2
-    registries = await any_fleet.start_several(n_registries, **SMALL)
-    replica = await registries[0].create(any_fleet.spec())
+    registries = await fleet.start_several(2, **SMALL)
+    replica = await registries[0].create(fleet.spec())
     states = await lived(replica, rng, 80)
     for _ in range(6):
         position = rng.choice(list(states))
@@ -152,17 +159,16 @@ async def test_rollbacks_to_any_position_are_the_same_everywhere(any_fleet: Any)
     moment = first[len(first) // 2].time_ms
     updated = await replica.rollback(moment)
     assert updated.rolled_back_to == [entry for entry in first if entry.time_ms <= moment][-1].position
-    await any_fleet.agreed()
+    await fleet.agreed()
     for registry in registries:
-        await any_fleet.kill(registry)
-    again = await (await any_fleet.start(**SMALL)).get("m")
+        await fleet.kill(registry)
+    again = await (await fleet.start(**SMALL)).get("m")
     assert again.model.checksum() == replica.model.checksum()
 
 
-async def test_a_model_that_was_made_of_a_state_has_a_history_from_there(any_fleet: Any) -> None:
+async def test_the_history_of_a_fork_begins_with_its_state(lone_fleet: Any) -> None:
     rng = random.Random(2)
-    registry = await any_fleet.start(**SMALL)
-    origin = await registry.create(any_fleet.spec())
+    registry, origin = await started(lone_fleet)
     await lived(origin, rng, 30)
     state = await origin.state_at(origin.position)
     fork = await registry.create(state.online_spec.model_copy(update={"name": "fork"}), state)
@@ -177,9 +183,8 @@ async def test_a_model_that_was_made_of_a_state_has_a_history_from_there(any_fle
         await fork.state_at(START)
 
 
-async def test_positions_and_times_that_are_not_there_are_told(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    replica = await registry.create(any_fleet.spec())
+async def test_unknown_positions_and_times_are_refused(any_fleet: Any) -> None:
+    _, replica = await started(any_fleet)
     with pytest.raises(BeforeHistory, match="begins after position 0"):
         await replica.state_at(1_700_000_000_000)
     await lived(replica, random.Random(3), 60)
@@ -199,16 +204,16 @@ async def test_positions_and_times_that_are_not_there_are_told(any_fleet: Any) -
 # -- retention ------------------------------------------------------------------------------------
 
 
-async def test_the_oldest_part_goes_and_what_rollbacks_need_stays(
-    any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+async def test_the_oldest_part_is_deleted_and_targets_of_rollbacks_stay(
+    lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(archivers, "YOUNG_SECONDS", 0.0)
-    registry = await any_fleet.start(**SMALL, history_bytes=300_000)
-    replica = await registry.create(any_fleet.spec())
+    registry = await lone_fleet.start(**SMALL, history_bytes=300_000)
+    replica = await registry.create(lone_fleet.spec())
     rng, states = random.Random(4), {}
     for _ in range(12):
         states |= await lived(replica, rng, 30)
-    store = any_fleet.store(registry)
+    store = lone_fleet.store(registry)
     reader = HistoryReader(replica.record, store)
     catalogue = await reader.catalogue()
     assert catalogue.begin != START
@@ -225,9 +230,9 @@ async def test_the_oldest_part_goes_and_what_rollbacks_need_stays(
         assert (await replica.state_at(position)).checksum() == states[position]
 
 
-async def test_what_is_older_than_it_may_be_goes(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = await any_fleet.start(**SMALL, history_days=7.0)
-    replica = await registry.create(any_fleet.spec())
+async def test_segments_older_than_the_limit_are_deleted(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await lone_fleet.start(**SMALL, history_days=7.0)
+    replica = await registry.create(lone_fleet.spec())
     rng = random.Random(5)
     await lived(replica, rng, 60)
     begin = (await entries_of(replica))[0]
@@ -235,18 +240,18 @@ async def test_what_is_older_than_it_may_be_goes(any_fleet: Any, monkeypatch: py
     monkeypatch.setattr(archivers.time, "time", lambda: now() + 8 * 86_400)
     for _ in range(3):
         await lived(replica, rng, 8)
-    catalogue = await HistoryReader(replica.record, any_fleet.store(registry)).catalogue()
+    catalogue = await HistoryReader(replica.record, lone_fleet.store(registry)).catalogue()
     assert not catalogue.segments
     assert (await entries_of(replica))[0].position != begin.position
     with pytest.raises(BeforeHistory):
         await replica.state_at(begin.position)
 
 
-async def test_without_a_history_the_log_goes_behind_the_snapshots(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL, history_bytes=0)
-    replica = await registry.create(any_fleet.spec())
+async def test_without_a_history_the_log_is_trimmed_to_the_snapshots(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start(**SMALL, history_bytes=0)
+    replica = await registry.create(lone_fleet.spec())
     states = await lived(replica, random.Random(6), 50)
-    store = any_fleet.store(registry)
+    store = lone_fleet.store(registry)
     oldest = (await store.snapshots.all(replica.record))[-1].position
     with pytest.raises(BeforeHistory):
         await replica.state_at(START)
@@ -254,11 +259,11 @@ async def test_without_a_history_the_log_goes_behind_the_snapshots(any_fleet: An
     assert not (await HistoryReader(replica.record, store).catalogue()).segments
 
 
-async def test_deleting_a_model_deletes_its_history(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = await any_fleet.start(**SMALL)
-    store = any_fleet.store(registry)
+async def test_deleting_a_model_deletes_its_history(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await lone_fleet.start(**SMALL)
+    store = lone_fleet.store(registry)
     for name in ("m", "other"):
-        await lived(await registry.create(any_fleet.spec(name)), random.Random(7), 40)
+        await lived(await registry.create(lone_fleet.spec(name)), random.Random(7), 40)
     await registry.delete("m")
     other = (await registry.get("other")).record
     assert list(await store.documents.revisions(KIND)) == [str(other.incarnation)]
@@ -277,12 +282,11 @@ async def test_deleting_a_model_deletes_its_history(any_fleet: Any, monkeypatch:
 # -- damage, kills and several archivers ----------------------------------------------------------
 
 
-async def test_a_damaged_or_missing_segment_is_named_and_nothing_else_fails(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    replica = await registry.create(any_fleet.spec())
+async def test_a_damaged_or_missing_segment_is_named_and_the_rest_is_readable(lone_fleet: Any) -> None:
+    registry, replica = await started(lone_fleet)
     rng = random.Random(8)
     states = await lived(replica, rng, 200)
-    store = any_fleet.store(registry)
+    store = lone_fleet.store(registry)
     entries = await entries_of(replica)
     catalogue = await HistoryReader(replica.record, store).catalogue()
     damaged = catalogue.segments[3]
@@ -308,39 +312,6 @@ async def test_a_damaged_or_missing_segment_is_named_and_nothing_else_fails(any_
                 assert not reachable
 
 
-class Lossy:
-    """A part of a store of which one call fails, before or after it has had its effect."""
-
-    def __init__(self, part: Any, method: str, number: int, after: bool) -> None:
-        self._part, self._method, self._left, self._after = part, method, number, after
-
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self._part, name)
-        if name != self._method:
-            return call
-
-        async def failing(*args: Any, **kwargs: Any) -> Any:
-            self._left -= 1
-            if self._left == 0 and not self._after:
-                raise StorageUnavailable("for the test", heals=True)
-            result = await call(*args, **kwargs)
-            if self._left == 0:
-                raise StorageUnavailable("for the test", heals=True)
-            return result
-
-        return failing
-
-
-class Failing:
-    """A store of which one call fails."""
-
-    def __init__(self, store: Store, part: str, lossy: Lossy) -> None:
-        self._store, self._part, self._lossy = store, part, lossy
-
-    def __getattr__(self, name: str) -> Any:
-        return self._lossy if name == self._part else getattr(self._store, name)
-
-
 async def filled(store: Store, n_entries: int = 150) -> tuple[ModelMeta, list[Entry]]:
     record, entries = await store.models.create("m", b"{}"), list[Entry]()
     for number in range(n_entries):
@@ -359,13 +330,13 @@ async def all_of(store: Store, record: ModelMeta, after: str = START) -> list[En
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize(("part", "method"), [("blobs", "put"), ("documents", "put"), ("logs", "trim")])
-async def test_an_archiver_that_dies_at_any_step_loses_and_repeats_nothing(
-    store: Store, part: str, method: str, after: bool
+@pytest.mark.parametrize("method", ["blobs.put", "documents.put", "logs.trim"])
+async def test_an_archiver_that_fails_at_any_step_loses_and_repeats_nothing(
+    store: Store, method: str, after: bool
 ) -> None:
     record, entries = await filled(store)
     for number in (1, 2, 5):
-        failing: Any = Failing(store, part, Lossy(getattr(store, part), method, number, after))
+        failing: Any = FailingStore(store, number - 1, done=after, method=method)
         archiver = Archiver(record, failing, HistoryLimits(1 << 20))
         through = entries[25 * number].position
         try:
@@ -383,7 +354,7 @@ async def test_an_archiver_that_dies_at_any_step_loses_and_repeats_nothing(
         assert one.through == next.after
 
 
-async def test_two_archivers_with_other_limits_make_one_history(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_archivers_with_different_limits_make_one_history(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     record, entries = await filled(store, 300)
     archivers_of = [Archiver(record, store, HistoryLimits(1 << 20)) for _ in range(3)]
     rng = random.Random(9)
@@ -401,14 +372,14 @@ async def test_two_archivers_with_other_limits_make_one_history(store: Store, mo
     assert len(await store.blobs.keys(BLOBS)) == len(catalogue.segments), "the losers have removed theirs"
 
 
-async def test_a_log_that_lost_its_end_goes_on_with_what_it_has(store: Store) -> None:
+async def test_segments_beyond_the_end_of_a_lost_log_are_replaced(store: Store) -> None:
     record, entries = await filled(store)
     archiver = Archiver(record, store, HistoryLimits(1 << 20))
     await store.logs.trim(record, await archiver.close(entries[60].position))
     await archiver.close(entries[120].position)
     catalogue = CatalogueStore(record, store)
 
-    def lose(found: Any) -> Any:  # as if the log had gone on elsewhere after the last segment
+    def lose(found: Any) -> Any:  # as if the last segment had entries that the log has lost
         (*others, last) = found.segments
         through = "9" * 13 + "-1" * ("-" in last.after)
         return found.model_copy(update={"segments": (*others, last._replace(through=through))})
@@ -421,17 +392,17 @@ async def test_a_log_that_lost_its_end_goes_on_with_what_it_has(store: Store) ->
     assert len(segments) > 10
 
 
-# -- who reads it ---------------------------------------------------------------------------------
+# -- readers --------------------------------------------------------------------------------------
 
 
-async def test_rows_of_a_stream_come_from_the_history(any_fleet: Any, tmp_path: Path) -> None:
-    registry = await any_fleet.start(**SMALL, data_dir=tmp_path)
-    replica = await registry.create(any_fleet.spec())
+async def test_rows_of_a_stream_come_from_the_history(lone_fleet: Any, tmp_path: Path) -> None:
+    registry = await lone_fleet.start(**SMALL, data_dir=tmp_path)
+    replica = await registry.create(lone_fleet.spec())
     for i in range(120):
-        await replica.update([any_fleet.example(i), any_fleet.example(i + 1)])
+        await replica.update([lone_fleet.example(i), lone_fleet.example(i + 1)])
         if i % 8 == 7:
             await replica.take_snapshot()
-    store, settings = any_fleet.store(registry), Settings(**SMALL, data_dir=tmp_path)
+    store, settings = lone_fleet.store(registry), Settings(**SMALL, data_dir=tmp_path)
     with pytest.raises(LogTrimmed):
         await store.logs.read(replica.record, START, 1)
     rows = {}
@@ -444,34 +415,28 @@ async def test_rows_of_a_stream_come_from_the_history(any_fleet: Any, tmp_path: 
     assert counts is None
 
 
-async def test_a_model_without_intact_snapshots_is_restored_from_its_history(any_fleet: Any) -> None:
-    registry = await any_fleet.start(**SMALL)
-    replica = await registry.create(any_fleet.spec())
+async def test_a_model_without_intact_snapshots_is_restored_from_its_history(lone_fleet: Any) -> None:
+    registry, replica = await started(lone_fleet)
     states = await lived(replica, random.Random(10), 60)
-    store = any_fleet.store(registry)
+    store = lone_fleet.store(registry)
     position = replica.position
-    await any_fleet.kill(registry)
-    registry = await any_fleet.start(**SMALL, preload=False)
-    store = any_fleet.store(registry)
+    await lone_fleet.kill(registry)
+    registry = await lone_fleet.start(**SMALL, preload=False)
+    store = lone_fleet.store(registry)
     for snapshot in await store.snapshots.all(replica.record):
         await store.snapshots.put(replica.record, snapshot.position, b"damaged")
     again = await registry.get("m")
     assert (again.position, again.model.checksum()) == (position, states[position])
 
 
-def test_settings_of_the_history() -> None:
-    make: Callable[..., Settings] = Settings
-    assert HistoryLimits.of(make(history_bytes=5, history_days=2)) == HistoryLimits(5, 172_800.0)
-
-
-async def test_states_that_rollbacks_go_back_to_have_a_limit(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_states_of_rollback_targets_have_a_limit(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archivers, "TARGETS", 2)
     monkeypatch.setattr(Replica, "snapshot_soon", lambda self: None)
-    registry = await any_fleet.start(**SMALL, history_bytes=0)
-    replica = await registry.create(any_fleet.spec())
+    registry = await lone_fleet.start(**SMALL, history_bytes=0)
+    replica = await registry.create(lone_fleet.spec())
     positions = []
     for i in range(20):
-        await replica.update([any_fleet.example(i)])
+        await replica.update([lone_fleet.example(i)])
         positions.append(replica.position)
     await replica.rollback(positions[3])
     await replica.rollback(positions[5])
@@ -481,17 +446,16 @@ async def test_states_that_rollbacks_go_back_to_have_a_limit(any_fleet: Any, mon
     assert replica.position == before
     await replica.rollback(positions[5])
     for i in range(3):  # the log is trimmed past the rollbacks
-        await replica.update([any_fleet.example(i)])
+        await replica.update([lone_fleet.example(i)])
         await replica.take_snapshot()
     monkeypatch.setattr(archivers, "YOUNG_SECONDS", 0.0)
-    await replica.update([any_fleet.example(1)])
+    await replica.update([lone_fleet.example(1)])
     await replica.take_snapshot()
-    assert await any_fleet.store(registry).blobs.keys(BLOBS) == []
+    assert await lone_fleet.store(registry).blobs.keys(BLOBS) == []
 
 
-async def test_a_damaged_entry_does_not_keep_the_log_from_being_trimmed(lone_fleet: Any) -> None:
-    registry = await lone_fleet.start(**SMALL)
-    replica = await registry.create(lone_fleet.spec())
+async def test_the_log_is_trimmed_past_a_damaged_entry(lone_fleet: Any) -> None:
+    registry, replica = await started(lone_fleet)
     for i in range(30):
         await replica.update([lone_fleet.example(i)])
     store = lone_fleet.store(registry)

@@ -17,15 +17,13 @@ from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, SnapshotMeta
 
 
-async def test_models_take_turns_where_there_is_no_room_for_all(
-    any_fleet: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_snapshots_wait_for_room(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quota, "MAX_BYTES_IN_MEMORY", 1)
-    registry = await any_fleet.start()
-    replicas = [await registry.create(any_fleet.spec(f"m{n}")) for n in range(4)]
+    registry = await lone_fleet.start()
+    replicas = [await registry.create(lone_fleet.spec(f"m{n}")) for n in range(4)]
     for replica in replicas:
-        await replica.update([any_fleet.example(0)])
-    snapshots, storing, most = any_fleet.store(registry).snapshots, 0, 0
+        await replica.update([lone_fleet.example(0)])
+    snapshots, storing, most = lone_fleet.store(registry).snapshots, 0, 0
     put: Callable[..., Any] = snapshots.put
 
     async def counted(*args: Any) -> None:
@@ -47,7 +45,7 @@ async def test_models_take_turns_where_there_is_no_room_for_all(
     ids=repr,
 )
 @pytest.mark.parametrize("fails", ["all", "to_buffer"])
-async def test_memory_is_given_back_on_every_way_out(error: BaseException, fails: str, tmp_path: Path) -> None:
+async def test_memory_is_released_after_any_error(error: BaseException, fails: str, tmp_path: Path) -> None:
     async def all_snapshots(_record: ModelMeta) -> list[SnapshotMeta]:
         return fail() if fails == "all" else []
 
@@ -65,17 +63,17 @@ async def test_memory_is_given_back_on_every_way_out(error: BaseException, fails
     assert (shared.bytes_in_memory, taker.busy) == (0, False)
 
 
-async def test_memory_is_given_back_when_a_snapshot_is_dropped(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = await any_fleet.start()
-    replica = await registry.create(any_fleet.spec("m"))
-    await replica.update([any_fleet.example(0)])
+async def test_memory_is_released_when_the_model_is_deleted(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await lone_fleet.start()
+    replica = await registry.create(lone_fleet.spec("m"))
+    await replica.update([lone_fleet.example(0)])
     began = asyncio.Event()
 
     async def never(*_: Any) -> None:
         began.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(any_fleet.store(registry).snapshots, "put", never)
+    monkeypatch.setattr(lone_fleet.store(registry).snapshots, "put", never)
     replica.snapshot_soon()
     await began.wait()
     assert registry.snapshot_room.bytes_in_memory
@@ -83,7 +81,7 @@ async def test_memory_is_given_back_when_a_snapshot_is_dropped(any_fleet: Any, m
     assert registry.snapshot_room.bytes_in_memory == 0
 
 
-def test_who_finds_no_room_is_called_once_there_is_some() -> None:
+def test_a_waiting_caller_is_called_once_there_is_room() -> None:
     one = quota.SnapshotQuota(store=None, max_stored_bytes=1)  # type: ignore[arg-type]
     called: list[str] = []
     large = one.reserve(quota.MAX_BYTES_IN_MEMORY * 2, lambda: called.append("first"))

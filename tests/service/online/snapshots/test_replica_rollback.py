@@ -1,18 +1,14 @@
-"""Snapshots of a model that many replicas have, and the way back to one, at the same point on each."""
+"""Snapshots and rollbacks of a model with several replicas."""
 
 import asyncio
 from typing import Any
 
-import numpy as np
 import pytest
 from tests.service.fleet import snapshot_bytes
 from tests.support.waiting import eventually_async
 
-from manylabel_service.errors import InvalidExample, PositionNotFound, SnapshotNotFound, StorageUnavailable
-from manylabel_service.hosting.examples import Example, Features, Labels
-from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.errors import PositionNotFound, SnapshotNotFound, StorageUnavailable
 from manylabel_service.online.snapshots import retention
-from manylabel_service.online.state.model import OnlineModel
 
 HOUR_SECONDS = 3600.0
 
@@ -42,57 +38,15 @@ class TestRollback:
         state = await fleet.agreed()
         late = await fleet.start()
         assert (await late.get("m")).model.to_bytes() == state
-        # What was learnt before the rollback is forgotten, what came after it is not.
+        # Updates before the rollback are undone, those after it are learnt.
         after = [answer for answer in learnt if answer.position > rolled.position]
         assert one.model.updates == 5 + len(after)
         again = await other.rollback(target.position)
         assert (again.updates, again.rolled_back_to) == (5, target.position)
         assert other.model.predict([fleet.example(1).x]) == at_target
 
-    async def test_one_that_restores_itself_later_replays_it(self, fleet: Any) -> None:
-        (registry,), (one,) = await fleet.hosted(1)
-        await learn(fleet, one, 5)
-        target = await one.take_snapshot()
-        await learn(fleet, one, 5)
-        await one.take_snapshot()
-        await one.rollback(target.position)
-        await learn(fleet, one, 3)
-        state = one.model.to_bytes()
-        # Without what was taken after the rollback it has to be replayed, from a snapshot that was before it.
-        for snapshot in await one.snapshot_reader.list():
-            if snapshot.position > one.model.rollbacks[-1][0]:
-                await fleet.store(registry).snapshots.delete(one.record, snapshot.position)
-        late = await fleet.start()
-        assert (await late.get("m")).model.to_bytes() == state
-
-    async def test_back_to_before_any_feature_the_form_is_free(self, any_fleet: Any) -> None:
-        fleet = any_fleet
-        (registry,), (one,) = await fleet.hosted(1)
-        start = await one.take_snapshot()
-        await one.update([Example(Features(None, None, np.ones(3, dtype=np.float32)), Labels.all_of(["a"]))])
-        with pytest.raises(InvalidExample, match="numbered features"):
-            await learn(fleet, one, 1)
-        await one.rollback(start.position)
-        await learn(fleet, one, 5)
-        state = one.model.to_bytes()
-        await fleet.kill(registry)
-        (late,) = await fleet.start_several(1)
-        assert (await late.get("m")).model.to_bytes() == state
-
-    async def test_a_retry_rolls_back_once(self, fleet: Any) -> None:
-        _, (one, other) = await fleet.hosted(2)
-        await learn(fleet, one, 2)
-        target = await one.take_snapshot()
-        key = IdempotencyKey("r", b"d" * 16)
-        first = await one.rollback(target.position, key)
-        await learn(fleet, one, 2)
-        again = await other.rollback(target.position, key)
-        assert (again.replayed, again.position, again.rolled_back_to) == (True, first.position, target.position)
-        await fleet.agreed()
-        assert one.model.updates == 4
-
     @pytest.mark.parametrize("position", ["77-7", "latest", ""])
-    async def test_to_where_there_is_no_snapshot(self, fleet: Any, position: str) -> None:
+    async def test_an_unknown_position_is_refused(self, fleet: Any, position: str) -> None:
         _, (one,) = await fleet.hosted(1)
         await learn(fleet, one, 2)
         before = one.model.to_bytes()
@@ -102,7 +56,7 @@ class TestRollback:
             await snapshot_bytes(one, position)
         assert one.model.to_bytes() == before
 
-    async def test_a_new_snapshot_comes_soon_and_spares_the_replay(self, fleet: Any) -> None:
+    async def test_a_rollback_is_followed_by_a_snapshot(self, fleet: Any) -> None:
         _, (one, other) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         await fleet.agreed()
@@ -111,7 +65,7 @@ class TestRollback:
         rolled = await one.rollback(target.position)
         await eventually_async(lambda: one.snapshotter.covered == rolled.position)
 
-    async def test_its_snapshot_stays_until_the_log_no_longer_needs_it(
+    async def test_the_target_stays_until_the_log_no_longer_needs_it(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(retention, "PIN_SECONDS", 0.0)
@@ -131,7 +85,7 @@ class TestRollback:
         assert [snapshot.pinned for snapshot in snapshots] == [False] * 3
         assert target.position not in [snapshot.position for snapshot in snapshots]
 
-    async def test_a_pin_whose_rollback_may_be_on_its_way_stays(self, fleet: Any) -> None:
+    async def test_a_young_pin_stays_without_a_rollback(self, fleet: Any) -> None:
         (registry,), (one,) = await fleet.hosted(1, snapshot_retention_count=1, history_bytes=0)
         await learn(fleet, one, 1)
         target = await one.take_snapshot()
@@ -142,7 +96,7 @@ class TestRollback:
         assert target.position in [snapshot.position for snapshot in await one.snapshot_reader.list()]
         assert (await one.rollback(target.position)).updates == 1
 
-    async def test_to_a_damaged_snapshot_whose_state_the_history_has(self, fleet: Any) -> None:
+    async def test_a_damaged_target_is_restored_from_the_history(self, fleet: Any) -> None:
         (registry, _), (one, _) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         before = one.model.to_bytes()
@@ -157,7 +111,7 @@ class TestRollback:
         assert (await one.update([fleet.example(0)])).updates == 3
         await fleet.agreed()
 
-    async def test_an_update_behind_one_whose_snapshot_cannot_be_fetched_yet(
+    async def test_updates_after_a_rollback_wait_for_its_snapshot(
         self, fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         registries, (one, other) = await fleet.hosted(2)
@@ -179,9 +133,7 @@ class TestRollback:
         assert (await other.update([fleet.example(0)])).updates == 6  # the three were logged: they are learnt
         assert other.model.to_bytes() == await fleet.agreed()
 
-    async def test_the_store_goes_while_the_snapshot_is_fetched(
-        self, fleet: Any, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_fetching_the_snapshot_is_tried_again(self, fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         (_, registry), (one, other) = await fleet.hosted(2)
         await learn(fleet, one, 2)
         target = await one.take_snapshot()
@@ -206,30 +158,15 @@ class TestRollback:
 
 
 class TestSnapshots:
-    async def test_many_are_asked_for_at_once_while_others_learn(self, fleet: Any) -> None:
+    async def test_many_snapshots_are_requested_during_updates(self, fleet: Any) -> None:
         _, (one,) = await fleet.hosted(1)
         *records, _ = await asyncio.gather(*(one.take_snapshot() for _ in range(10)), learn(fleet, one, 20))
         assert {record.position for record in records} <= {"0", *(r.position for r in records)}
         assert (await one.take_snapshot()).position == one.model.position
 
-    async def test_an_upload_goes_on_from_there_under_another_name(self, fleet: Any) -> None:
-        (here, there), (one, _) = await fleet.hosted(2)
-        await learn(fleet, one, 5)
-        data = await snapshot_bytes(one, (await one.take_snapshot()).position)
-        state = OnlineModel.from_bytes(data)
-        new = await here.create(state.spec.model_copy(update={"name": "copy"}), state)
-        assert (new.spec.name, new.model.updates) == ("copy", 5)
-        assert new.model.predict([fleet.example(1).x]) == one.model.predict([fleet.example(1).x])
-        elsewhere = await there.get("copy")
-        await elsewhere.update([fleet.example(1)])
-        await one.update([fleet.example(1)])
-        assert elsewhere.model.predict([fleet.example(1).x]) == one.model.predict([fleet.example(1).x])
-        await fleet.agreed("copy")
-        with pytest.raises(PositionNotFound):
-            await new.rollback(one.model.position)
-        assert (await new.rollback("1")).updates == 5
-
-    async def test_replicas_that_stop_together_leave_one(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_replicas_that_stop_together_store_one_snapshot(
+        self, fleet: Any, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         registries, (one, *_) = await fleet.hosted(3)
         await learn(fleet, one, 5)
         state = await fleet.agreed()
@@ -238,7 +175,7 @@ class TestSnapshots:
         assert capsys.readouterr().out.count("] snapshot_stored ") == 1
         assert (await (await fleet.start()).get("m")).model.to_bytes() == state
 
-    async def test_replicas_take_turns(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_replicas_take_turns_to_store_snapshots(self, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
         _, replicas = await fleet.hosted(3, snapshot_every_seconds=HOUR_SECONDS)
         for first in range(3):
             covered = replicas[first].snapshotter.covered
@@ -252,7 +189,7 @@ class TestSnapshots:
         assert capsys.readouterr().out.count("] snapshot_stored ") == 3, "each alone would have taken three"
 
     @pytest.mark.parametrize("how", ["updates", "a prediction", "the follower"])
-    async def test_one_that_is_behind_a_trimmed_log_restores_itself(self, fleet: Any, how: str) -> None:
+    async def test_a_replica_behind_a_trimmed_log_restores_itself(self, fleet: Any, how: str) -> None:
         registries, (one, behind) = await fleet.hosted(2, snapshot_retention_count=1, history_bytes=0)
         registries[1]._tasks[0].cancel()
         await learn(fleet, behind, 1)

@@ -34,7 +34,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_every_algorithm_is_here() -> None:
+def test_every_algorithm_is_tested() -> None:
     assert {spec["algorithm"] for spec in LEARNERS.values()} == set(PARAMS)
 
 
@@ -69,7 +69,7 @@ def some(chance: random.Random, most: int) -> list[str]:
 @pytest.mark.usefixtures("small_windows")
 @pytest.mark.parametrize("policy", ["reject", "ignore", "hash"])
 @pytest.mark.parametrize("spec", LEARNERS.values(), ids=LEARNERS)
-def test_no_stream_gets_a_model_beyond_its_bound(spec: dict[str, Any], policy: str) -> None:
+def test_no_stream_grows_a_model_beyond_its_bound(spec: dict[str, Any], policy: str) -> None:
     chance = random.Random(7)
     model = new_model(**spec, **limits(policy), window=5)
     bound = max_learner_bytes(model.spec)
@@ -106,7 +106,7 @@ def test_no_stream_gets_a_model_beyond_its_bound(spec: dict[str, Any], policy: s
 
 
 @pytest.mark.parametrize("policy", ["ignore", "hash"])
-def test_ever_new_names_take_no_memory(policy: str) -> None:
+def test_new_names_beyond_the_limits_take_no_memory(policy: str) -> None:
     model = new_model(algorithm="salt", **limits(policy, most_features=1_000), window=3)
     sizes = set()
     for number in range(100):
@@ -121,13 +121,13 @@ def test_ever_new_names_take_no_memory(policy: str) -> None:
     assert model.ignored == {"features": ignored, "labels": 100 * 20 - 12}
 
 
-def test_declared_columns_are_a_bound_too() -> None:
+def test_declared_columns_are_also_a_bound() -> None:
     numbered = max_learner_bytes(new_model(features=3_000, labels=["x", "y"]).spec)
     assert numbered == max_learner_bytes(new_model(**limits("ignore", most_features=3_000, most_labels=2)).spec)
     assert numbered > max_learner_bytes(new_model(features=3_000).spec) > max_learner_bytes(new_model().spec)
 
 
-def test_a_model_grows_with_its_parameters_and_so_does_its_bound() -> None:
+def test_the_bound_grows_with_the_parameters() -> None:
     few, *more = [
         max_learner_bytes(new_model(**{**limits("hash"), **changed}).spec)
         for changed in ({}, limits("hash", most_labels=13), limits("hash", most_features=41))
@@ -138,6 +138,6 @@ def test_a_model_grows_with_its_parameters_and_so_does_its_bound() -> None:
     assert many - few >= 990 * (40 * 8 + 13 * 4)
 
 
-def test_examples_without_end_are_no_bound() -> None:
+def test_an_unlimited_number_of_examples_does_not_count_for_the_bound() -> None:
     spec = new_model(algorithm="kernel_falt", **limits("hash")).spec
     assert max_learner_bytes(spec) == spec.learner().pipeline.nbytes_after(40, 12, 0, 0)

@@ -1,4 +1,4 @@
-"""A model's limits: part of the fold, so that every replica refuses, ignores and hashes alike."""
+"""Limits of a model are part of its state, so that every replica refuses, ignores and hashes alike."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from sklearn.feature_extraction import FeatureHasher
 from tests.service.online.folds import (
-    LIMITED,
     Log,
     append,
     dense,
     fold,
+    forged,
     learn,
     logs,
     named,
     new_model,
+    partial,
     sparse,
 )
 from tests.support.cases import for_each
@@ -29,7 +30,7 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.controls import Rollback
 from manylabel_service.online.state.dry_run import DryRun
-from manylabel_service.online.state.log_entries import Update, decode, encode
+from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
 
@@ -48,10 +49,6 @@ def limits(features: str | None = None, labels: str | None = None, most: int = 2
     return {"limits": {"features": limit(features), "labels": limit(labels)}}
 
 
-def partial(**truth: bool) -> Labels:
-    return Labels(tuple(truth), np.array([1 if t else -1 for t in truth.values()], dtype=np.int8), complete=False)
-
-
 def one_update(*examples: tuple[Features, Labels]) -> Update:
     return Update(tuple(Example(*each) for each in examples), "log")
 
@@ -68,17 +65,7 @@ def answered(outcome: Any) -> UpdateOutcome:
 # -- a function of the log ------------------------------------------------------------------------
 
 
-@for_each("spec", LIMITED, ids=str)
-def test_predicting_agrees_with_what_predict_update_answers(spec: dict[str, Any]) -> None:
-    model = new_model(**spec)
-    learn(model, (named(a=3), ["x"]), (named(a=1), []))
-    for x in (named(a=2, c=5), named(a=2, c=-1)):
-        (before,) = model.predict([x])
-        outcome = learn(model, (x, ["x"]), want_predictions=True)
-        assert list(answered(outcome).predictions(model.labels.names) or ()) == [before]
-
-
-def test_a_rollback_takes_back_what_was_ignored_and_not_the_room_that_was_taken() -> None:
+def test_a_rollback_restores_the_count_of_ignored_names_but_frees_no_columns() -> None:
     model = new_model(**limits("ignore", "ignore"))
     learn(model, (named(a=1, b=1, c=1), ["x", "y", "z"]))
     states = {"0": new_model(**limits("ignore", "ignore")).to_bytes(), "1": model.to_bytes()}
@@ -109,7 +96,7 @@ TOO_MANY: dict[str, tuple[Sequence[tuple[Features, Labels]], int, tuple[str | in
 
 
 @for_each("case", TOO_MANY.values(), ids=TOO_MANY)
-def test_what_goes_beyond_is_refused_as_a_whole(case: Any) -> None:
+def test_an_update_beyond_a_limit_is_refused_as_a_whole(case: Any) -> None:
     examples, index, path = case
     model = new_model(**limits("reject", "reject"))
     state = State.from_bytes(model.to_bytes())
@@ -122,7 +109,7 @@ def test_what_goes_beyond_is_refused_as_a_whole(case: Any) -> None:
     assert {name: array.tolist() for name, array in arrays.items()} == {k: a.tolist() for k, a in state.arrays.items()}
 
 
-def test_what_is_known_is_learnt_for_ever() -> None:
+def test_known_names_are_learnt_at_the_limit() -> None:
     model = new_model(**limits("reject", "reject"))
     answered(learn(model, (named(a=1, b=1), ["x", "y"])))
     assert not isinstance(learn(model, (named(c=1), [])).answer, UpdateOutcome)
@@ -131,29 +118,7 @@ def test_what_is_known_is_learnt_for_ever() -> None:
     assert len(model.predict([named(a=1, c=1)])) == 1  # a prediction takes no column
 
 
-@pytest.mark.parametrize("kind", ["features", "labels"])
-def test_an_update_that_was_let_in_is_refused_where_another_was_faster(kind: str) -> None:
-    """Two servers let one in each, and there is room for one."""
-    model = new_model(**limits(**{kind: "reject"}, most=1))
-    one, other = (
-        one_update((named(a=1), Labels.all_of(["x"]))),
-        one_update((named(b=1), Labels.all_of([]))) if kind == "features" else one_update((named(), partial(y=False))),
-    )
-    entries = []
-    for position, update in enumerate((one, other), 1):
-        projection = DryRun(model)
-        for example in update.examples:
-            projection.add(example)
-        entries.append(LogEntry(str(position), update, projection.checked))
-    local = fold(model, entries)
-    follower = new_model(**limits(**{kind: "reject"}, most=1))
-    foreign = fold(follower, [LogEntry(e.position, decode(encode(e.change))) for e in entries])
-    for outcomes in (local, foreign):
-        assert [type(outcome.answer) for outcome in outcomes] == [UpdateOutcome, InvalidExample]
-    assert follower.to_bytes() == model.to_bytes()
-
-
-def test_room_that_was_taken_before_a_rollback_is_not_given_back() -> None:
+def test_a_rollback_frees_no_columns() -> None:
     model = new_model(**limits("reject", most=2))
     learn(model, (named(a=1), ["x"]))
     states = {"1": model.to_bytes()}
@@ -163,7 +128,7 @@ def test_room_that_was_taken_before_a_rollback_is_not_given_back() -> None:
     answered(learn(model, (named(a=1, b=1), ["x"])))
 
 
-def test_a_check_from_before_the_features_were_freed_does_not_count() -> None:
+def test_an_update_checked_before_a_rollback_is_checked_again() -> None:
     model = new_model(**limits("reject", most=2))
     states = {"0": model.to_bytes()}
     learn(model, (named(a=1), ["x"]))
@@ -178,7 +143,7 @@ def test_a_check_from_before_the_features_were_freed_does_not_count() -> None:
     answered(learn(model, (named(a=1, c=1), ["x"])))
 
 
-def test_an_update_that_fits_for_certain_is_not_checked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_that_certainly_fits_is_not_checked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     model = new_model(**limits("reject", "reject"))
     learn(model, (named(a=1), ["x"]))
     update = one_update((named(a=1, b=1), Labels.all_of(["y"])))
@@ -230,7 +195,7 @@ class FirstCome:
 @pytest.mark.parametrize("spec", LEARNERS, ids=lambda spec: spec["algorithm"])
 @settings(max_examples=settings.default.max_examples // 3)
 @given(log=logs())
-def test_ignoring_is_learning_without_what_is_ignored(spec: dict[str, Any], log: Log) -> None:
+def test_ignoring_equals_learning_without_the_ignored_names(spec: dict[str, Any], log: Log) -> None:
     changes = [entry.change for entry in log]
     # A vector is neither ignored nor limited, and may be refused for its length; of machines nothing is learnt.
     updates = [
@@ -302,7 +267,7 @@ def test_the_order_of_hashed_features_changes_no_bit(bag: dict[str, float], data
     assert [part.tobytes() for part in rows[0]] == [part.tobytes() for part in rows[1]]
 
 
-def test_colliding_values_stay_within_what_is_allowed_and_may_cancel() -> None:
+def test_colliding_values_are_bounded_and_may_cancel() -> None:
     model = new_model(**limits("hash", most=1))
     space = model.features
     hashed = {name: space.find(named(**{name: 1.0}))[1][0] for name in "abcdefgh"}
@@ -318,7 +283,7 @@ def test_colliding_values_stay_within_what_is_allowed_and_may_cancel() -> None:
     assert all(np.isfinite(array).all() for array in model.learner.state().values())
 
 
-def test_numbers_within_keep_their_columns_and_those_beyond_are_hashed() -> None:
+def test_only_numbers_beyond_the_limit_are_hashed() -> None:
     space = new_model(**limits("hash", most=4)).features
     columns, values = space.find(sparse(0, 3))
     assert (columns.tolist(), values.tolist()) == ([0, 3], [1.0, 1.0])
@@ -362,7 +327,7 @@ def test_a_hashing_model_has_all_its_columns_from_the_first_example_on() -> None
     ],
     ids=str,
 )
-def test_limits_that_make_no_sense_are_refused(spec: dict[str, Any], place: tuple[str, ...]) -> None:
+def test_invalid_limits_are_refused(spec: dict[str, Any], place: tuple[str, ...]) -> None:
     with pytest.raises(ValidationError) as refused:
         new_model(**spec)
     assert [error["loc"] for error in refused.value.errors()] == [place]
@@ -372,11 +337,6 @@ def test_one_kind_may_be_declared_and_the_other_limited() -> None:
     model = new_model(features=["a"], **limits(labels="ignore", most=1))
     learn(model, (named(a=1), ["x", "y"]))
     assert (model.labels.names, model.ignored) == (("x",), {"features": 0, "labels": 1})
-
-
-def forged(model: OnlineModel, **header: Any) -> bytes:
-    arrays, true = State.from_bytes(model.to_bytes())
-    return State(arrays, {**true, **header}).to_bytes()
 
 
 def spec_of(model: OnlineModel, **changed: Any) -> dict[str, Any]:
@@ -389,17 +349,17 @@ def test_a_state_beyond_its_limits_is_refused(policy: str) -> None:
         model = new_model(**limits(**{kind: policy}, most=3))
         learn(model, (named(a=1, b=1, c=1), ["x", "y", "z"]))
         with pytest.raises(DamagedState, match="limit"):
-            OnlineModel.from_bytes(forged(model, spec=spec_of(model, **limits(**{kind: policy}, most=2))))
+            OnlineModel.from_bytes(forged(model, {"spec": spec_of(model, **limits(**{kind: policy}, most=2))}))
 
 
-def test_a_state_with_other_facts_about_limits_is_refused() -> None:
+def test_a_state_with_forged_facts_about_limits_is_refused() -> None:
     model = new_model(**limits("ignore", "ignore"))
     learn(model, (named(a=1), ["x"]))
     layout = State.from_bytes(model.to_bytes()).header["layout"]
     for wrong in (-1, 2**63, True, 1.0, None, "1", 1):  # 1: nothing is ignored while there is room
         for header in ({"layout": {**layout, "ignored": wrong}}, {"ignored_labels": wrong}):
             with pytest.raises(DamagedState, match="ignored"):
-                OnlineModel.from_bytes(forged(model, **header))
+                OnlineModel.from_bytes(forged(model, header))
     unlimited = new_model()
     learn(unlimited, (named(a=1), ["x"]))
     others: list[dict[str, Any]] = [
@@ -410,13 +370,12 @@ def test_a_state_with_other_facts_about_limits_is_refused() -> None:
     ]
     for other in others:
         with pytest.raises(DamagedState):
-            OnlineModel.from_bytes(forged(unlimited, **other))
+            OnlineModel.from_bytes(forged(unlimited, other))
     hashing = new_model(**limits("hash", most=1))
     learn(hashing, (named(a=1), ["x"]))
-    arrays, header = State.from_bytes(unlimited.to_bytes())
     with pytest.raises(DamagedState, match="hashed features have no names"):
-        OnlineModel.from_bytes(State(arrays, {**header, "spec": hashing.spec.model_dump(mode="json")}).to_bytes())
+        OnlineModel.from_bytes(forged(unlimited, {"spec": spec_of(hashing)}))
     numbered = new_model(**limits("ignore"))
     learn(numbered, (sparse(1), ["x"]))
     with pytest.raises(DamagedState):
-        OnlineModel.from_bytes(forged(numbered, layout={**layout, "kind": "numbered", "size": 9}))
+        OnlineModel.from_bytes(forged(numbered, {"layout": {**layout, "kind": "numbered", "size": 9}}))

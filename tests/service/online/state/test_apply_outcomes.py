@@ -1,4 +1,4 @@
-"""Probabilities and alarms in the fold: a function of the log, kept with the answers that they are part of."""
+"""Probabilities and alarms are a function of the log; answers keep their probabilities."""
 
 from typing import Any
 
@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from tests.service.online.folds import DRIFTING_LENGTH as LENGTH
 from tests.service.online.folds import append, drifting, fold, learn, named, new_model
+from tests.support.cases import for_each
 
-from manylabel_core import FALT
-from manylabel_core.rows import Rows
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state import idempotency_window as key_window
 from manylabel_service.online.state.apply import Alarm, LogEntry
@@ -32,29 +31,7 @@ def predictions(model: OnlineModel, answer: Any) -> list[Any]:
 
 
 class TestProbabilities:
-    def test_are_those_of_core_before_learning(self) -> None:
-        """Labels that an example brings are unknown before it, so they have none there."""
-        model, learner = new_model(), FALT()
-        rng = np.random.default_rng(0)
-        for n in range(40):
-            values = rng.normal(size=3).astype(np.float32)
-            truth = ["x"] if n < 10 else [name for name, value in zip("xy", values, strict=False) if value > 0]
-            outcome = learn(model, (named(**dict(zip("abc", values.tolist(), strict=True))), truth), **BOTH)
-            (shown,) = predictions(model, outcome.answer)
-            if n:
-                row = Rows(np.array([0, 3]), np.arange(3, dtype=np.int32), values)
-                due = dict(
-                    zip("xy", learner.pipeline.probabilities(learner.pipeline.score(row))[0].tolist(), strict=False)
-                )
-                assert shown.probabilities == due
-            else:
-                assert shown.probabilities == {}
-            width = len(model.labels)
-            learner.partial_fit(values[None], np.array([[name in truth for name in "xy"[:width]]], dtype=np.int8))
-        assert shown.probabilities.keys() == {"x", "y"}
-        assert 0 < shown.probabilities["x"] < 1
-
-    def test_a_retry_gets_what_the_first_got_also_after_a_restart_and_a_rollback(self) -> None:
+    def test_a_retry_gets_the_first_answer_after_a_restart_and_a_rollback(self) -> None:
         model = new_model()
         learn(model, (named(a=1), ["x"]), (named(b=1), ["y"]))
         states = {model.position: model.to_bytes()}
@@ -71,7 +48,7 @@ class TestProbabilities:
         assert [list(one.probabilities) for one in first] == [["x", "y"], ["x", "y", "z"]]
         assert restarted.to_bytes() == model.to_bytes()
 
-    def test_count_in_the_memory_of_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_probabilities_count_in_the_bytes_of_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def kept(n_keys: int, **wants: bool) -> tuple[int, int]:
             model = new_model(labels=list("abcdefgh"))
             for n in range(n_keys):
@@ -83,7 +60,7 @@ class TestProbabilities:
         monkeypatch.setattr(key_window, "MAX_ANSWER_BYTES", 10 * (8 * 9 + 8 * 8))
         assert kept(50, **BOTH)[1] == 10
 
-    def test_count_with_the_text_of_their_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_answers_count_with_the_text_of_their_keys(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def kept(*keys: str) -> int:
             model = new_model()
             for key in keys:
@@ -102,57 +79,53 @@ def packed_columns(decisions: list[list[int]]) -> list[bytes]:
 
 
 class TestTheWindowAsBytes:
-    def rows(self, window: IdempotencyWindow) -> list[Any]:
-        rows: list[Any] = msgpack.unpackb(window.to_array().tobytes())
-        return rows
+    """A row has 10 parts, among them scores, and at the end probabilities and decisions of each example."""
 
-    def read(self, rows: list[Any]) -> IdempotencyWindow:
-        return IdempotencyWindow.from_array(np.frombuffer(msgpack.packb(rows), dtype=np.uint8))
+    SCORES, PROBABILITIES, DECISIONS = 5, -2, -1
 
     @pytest.fixture
-    def window(self) -> IdempotencyWindow:
+    def row(self) -> list[Any]:
         model = new_model()
         learn(model, (named(a=1), ["x"]), (named(b=1), ["y"]), key=KEY, **BOTH)
-        return model.keys
+        ((*row, probabilities, decisions),) = msgpack.unpackb(model.keys.to_array().tobytes())
+        assert (probabilities[0], decisions) == (b"", None)
+        return [*row, probabilities, decisions]
 
-    def test_with_a_part_missing_is_refused(self, window: IdempotencyWindow) -> None:
-        ((*row, _),) = self.rows(window)
+    def read(self, row: list[Any]) -> IdempotencyWindow:
+        return IdempotencyWindow.from_array(np.frombuffer(msgpack.packb([row]), dtype=np.uint8))
+
+    def test_a_row_with_decisions_is_read(self, row: list[Any]) -> None:
+        assert len(self.read([*row[:-1], packed_columns([[1], [0, 0]])])) == 1
+
+    def test_a_missing_part_is_refused(self, row: list[Any]) -> None:
         with pytest.raises(ValueError, match="10 parts"):
-            self.read([row])
+            self.read(row[:-1])
 
-    @pytest.mark.parametrize(
-        "probabilities",
+    @for_each(
+        ("part", "forged"),
         [
-            [b""],
-            [b"", np.array([0.5, 0.5]).tobytes()],
-            [b"", np.array([1.5]).tobytes()],
-            [b"", np.array([-0.5]).tobytes()],
-            [b"", np.array([np.nan]).tobytes()],
-            [b"", b"123"],
-            ["", ""],
-            3,
+            (SCORES, None),
+            (PROBABILITIES, [b""]),
+            (PROBABILITIES, [b"", np.array([0.5, 0.5]).tobytes()]),
+            (PROBABILITIES, [b"", np.array([1.5]).tobytes()]),
+            (PROBABILITIES, [b"", np.array([-0.5]).tobytes()]),
+            (PROBABILITIES, [b"", np.array([np.nan]).tobytes()]),
+            (PROBABILITIES, [b"", b"123"]),
+            (PROBABILITIES, ["", ""]),
+            (PROBABILITIES, 3),
+            (DECISIONS, packed_columns([])),
+            (DECISIONS, packed_columns([[2], [1]])),
+            (DECISIONS, packed_columns([[1], [1, 5]])),
+            (DECISIONS, packed_columns([[1, -1], [0]])),
+            (DECISIONS, packed_columns([[], []])),
+            (DECISIONS, 3),
         ],
     )
-    def test_with_probabilities_that_cannot_be_is_refused(self, window: IdempotencyWindow, probabilities: Any) -> None:
-        ((*row, good, decisions),) = self.rows(window)
-        assert good[0] == b""
-        self.read([[*row, good, decisions]])
+    def test_a_forged_part_is_refused(self, row: list[Any], part: int, forged: Any) -> None:
+        changed = list(row)
+        changed[part] = forged
         with pytest.raises((ValueError, TypeError)):
-            self.read([[*row, probabilities, decisions]])
-
-    @pytest.mark.parametrize("decisions", [[], [[2], [1]], [[1], [1, 5]], [[1, -1], [0]], [[], []], 3])
-    def test_with_decisions_that_cannot_be_is_refused(self, window: IdempotencyWindow, decisions: Any) -> None:
-        ((*row, none),) = self.rows(window)
-        assert none is None
-        self.read([[*row, packed_columns([[1], [0, 0]])]])
-        with pytest.raises((ValueError, TypeError)):
-            self.read([[*row, decisions if decisions == 3 else packed_columns(decisions)]])
-
-    def test_with_probabilities_but_no_scores_is_refused(self, window: IdempotencyWindow) -> None:
-        (row,) = self.rows(window)
-        row[5] = None
-        with pytest.raises(ValueError, match="one probability per label"):
-            self.read([row])
+            self.read(changed)
 
 
 class TestAlarms:
@@ -177,7 +150,7 @@ class TestAlarms:
         assert (shown["alarms"], shown["last"]) == (len(overall), overall[-1] if overall else None)
         return found
 
-    def test_come_where_the_stream_changes_however_it_is_folded(self) -> None:
+    def test_alarms_do_not_depend_on_how_the_log_is_applied(self) -> None:
         found = self.alarms(1, 1000)
         assert {name for _, name in found} >= {"first", "second"}
         assert all(LENGTH // 2 < updates <= LENGTH for updates, _ in found)
@@ -185,14 +158,14 @@ class TestAlarms:
         for size, max_examples in ((1, 1), (7, 3), (LENGTH, 1000), (50, 64)):
             assert self.alarms(size, max_examples) == found
 
-    def test_lines_that_come_again_have_none(self) -> None:
+    def test_repeated_lines_raise_no_alarms(self) -> None:
         model = new_model(**DRIFT)
         examples = tuple(map(drifting, range(LENGTH)))
         append(model, Update(examples[:200], "log", stream=StreamPart("s", tuple(range(1, 201)))))
         rest = append(model, Update(examples, "log", stream=StreamPart("s", tuple(range(1, LENGTH + 1)))))
         assert list(rest.alarms) == self.alarms(LENGTH, 1000)
 
-    def test_a_model_that_does_not_watch_says_nothing(self) -> None:
+    def test_a_model_without_detectors_raises_no_alarms(self) -> None:
         model = new_model()
         outcomes = fold(model, self.log(50))
         assert not any(outcome.alarms for outcome in outcomes)

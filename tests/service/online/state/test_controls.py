@@ -1,6 +1,10 @@
-"""Control entries, which are all changes of a model but updates: their bytes in the log, and one effect per key."""
+"""Control entries, which are all changes of a model but updates: their bytes in the log, one effect per key, and what
+stays of them."""
 
-from tests.service.online.folds import append, facts, taught
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tests.service.online.folds import append, facts, named, taught
 from tests.service.online.state.test_promises import EASY
 from tests.support.cases import for_each
 
@@ -8,26 +12,64 @@ from manylabel_core.label_structure import Group
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.controls import Describe, Regroup, Relabel, Rollback, SetPromise
 from manylabel_service.online.state.log_entries import Change, decode, encode
+from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.outcome import UpdateOutcome
 
 KEY = IdempotencyKey("k", b"d" * 16)
-CONTROLS: dict[str, Change] = {
-    "rename": Relabel("p", "r", "log", KEY),
-    "retire": Relabel("p", None, "log", KEY),
-    "merge": Relabel("p", "q", "log", KEY, merges=True),
-    "pause": Relabel("p", None, "log", KEY, paused=True),
-    "describe": Describe({"p": {"title": "P", "uri": None}, "\u00e9": {}}, "log", KEY),
-    "regroup": Regroup((Group("g", ("p", "q"), "one"),), {"\u00e9": "billing"}, "log", KEY),
-    "promise": SetPromise(EASY, "log", KEY),
-    "no promise": SetPromise(None, "log", KEY),
-    "rollback": Rollback("5", "fsync", KEY),
+
+
+class Control(NamedTuple):
+    """A control entry, and the facts of a model that it changes."""
+
+    change: Change
+    facts: Callable[[OnlineModel], object]
+
+
+SETTINGS: dict[str, Control] = {
+    "rename": Control(Relabel("p", "r", "log", KEY), lambda model: model.labels.names),
+    "retire": Control(Relabel("p", None, "log", KEY), lambda model: sorted(model.retired)),
+    "merge": Control(
+        Relabel("p", "q", "log", KEY, merges=True), lambda model: (sorted(model.retired), model.old_names.by_column())
+    ),
+    "pause": Control(Relabel("p", None, "log", KEY, paused=True), lambda model: sorted(model.paused)),
+    "describe": Control(
+        Describe({"p": {"title": "P", "uri": None}, "\u00e9": {}}, "log", KEY),
+        lambda model: (model.labels.names, dict(model.details.by_column()), model.details.nbytes),
+    ),
+    "regroup": Control(
+        Regroup((Group("g", ("p", "q"), "one"),), {"\u00e9": "billing"}, "log", KEY),
+        lambda model: (model.groups.to_json(model.labels.names), model.groups.nbytes),
+    ),
+    "promise": Control(
+        SetPromise(EASY, "log", KEY), lambda model: model.promises.promise and model.promises.promise.target
+    ),
 }
+OTHERS: dict[str, Change] = {"no promise": SetPromise(None, "log", KEY), "rollback": Rollback("5", "fsync", KEY)}
 
 
-@for_each("change", CONTROLS.values(), ids=CONTROLS)
-def test_an_entry_is_read_as_it_was_written_and_done_once(change: Change) -> None:
+@for_each("change", [*(control.change for control in SETTINGS.values()), *OTHERS.values()], ids=[*SETTINGS, *OTHERS])
+def test_an_entry_is_read_as_it_was_written_and_applied_once(change: Change) -> None:
     assert decode(encode(change)) == change
     model = taught()
     states = {model.position: model.to_bytes()}
     first, again = append(model, change, states), append(model, change, states)
     assert (first.replayed, again.replayed) == (False, True)
     assert facts([first])[0][3:] == facts([again])[0][3:]  # type: ignore[index]
+
+
+@for_each("control", SETTINGS.values(), ids=SETTINGS)
+def test_an_effect_stays_in_a_state_in_a_copy_and_after_a_rollback(control: Control) -> None:
+    model = taught()
+    states, before = {model.position: model.to_bytes()}, control.facts(model)
+    assert isinstance(append(model, control.change).answer, UpdateOutcome)
+    due, (predicted,) = control.facts(model), model.predict([named(a=1)])
+    assert due != before
+    restored = OnlineModel.from_bytes(model.to_bytes())
+    copy = OnlineModel.from_bytes(model.seed("copy"))
+    assert isinstance(append(model, Rollback("5", "log"), states).answer, UpdateOutcome)
+    after_restart = OnlineModel.from_bytes(model.to_bytes())
+    for one in (restored, copy, model, after_restart):
+        assert control.facts(one) == due
+        (found,) = one.predict([named(a=1)])
+        assert (found.scores, found.labels, found.review) == (predicted.scores, predicted.labels, predicted.review)
+    assert after_restart.to_bytes() == model.to_bytes()

@@ -3,17 +3,15 @@
 from typing import Any
 
 import msgpack
-import numpy as np
 import pytest
-from tests.service.online.folds import append, learn, named, new_model, taught
+from tests.service.online.folds import append, forged, learn, named, new_model, taught
 from tests.support.cases import for_each
 
-from manylabel_core.state import DamagedState, State
+from manylabel_core.state import DamagedState
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, UnreadableEntry
-from manylabel_service.online.state.controls import Describe, Relabel, Rollback
+from manylabel_service.online.state.controls import Describe, Relabel
 from manylabel_service.online.state.log_entries import decode, encode
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.state.outcome import UpdateOutcome
 
 X = named(a=1)
 
@@ -52,26 +50,13 @@ def test_a_label_that_is_not_known_is_declared() -> None:
     assert OnlineModel.from_bytes(fresh.to_bytes()).to_bytes() == fresh.to_bytes()
 
 
-def test_details_go_with_a_label_that_is_renamed_and_stay_with_one_that_others_are_merged_into() -> None:
+def test_details_follow_a_renamed_label_and_survive_a_merge() -> None:
     model = taught()
     described(model, p={"title": "Pigeons"}, q={"title": "Quails"})
     append(model, Relabel("q", "r", "log"))
     assert details(model)["r"][0] == "Quails"
     append(model, Relabel("p", "r", "log", merges=True))
     assert details(model)["r"][0] == "Quails"
-
-
-def test_details_stay_in_a_state_in_a_seed_and_after_a_rollback() -> None:
-    model = taught()
-    states = {model.position: model.to_bytes()}
-    described(model, p={"title": "Pigeons"}, r={"title": "Ravens"})
-    again = OnlineModel.from_bytes(model.to_bytes())
-    assert again.to_bytes() == model.to_bytes()
-    assert again.details.nbytes == model.details.nbytes > 0
-    assert details(OnlineModel.from_bytes(model.seed("seed"), requests=False)) == details(model)
-    assert isinstance(append(model, Rollback("5", "log"), states).answer, UpdateOutcome)
-    assert details(model)["p"] == ("Pigeons", None, None)
-    assert OnlineModel.from_bytes(model.to_bytes()).predict([X]) == model.predict([X])
 
 
 @for_each(
@@ -116,7 +101,7 @@ def test_a_description_that_is_refused_changes_nothing(
         {"p": {"title": "x" * 501}},
     ],
 )
-def test_an_entry_that_encode_did_not_write_is_refused(edits: object) -> None:
+def test_a_damaged_entry_is_refused(edits: object) -> None:
     form, kind, durability, key, digest, _ = msgpack.unpackb(encode(Describe({}, "log")), strict_map_key=False)
     with pytest.raises(UnreadableEntry):
         decode(msgpack.packb((form, kind, durability, key, digest, edits)))
@@ -137,8 +122,6 @@ def test_an_entry_that_encode_did_not_write_is_refused(edits: object) -> None:
         [[0, "x" * 501, None, None]],
     ],
 )
-def test_a_state_that_to_bytes_did_not_write_is_refused(rows: object) -> None:
-    arrays, header = State.from_bytes(taught().to_bytes())
-    forged = np.frombuffer(msgpack.packb(rows), dtype=np.uint8)
+def test_a_state_with_forged_details_is_refused(rows: object) -> None:
     with pytest.raises(DamagedState):
-        OnlineModel.from_bytes(State({**arrays, "details": forged}, header).to_bytes())
+        OnlineModel.from_bytes(forged(taught(), details=rows))

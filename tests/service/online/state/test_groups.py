@@ -1,20 +1,19 @@
-"""Groups and parents of labels, by an entry of the log: predictions, truths, what is measured, and what is kept."""
+"""Groups and parents of labels: predictions, implied labels, metrics and states."""
 
 from typing import Any
 
-import msgpack
 import numpy as np
 import pytest
-from tests.service.online.folds import append, fold, learn, named, new_model, taught, ulid
+from tests.service.online.folds import append, fold, forged, learn, named, new_model, partial, taught, ulid
 from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Group
-from manylabel_core.state import DamagedState, State
+from manylabel_core.state import DamagedState
 from manylabel_service.errors import InvalidExample, InvalidField, PredictionLabelled, UnreadableEntry
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.online.state import groups as bounds
 from manylabel_service.online.state.apply import LogEntry
-from manylabel_service.online.state.controls import Regroup, Relabel, Rollback
+from manylabel_service.online.state.controls import Regroup, Relabel
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
@@ -37,8 +36,7 @@ def grouped(**spec: Any) -> OnlineModel:
 
 
 def told(model: OnlineModel, **truth: bool) -> Any:
-    labels = Labels(tuple(truth), np.where(list(truth.values()), 1, -1).astype(np.int8), complete=False)
-    return append(model, Update((Example(X, labels),), "log"))
+    return append(model, Update((Example(X, partial(**truth)),), "log"))
 
 
 def examples_with(model: OnlineModel) -> dict[str, float]:
@@ -58,7 +56,7 @@ def test_predictions_satisfy_groups_and_parents() -> None:
         assert one.probabilities["refund"] <= one.probabilities["billing"]
 
 
-def test_what_an_update_answers_is_what_is_predicted_and_measured() -> None:
+def test_an_update_answers_and_measures_the_prediction_of_the_model() -> None:
     model = grouped()
     before = [model.predict([x], probabilities=True)[0] for x in (named(a=1), named(d=1))]
     examples = tuple(Example(x, Labels.all_of(["low"])) for x in (named(a=1), named(d=1)))
@@ -74,7 +72,7 @@ def test_what_an_update_answers_is_what_is_predicted_and_measured() -> None:
         counts = counted
 
 
-def test_a_truth_implies_what_the_groups_say() -> None:
+def test_labels_imply_those_of_their_groups_and_parents() -> None:
     model = grouped()
     before = examples_with(model)
     assert (before["billing"], before["refund"]) == (8, 4)  # of complete truths too
@@ -94,11 +92,13 @@ def test_a_truth_implies_what_the_groups_say() -> None:
     [
         (Labels.all_of(["low", "mid"]), ("y", 1)),
         (Labels.all_of(["billing"]), ("y",)),
-        (Labels(("refund", "billing"), np.array([1, -1], dtype=np.int8), complete=False), ("y", "refund")),
-        (Labels(("low", "mid", "high"), np.array([-1, -1, -1], dtype=np.int8), complete=False), ("y", "high")),
+        (partial(refund=True, billing=False), ("y", "refund")),
+        (partial(low=False, mid=False, high=False), ("y", "high")),
     ],
 )
-def test_a_truth_that_contradicts_is_refused_and_nothing_is_learnt(y: Labels, path: tuple[str | int, ...]) -> None:
+def test_labels_that_contradict_the_groups_are_refused_and_nothing_is_learnt(
+    y: Labels, path: tuple[str | int, ...]
+) -> None:
     model = grouped()
     before, updates = model.predict([X]), model.updates
     outcome = append(model, Update((Example(X, Labels.all_of(["low"])), Example(X, y)), "log"))
@@ -107,17 +107,17 @@ def test_a_truth_that_contradicts_is_refused_and_nothing_is_learnt(y: Labels, pa
     assert (model.predict([X]), model.updates) == (before, updates)
 
 
-def test_parts_of_a_truth_that_comes_late_are_told_once_with_what_they_imply() -> None:
+def test_partial_labels_of_a_stored_prediction_are_learnt_once_with_those_they_imply() -> None:
     model = grouped()
     served = (model.predict([X])[0].margins,)
 
     def part(**truth: bool) -> Any:
-        labels = Labels(tuple(truth), np.where(list(truth.values()), 1, -1).astype(np.int8), complete=False)
-        return append(model, Update((Example(X, labels),), "log", prediction_ids=(ulid(1),), served=served)).answer
+        late: dict[str, Any] = {"prediction_ids": (ulid(1),), "served": served}
+        return append(model, Update((Example(X, partial(**truth)),), "log", **late)).answer
 
     before = examples_with(model)
     assert isinstance(part(refund=True), UpdateOutcome)
-    assert isinstance(part(billing=False), PredictionLabelled)  # implied, so told
+    assert isinstance(part(billing=False), PredictionLabelled)  # implied by the label before
     assert isinstance(part(mid=True), UpdateOutcome)
     assert isinstance(part(low=True), PredictionLabelled)
     after = examples_with(model)
@@ -181,22 +181,6 @@ def test_the_children_of_a_paused_label_are_predicted_without_it() -> None:
     assert examples_with(model)["billing"] == 8  # its truth is not learnt while it is paused
 
 
-def test_groups_stay_in_a_state_in_a_seed_and_after_a_rollback() -> None:
-    model = grouped()
-    states = {model.position: model.to_bytes()}
-    at = model.position
-    regrouped(model, PRIORITY, refund="billing", late="billing")
-    again = OnlineModel.from_bytes(model.to_bytes())
-    assert again.to_bytes() == model.to_bytes()
-    assert again.predict([X]) == model.predict([X])
-    assert again.groups.nbytes == model.groups.nbytes > 0
-    seeded = OnlineModel.from_bytes(model.seed("seed"), requests=False)
-    assert seeded.predict([X]) == model.predict([X])
-    assert isinstance(append(model, Rollback(at, "log"), states).answer, UpdateOutcome)
-    assert "late" in model.groups.to_json(model.labels.names)["parents"]
-    assert OnlineModel.from_bytes(model.to_bytes()).predict([X]) == model.predict([X])
-
-
 def test_an_update_that_was_checked_before_groups_changed_is_checked_again() -> None:
     model = taught()
     both = Update((Example(X, Labels.all_of(["p", "q"])),), "log")
@@ -224,8 +208,6 @@ def test_a_damaged_entry_is_refused() -> None:
     "groups",
     [[[], [[0, 9]]], [[], [[0, 0]]], [[], [[0, -1]]], [[["g", "two", [0, 1]]], []], [[["g", "one", "x"]], []], 7],
 )
-def test_a_state_with_other_groups_is_refused(groups: Any) -> None:
-    arrays, header = State.from_bytes(bytes(taught().to_bytes()), 2**18)
-    arrays["groups"] = np.frombuffer(msgpack.packb(groups), dtype=np.uint8)
+def test_a_state_with_forged_groups_is_refused(groups: Any) -> None:
     with pytest.raises(DamagedState, match="groups"):
-        OnlineModel.from_bytes(State(arrays, header).to_bytes())
+        OnlineModel.from_bytes(forged(taught(), groups=groups))

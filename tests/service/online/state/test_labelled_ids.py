@@ -1,10 +1,10 @@
-"""Truth for stored predictions is learnt once, whatever the order, the retries and the bound on memory."""
+"""Labels of stored predictions are learnt once, whatever the order, the retries and the bound on memory."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.service.online.folds import append, learn, named, new_model, ulid
+from tests.service.online.folds import append, learn, named, new_model, partial, ulid
 from tests.support.cases import for_each
 
 from manylabel_service import ulid as prediction_ids
@@ -35,13 +35,13 @@ def test_ids_are_distinct_and_sort_by_age(made: list[tuple[int, bytes]]) -> None
     assert ids == sorted(set(ids))
 
 
-def test_an_id_of_the_specification() -> None:
+def test_the_example_of_the_ulid_specification_is_read() -> None:
     # Of the ULID specification: its time is 1469918176385.
     assert prediction_ids.timestamp_of("01ARYZ6S41TSV4RRFFQ69G5FAV") == 1469918176385
 
 
 @for_each("id", ["", "0" * 25, "0" * 27, "8" + "0" * 25, "0" * 26 + "\n", *("0" * 25 + other for other in "ILOUa\né")])
-def test_what_is_no_id(id: str) -> None:
+def test_an_invalid_id_is_not_found(id: str) -> None:
     assert not prediction_ids.valid(id)
     with pytest.raises(ValueError, match="26 characters"):
         prediction_ids.timestamp_of(id)
@@ -50,13 +50,13 @@ def test_what_is_no_id(id: str) -> None:
 
 
 @for_each(("ms", "random"), [(-1, bytes(10)), (2**48, bytes(10)), (0, bytes(9)), (0, bytes(11))])
-def test_what_no_id_is_made_of(ms: int, random: bytes) -> None:
+def test_an_id_is_not_made_of_parts_out_of_range(ms: int, random: bytes) -> None:
     with pytest.raises(ValueError, match="must be"):
         prediction_ids.make(ms, random)
 
 
 @given(st.lists(st.lists(st.integers(1, 12), min_size=1, max_size=3), max_size=25), st.data())
-def test_none_is_learnt_twice(groups: list[list[int]], data: st.DataObject) -> None:
+def test_no_stored_prediction_is_learnt_twice(groups: list[list[int]], data: st.DataObject) -> None:
     """Against a memory without bound; groups are refused as a whole."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(labelled, "MAX_LABELLED", 4)
@@ -68,7 +68,9 @@ def test_none_is_learnt_twice(groups: list[list[int]], data: st.DataObject) -> N
             if isinstance(outcome.answer, UpdateOutcome):
                 assert not repeated
                 seen.update(ids)
-            elif not repeated:  # too old to know
+            elif repeated:
+                assert isinstance(outcome.answer, PredictionLabelled | PredictionExpired)
+            else:  # too old to know
                 assert isinstance(outcome.answer, PredictionExpired)
                 assert outcome.answer.id < sorted(seen)[-4]
             assert model.updates == len(seen)
@@ -77,23 +79,13 @@ def test_none_is_learnt_twice(groups: list[list[int]], data: st.DataObject) -> N
                 model = OnlineModel.from_bytes(model.to_bytes())
 
 
-def test_one_that_is_labelled_refuses_the_whole_update() -> None:
-    model = new_model()
-    learn(model, (named(a=1), ["x"]), prediction_ids=(ulid(1),))
-    outcome = learn(model, (named(a=1), ["y"]), (named(a=1), ["z"]), prediction_ids=(ulid(2), ulid(1)))
-    assert isinstance(outcome.answer, PredictionLabelled)
-    assert outcome.answer.id == ulid(1)
-    assert (model.labels.names, model.updates, ulid(2) in model.labelled) == (("x",), 1, False)
-    assert isinstance(learn(model, (named(a=1), ["y"]), prediction_ids=(ulid(2),)).answer, UpdateOutcome)
-
-
 def test_an_update_that_is_refused_labels_nothing() -> None:
     model = new_model(labels=["x"])
     assert not isinstance(learn(model, (named(a=1), ["y"]), prediction_ids=(ulid(1),)).answer, UpdateOutcome)
     assert isinstance(learn(model, (named(a=1), ["x"]), prediction_ids=(ulid(1),)).answer, UpdateOutcome)
 
 
-def test_the_oldest_are_forgotten_and_then_count_as_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_ids_are_forgotten_and_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labelled, "MAX_LABELLED", 2)
     ids = LabelledIds()
     for ms in (5, 9, 7):
@@ -104,17 +96,17 @@ def test_the_oldest_are_forgotten_and_then_count_as_expired(monkeypatch: pytest.
             ids.check([old], [Labels.all_of(())], list)
     ids.check([ulid(5, random=1), ulid(6)], [Labels.all_of(())] * 2, list)
     ids.add(ulid(6))
-    assert ids.floor == ulid(6)  # the oldest goes, not the first that came
+    assert ids.floor == ulid(6)  # the oldest is forgotten, not the first added
 
 
 @for_each("changed", [b"x", b"0" * 27, ulid(1).encode() * 2, (ulid(2) + ulid(1)).encode(), b"\xff" * 26])
-def test_bytes_that_were_never_written(changed: bytes) -> None:
+def test_forged_bytes_of_labelled_ids_are_refused(changed: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  (from several places)
         LabelledIds.from_arrays(np.frombuffer(changed, dtype=np.uint8), False, LabelledIds().parts.to_array())
 
 
 def part(*names: str) -> Update:
-    y = Labels(names, np.ones(len(names), dtype=np.int8), complete=False)
+    y = partial(**dict.fromkeys(names, True))
     return Update((Example(named(a=1), y),), "log", prediction_ids=(ulid(1),), served=(np.array([1.0]),))
 
 
@@ -129,14 +121,14 @@ def test_a_part_without_labels_is_learnt_once(first: tuple[str, ...]) -> None:
     assert model.updates == 2
 
 
-def test_nothing_is_added_to_a_truth_that_was_whole() -> None:
+def test_complete_labels_take_no_further_label() -> None:
     model = new_model()
     learn(model, (named(a=1), ["x"]), prediction_ids=(ulid(1),))
     assert isinstance(append(model, part("y")).answer, PredictionLabelled)
     assert (model.updates, model.labels.names) == (1, ("x",))
 
 
-def test_a_rollback_undoes_what_was_measured_not_what_was_told() -> None:
+def test_a_rollback_undoes_the_metrics_of_partial_labels_but_not_their_record() -> None:
     model = new_model()
     append(model, part("x"))
     states = {model.position: model.to_bytes()}
@@ -150,7 +142,7 @@ def test_a_rollback_undoes_what_was_measured_not_what_was_told() -> None:
     assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
-def test_of_too_many_truths_in_parts_those_begun_first_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_partial_labels_are_closed_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     truths = PartialLabels()
     truths.tell("a", [1])
     monkeypatch.setattr(partial_truths, "MAX_BYTES", 3 * truths.nbytes)

@@ -1,4 +1,4 @@
-"""Log entries keep every bit of an update, and damaged ones are told from sound ones."""
+"""Log entries keep every bit of an update, and damaged ones are refused."""
 
 from collections.abc import Callable
 
@@ -141,35 +141,35 @@ EXAMPLE = [None, None, b"", [], b"", True]
         msgpack.packb([1, "log", None, None, 1, [3]]),
     ],
 )
-def test_what_is_no_entry_is_unreadable(payload: bytes) -> None:
+def test_a_malformed_entry_is_unreadable(payload: bytes) -> None:
     with pytest.raises(UnreadableEntry):
         decode(payload)
 
 
-def test_an_entry_of_a_newer_form_says_so() -> None:
+def test_an_entry_of_a_newer_format_is_reported() -> None:
     with pytest.raises(ReleaseTooOld, match=f"format version {FORMAT_VERSIONS[-1] + 1}.*newer release"):
         decode(msgpack.packb([FORMAT_VERSIONS[-1] + 1, "whatever"]))
 
 
-def test_an_entry_of_a_form_that_is_read_no_longer_says_so() -> None:
+def test_an_entry_of_an_older_format_is_unreadable() -> None:
     with pytest.raises(UnreadableEntry, match=f"format version {FORM - 1}"):
         decode(msgpack.packb([FORM - 1, "whatever"]))
 
 
 @for_each("facts", [["b", False, True], [None, True, True], [None, False, 1], [None, False, None, 1]])
-def test_a_pause_that_is_something_else_is_unreadable(facts: list[object]) -> None:
+def test_a_malformed_pause_is_unreadable(facts: list[object]) -> None:
     with pytest.raises(UnreadableEntry):
         decode(msgpack.packb([FORM, 2, "log", None, None, "a", *facts]))
 
 
-def test_an_entry_is_written_in_the_form_that_is_wanted() -> None:
+def test_an_entry_is_written_in_the_requested_format() -> None:
     for change in (Rollback("7", "log"), Relabel("a", None, "log"), Update((), "log")):
         assert msgpack.unpackb(encode(change))[0] == FORM, "the lowest, which all replicas read"
         assert msgpack.unpackb(encode(change, FORM + 1))[0] == FORM + 1
 
 
 @for_each("stream", [None, StreamPart("s", (1,)), StreamPart("s", (2, 1)), StreamPart("s", (0, 1))])
-def test_an_update_whose_parts_do_not_fit_is_not_written(stream: StreamPart | None) -> None:
+def test_an_update_with_mismatched_parts_is_not_written(stream: StreamPart | None) -> None:
     examples = (Example(Features(None, None, np.ones(1, np.float32)), Labels.all_of([])),) * 2
     with pytest.raises(ValueError, match="2 examples must have as many"):
         encode(Update(examples, "log", prediction_ids=("a",) if stream is None else None, stream=stream))

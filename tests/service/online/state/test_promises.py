@@ -1,11 +1,10 @@
-"""A promise of precision by an entry of the log: what is decided, counted and kept, with the same bits everywhere."""
+"""A promise of precision: decisions, counts and states, with the same bits on all replicas."""
 
 from typing import Any
 
-import msgpack
 import numpy as np
 import pytest
-from tests.service.online.folds import append, fold, named, new_model, ulid
+from tests.service.online.folds import append, fold, forged, named, new_model, partial, ulid
 from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Group
@@ -30,7 +29,7 @@ def promise(model: OnlineModel, target: Target | None = EASY) -> Any:
 
 
 def rows(n: int, seed: int = 0) -> list[Example]:
-    """Examples of five labels that a feature each tells, but for a tenth of the labels."""
+    """Examples of five labels, each of which equals a feature, except for 2 % of them."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(n):
@@ -126,16 +125,15 @@ def test_delayed_labels_count_by_the_decision_that_was_served() -> None:
     assert applied(model) == (before[0] + n_applied, before[1] + n_wrong)
 
 
-def test_parts_of_a_truth_count_each_label_once_and_a_stored_prediction_without_a_decision_counts_nothing() -> None:
+def test_partial_labels_count_once_by_the_stored_decision_if_there_is_one() -> None:
     model = promising()
     (example,) = rows(1, seed=5)
     served = next(one for one in model.predict([e.x for e in rows(100, seed=6)]) if len(one.auto or ()) >= 2)
     before, numbers = applied(model), model.promises.to_array()
 
     def part(decision: Any, number: int, **truth: bool) -> Any:
-        y = Labels(tuple(truth), np.where(list(truth.values()), 1, -1).astype(np.int8), complete=False)
         late: dict[str, Any] = {"prediction_ids": (ulid(number),), "served": (served.margins,)}
-        return append(model, Update((Example(example.x, y),), "log", **late, decisions=(decision,)))
+        return append(model, Update((Example(example.x, partial(**truth)),), "log", **late, decisions=(decision,)))
 
     first, second = (served.auto or [])[:2]
     part(None, 1, **{first: False})
@@ -213,7 +211,7 @@ def test_replay_gives_the_same_bits_in_any_blocks_and_after_restores() -> None:
     np.testing.assert_array_equal(seeded.promises.to_array(), whole.promises.to_array())
 
 
-def test_a_rollback_takes_back_the_account_but_not_the_promise() -> None:
+def test_a_rollback_undoes_the_counts_of_a_promise_but_keeps_its_target() -> None:
     model = promising()
     state, numbers = model.to_bytes(), model.promises.to_array()
     learn_rows(model, [example._replace(y=Labels.all_of([])) for example in rows(30, seed=9)])
@@ -250,7 +248,7 @@ def test_the_model_learns_as_without_a_promise() -> None:
         (Target(0.9, 0.9, 0.02, 1.5), ("audit_rate",)),
     ],
 )
-def test_what_cannot_be_promised_is_refused(target: Target, path: tuple[str]) -> None:
+def test_invalid_targets_are_refused(target: Target, path: tuple[str]) -> None:
     model = promising()
     before = model.to_bytes()
     with pytest.raises(InvalidField) as caught:
@@ -279,11 +277,9 @@ def test_a_decision_is_read_as_it_was_written_and_a_damaged_one_is_refused() -> 
 
 
 @for_each("packed", [7, [1], [-1, None, None], [1, [2.0, 0.9, 0.02, 0.05], b""], [1, [0.9], b""]])
-def test_a_state_with_another_promise_is_refused(packed: Any) -> None:
-    arrays, header = State.from_bytes(bytes(promising().to_bytes()), 2**18)
-    arrays["promise"] = np.frombuffer(msgpack.packb(packed), dtype=np.uint8)
+def test_a_state_with_a_forged_promise_is_refused(packed: Any) -> None:
     with pytest.raises(DamagedState, match="promise"):
-        OnlineModel.from_bytes(State(arrays, header).to_bytes())
+        OnlineModel.from_bytes(forged(promising(100), promise=packed))
 
 
 def test_without_a_promise_there_is_nothing_to_keep() -> None:

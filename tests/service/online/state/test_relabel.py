@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from tests.service.online.folds import append, learn, named, taught, ulid
+from tests.service.online.folds import append, forged, learn, named, partial, taught, ulid
 from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import InvalidExample, LabelExists, LabelNotFound, LabelsDeclared, LimitExceeded
 from manylabel_service.hosting.examples import Example, Labels
-from manylabel_service.online.state.controls import Describe, Relabel, Rollback
+from manylabel_service.online.state.controls import Describe, Relabel
 from manylabel_service.online.state.log_entries import Update
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome
@@ -44,8 +44,7 @@ def test_a_merged_label_is_retired_and_its_names_stand_for_the_other() -> None:
     for y in (["q"], ["r"], ["p", "q", "r"]):
         learn(model, (X, y))
     assert model.prequential.labels().relevant.tolist() == [8, 5]
-    told = Labels(("q", "p"), np.array([1, -1], dtype=np.int8), complete=False)
-    refused = append(model, Update((Example(X, told),), "log")).answer
+    refused = append(model, Update((Example(X, partial(q=True, p=False)),), "log")).answer
     assert isinstance(refused, InvalidExample)
     assert refused.path == ("y", "p"), "both are names of p"
     again = OnlineModel.from_bytes(model.to_bytes())
@@ -112,7 +111,7 @@ def test_a_retired_label_is_predicted_and_learnt_no_more() -> None:
         (Relabel("gone", "p", "log", merges=True), LabelNotFound),
     ],
 )
-def test_what_cannot_be_changes_nothing(relabel: Relabel, error: type[Exception]) -> None:
+def test_a_refused_change_of_a_label_changes_nothing(relabel: Relabel, error: type[Exception]) -> None:
     model = taught()
     learn(model, (X, ["gone", "before"]))
     append(model, Relabel("gone", None, "log"))
@@ -126,14 +125,9 @@ def pause(model: OnlineModel, label: str, paused: bool = True) -> UpdateOutcome 
     return append(model, Relabel(label, None, "log", paused=paused)).answer
 
 
-def truth(**signs: bool) -> Labels:
-    """Return the truth about some labels, where that of the others is unknown."""
-    return Labels(tuple(signs), np.array([1 if true else -1 for true in signs.values()], dtype=np.int8), complete=False)
-
-
 @for_each("late", [False, True])
 @for_each("algorithm", ["falt", "salt", "passive_aggressive", "kernel_falt"])
-def test_the_truth_about_a_paused_label_is_unknown_and_it_resumes_where_it_was(algorithm: str, late: bool) -> None:
+def test_a_paused_label_is_not_learnt_and_resumes_where_it_was(algorithm: str, late: bool) -> None:
     model, other = taught(algorithm=algorithm), taught(algorithm=algorithm)
     served, measured = model.predict([X])[0].margins, model.prequential.labels()
     before = measured.relevant[1], measured.told[1], measured.cumulative[1].tolist()
@@ -144,10 +138,10 @@ def test_the_truth_about_a_paused_label_is_unknown_and_it_resumes_where_it_was(a
         Labels.all_of(["q", "p"]),
         Labels.all_of(["q"]),
         Labels.all_of(["r", "q"]),
-        truth(q=True),
-        truth(q=False, p=True),
+        partial(q=True),
+        partial(q=False, p=True),
     )
-    unknown = truth(p=True), truth(p=False), truth(p=False, r=True), truth(), truth(p=True)
+    unknown = partial(p=True), partial(p=False), partial(p=False, r=True), partial(), partial(p=True)
     ids = tuple(map(ulid, range(1, 1 + len(told)))) if late else None
     for one, ys in ((model, told), (other, unknown)):
         examples = tuple(Example(named(a=1, b=at), y) for at, y in enumerate(ys))
@@ -188,20 +182,12 @@ def test_a_paused_label_can_be_renamed_merged_retired_and_described() -> None:
     assert model.predict([X])[0].scores.keys() == {"p", "renamed"}
 
 
-def test_a_label_stays_paused_after_a_rollback() -> None:
-    model = taught()
-    states = {model.position: model.to_bytes()}
-    pause(model, "p")
-    assert isinstance(append(model, Rollback("5", "log"), states).answer, UpdateOutcome)
-    assert model.predict([X])[0].scores.keys() == {"q"}
-
-
-def test_a_label_that_is_both_retired_and_paused() -> None:
+def test_a_state_with_a_label_both_retired_and_paused_is_refused() -> None:
     model = taught()
     append(model, Relabel("q", None, "log"))
-    arrays, header = State.from_bytes(model.to_bytes())
+    retired = State.from_bytes(model.to_bytes()).arrays["retired"]
     with pytest.raises(DamagedState):
-        OnlineModel.from_bytes(State({**arrays, "paused": arrays["retired"]}, header).to_bytes())
+        OnlineModel.from_bytes(forged(model, paused=retired))
 
 
 def test_declared_labels_keep_their_names_and_can_be_retired() -> None:
@@ -212,37 +198,19 @@ def test_declared_labels_keep_their_names_and_can_be_retired() -> None:
     assert OnlineModel.from_bytes(model.to_bytes()).to_bytes() == model.to_bytes()
 
 
-def test_names_stay_after_a_rollback_and_in_a_seed() -> None:
-    model = taught()
-    states = {model.position: model.to_bytes()}
-    append(model, Relabel("p", "r", "log"))
-    append(model, Relabel("q", None, "log"))
-    assert isinstance(append(model, Rollback("5", "log"), states).answer, UpdateOutcome)
-    assert (model.labels.names, model.retired) == (("r", "q"), {"q"})
-    again = OnlineModel.from_bytes(model.to_bytes())
-    assert again.to_bytes() == model.to_bytes()
-    assert again.predict([X]) == model.predict([X])
-    seed = OnlineModel.from_bytes(model.seed("seed"))
-    assert seed.predict([X])[0].labels == ["r"]
-    states[model.position] = model.to_bytes()
-    assert isinstance(append(model, Rollback(model.position, "log"), states).answer, UpdateOutcome)
-
-
 def test_a_late_label_is_measured_by_what_was_answered_under_the_old_name() -> None:
     model = taught()
     served = model.predict([X])[0].margins
     append(model, Relabel("p", "r", "log"))
     append(model, Relabel("q", None, "log"))
-    y = Labels(("r",), np.array([1], dtype=np.int8), complete=False)
-    append(model, Update((Example(X, y),), "log", prediction_ids=(ulid(1),), served=(served,)))
+    append(model, Update((Example(X, partial(r=True)),), "log", prediction_ids=(ulid(1),), served=(served,)))
     counts = model.prequential.labels()
     assert (counts.cumulative[0, 0], counts.told[0]) == (5, 6), "the first of five was answered without labels"
 
 
 @for_each("name", ["retired", "paused", "renamed"])
 @for_each("columns", [[2], [-1], [1, 0], [0, 0], [[0]], [0.0]])
-def test_columns_that_nobody_wrote(name: str, columns: list[object]) -> None:
-    arrays, header = State.from_bytes(taught().to_bytes())
-    forged = np.array(columns, dtype=np.float32 if columns == [0.0] else np.int32)
+def test_a_state_with_forged_columns_is_refused(name: str, columns: list[object]) -> None:
+    array = np.array(columns, dtype=np.float32 if columns == [0.0] else np.int32)
     with pytest.raises(DamagedState):
-        OnlineModel.from_bytes(State({**arrays, name: forged}, header).to_bytes())
+        OnlineModel.from_bytes(forged(taught(), **{name: array}))

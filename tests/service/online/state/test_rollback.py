@@ -1,4 +1,4 @@
-"""A rollback undoes what was learnt, on every replica at the same point, and nothing that is known of requests."""
+"""A rollback undoes what was learnt, but nothing of the state of requests."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tests.service.online.folds import States, append, dense, learn, named, new_
 from tests.support.cases import for_each
 
 from manylabel_core.state import State
-from manylabel_service.errors import InvalidExample, KeyReused, PredictionLabelled
+from manylabel_service.errors import InvalidExample, PredictionLabelled
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
@@ -43,7 +43,7 @@ def learnt(model: OnlineModel) -> object:
 
 
 def two_states() -> tuple[OnlineModel, States, object]:
-    """A model at position 2, its snapshot at 1, and what it had learnt there."""
+    """Return a model at position 2, its snapshot at 1, and what it had learnt at 1."""
     model = new_model()
     learn(model, (named(a=1, b=2), ["x"]), key=KEY, want_predictions=True)
     states, then = {"1": model.to_bytes()}, learnt(model)
@@ -51,7 +51,7 @@ def two_states() -> tuple[OnlineModel, States, object]:
     return model, states, then
 
 
-def test_what_was_learnt_is_as_it_was_then() -> None:
+def test_the_learnt_state_of_the_target_is_restored() -> None:
     model, states, then = two_states()
     assert learnt(model) != then
     outcome = append(model, BACK, states)
@@ -63,7 +63,7 @@ def test_what_was_learnt_is_as_it_was_then() -> None:
     assert (model.position, model.updates, model.rollbacks) == ("3", 1, [("3", "1")])
 
 
-def test_names_that_came_later_stay_with_nothing_learnt() -> None:
+def test_later_names_stay_without_weights() -> None:
     model, states, _ = two_states()
     append(model, BACK, states)
     assert model.labels.names == ("x", "y", "z")
@@ -73,11 +73,11 @@ def test_names_that_came_later_stay_with_nothing_learnt() -> None:
     (rolled,), (before,) = model.predict([x]), straight.predict([x])
     assert rolled.threshold == before.threshold
     assert {"x": rolled.scores["x"]} == before.scores
-    assert rolled.scores["y"] == rolled.scores["z"] < rolled.threshold  # as of any new label
+    assert rolled.scores["y"] == rolled.scores["z"] < rolled.threshold  # like any new label
     assert rolled.labels == ["x"]
 
 
-def test_what_is_learnt_afterwards_is_learnt_as_if_nothing_had_been_between() -> None:
+def test_later_updates_are_learnt_as_if_nothing_had_come_between() -> None:
     model, states, _ = two_states()
     append(model, BACK, states)
     straight = OnlineModel.from_bytes(states["1"])
@@ -90,7 +90,7 @@ def test_what_is_learnt_afterwards_is_learnt_as_if_nothing_had_been_between() ->
     assert {name: rolled.scores[name] for name in "xw"} == pytest.approx(expected.scores)
 
 
-def test_it_stops_in_front_and_goes_on_only_with_the_state_that_is_wanted() -> None:
+def test_applying_stops_until_the_wanted_state_is_given() -> None:
     model, states, then = two_states()
     early, other = new_model(), new_model(labels=["x"])
     other.position = "1"
@@ -111,20 +111,7 @@ def test_it_stops_in_front_and_goes_on_only_with_the_state_that_is_wanted() -> N
     assert [outcome.answer.rolled_back_to for outcome in folding.outcomes] == ["1", None]
 
 
-def test_the_same_request_rolls_back_once() -> None:
-    model, states, _ = two_states()
-    append(model, BACK, states)
-    learn(model, (named(a=1), ["x"]))
-    state = learnt(model)
-    again = append(model, BACK)
-    assert isinstance(again.answer, UpdateOutcome)
-    assert (again.replayed, again.answer.rolled_back_to, again.answer.position) == (True, "1", "3")
-    other = append(model, Rollback("2", "log", IdempotencyKey("back", b"c" * 16)))
-    assert isinstance(other.answer, KeyReused)
-    assert (learnt(model), model.rollbacks, model.position) == (state, [("3", "1")], "6")
-
-
-def test_what_is_known_of_requests_stays() -> None:
+def test_the_state_of_requests_stays() -> None:
     model, states, _ = two_states()
     learn(model, (named(a=1), ["x"]), key=IdempotencyKey("late", b"l" * 16))
     learn(model, (named(a=1), ["x"]), prediction_ids=(ulid(5),))
@@ -137,25 +124,7 @@ def test_what_is_known_of_requests_stays() -> None:
     assert model.updates == 1
 
 
-def test_answers_remembered_name_their_labels() -> None:
-    model, states, _ = two_states()
-    late = {"key": IdempotencyKey("late", b"l" * 16), "want_predictions": True}
-    first = learn(model, (named(a=1, c=1), ["x"]), **late)
-    assert isinstance(first.answer, UpdateOutcome)
-    told = list(first.answer.predictions(model.labels.names) or ())
-    assert list(told[0].scores) == ["x", "y", "z"]
-    append(model, BACK, states)
-    learn(model, (named(c=1), ["z", "q"]))
-    states["5"] = model.to_bytes()
-    model = OnlineModel.from_bytes(model.to_bytes())
-    append(model, Rollback("1", "log"), states)
-    model = OnlineModel.from_bytes(model.to_bytes())
-    again = learn(model, (named(a=1, c=1), ["x"]), **late)
-    assert isinstance(again.answer, UpdateOutcome)
-    assert list(again.answer.predictions(model.labels.names) or ()) == told
-
-
-def test_back_to_a_state_that_an_earlier_rollback_left() -> None:
+def test_a_rollback_may_return_to_a_state_before_another_rollback() -> None:
     model, states, then = two_states()
     states["2"], forward = model.to_bytes(), learnt(model)
     append(model, BACK, states)
@@ -167,7 +136,7 @@ def test_back_to_a_state_that_an_earlier_rollback_left() -> None:
     assert OnlineModel.from_bytes(model.to_bytes()).rollbacks == model.rollbacks
 
 
-def test_the_form_of_features_stays_where_there_were_some() -> None:
+def test_the_kind_of_features_stays_if_the_target_has_some() -> None:
     model = new_model()
     learn(model, (named(a=1), ["x"]))
     states = {"1": model.to_bytes()}
@@ -180,7 +149,7 @@ def test_the_form_of_features_stays_where_there_were_some() -> None:
 
 @for_each("wrong", [named(a=1, b=2), dense(1, 2, 3), sparse(7)], ids=["named", "long", "numbered"])
 @for_each("right", [named(c=1), dense(1, 2)], ids=["named", "dense"])
-def test_back_to_before_any_feature_the_form_is_free(wrong: Features, right: Features) -> None:
+def test_the_kind_of_features_is_free_after_a_rollback_to_an_empty_model(wrong: Features, right: Features) -> None:
     model = new_model()
     states = {"0": model.to_bytes()}
     learn(model, (wrong, ["x"]))
@@ -209,7 +178,7 @@ def straight(x: Features) -> OnlineModel:
 
 
 @for_each("spec", ROLLED, ids=str)
-def test_back_to_before_anything_was_learnt_over_a_restart(spec: dict[str, Any]) -> None:
+def test_a_rollback_to_an_empty_model_survives_a_restart(spec: dict[str, Any]) -> None:
     model = new_model(**spec)
     states = {"0": model.to_bytes()}
     learn(model, (named(a=1, b=2), ["x", "y"]))
@@ -224,7 +193,7 @@ def test_back_to_before_anything_was_learnt_over_a_restart(spec: dict[str, Any])
     assert seed.predict([named(a=1, c=2)]) == model.predict([named(a=1, c=2)])
 
 
-def test_rollbacks_are_forgotten_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_rollbacks_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("manylabel_service.online.state.model.MAX_ROLLBACKS", 2)
     model, states, _ = two_states()
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Labels of people, machines and rules: what is learnt of each, what is measured, and what is promised."""
+"""Labels of people, machines and rules: learning, metrics and promises for each source."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,8 +6,9 @@ from typing import Any
 import msgpack
 import numpy as np
 import pytest
-from tests.service.online.folds import append, named, new_model, ulid
+from tests.service.online.folds import append, forged, named, new_model, ulid
 from tests.service.online.state.test_promises import applied, promising, rows
+from tests.support.cases import for_each
 
 from manylabel_core.state import DamagedState, State
 from manylabel_service.errors import UnreadableEntry
@@ -31,7 +32,7 @@ def learner_of(model: OnlineModel) -> dict[str, Any]:
     return {name: array.tolist() for name, array in arrays.items() if name.startswith(("learner.", "prequential."))}
 
 
-def test_nothing_is_learnt_from_a_machine_unless_the_spec_says_so() -> None:
+def test_labels_of_machines_are_learnt_only_if_the_spec_says_so() -> None:
     model = new_model()
     update(model, *rows(40))
     before, names, updates = learner_of(model), model.features.names.names, model.updates
@@ -78,7 +79,7 @@ def test_only_labels_of_people_are_measured_and_promised() -> None:
     assert all(one.auto is not None for one in answered)
 
 
-def test_the_agreement_with_a_source_is_what_was_predicted_or_served() -> None:
+def test_the_agreement_with_a_source_compares_served_predictions() -> None:
     model = new_model()
     update(model, *rows(100))
     examples = rows(20, seed=4)
@@ -98,7 +99,7 @@ def test_the_agreement_with_a_source_is_what_was_predicted_or_served() -> None:
     assert (rule["examples"], rule["learnt"], rule["precision"], rule["recall"]) == (1, 1, 0.0, 0.0)
 
 
-def test_a_person_may_still_label_what_a_machine_has() -> None:
+def test_a_person_may_label_what_a_machine_has_labelled() -> None:
     model = promising()
     (example,) = rows(1, seed=5)
     (served,) = model.predict([example.x])
@@ -125,9 +126,7 @@ def test_an_entry_keeps_the_source_and_a_damaged_one_is_refused() -> None:
         decode(msgpack.packb(packed))
 
 
-@pytest.mark.parametrize("counts", [[[1, 2, 0, 0, 0], [0] * 5], [[0] * 5, [-1, 0, 0, 0, 0]], [[0] * 4] * 2])
-def test_a_state_with_other_counts_is_refused(counts: Any) -> None:
-    arrays, header = State.from_bytes(bytes(promising(100).to_bytes()), 2**18)
-    arrays["sources"] = np.array(counts, dtype=np.int64)
+@for_each("counts", [[[1, 2, 0, 0, 0], [0] * 5], [[0] * 5, [-1, 0, 0, 0, 0]], [[0] * 4] * 2])
+def test_a_state_with_forged_counts_of_sources_is_refused(counts: Any) -> None:
     with pytest.raises(DamagedState, match="sources"):
-        OnlineModel.from_bytes(State(arrays, header).to_bytes())
+        OnlineModel.from_bytes(forged(promising(100), sources=np.array(counts, dtype=np.int64)))

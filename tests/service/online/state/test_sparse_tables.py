@@ -1,4 +1,4 @@
-"""A hosted model with sparse tables of weights goes through any log as one with dense tables does."""
+"""Any log gives the same states with sparse tables of weights as with dense ones."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -39,16 +39,7 @@ def test_each_line_is_learnt_once(sent: list[tuple[str, int, int]], data: st.Dat
             model = OnlineModel.from_bytes(model.to_bytes())
 
 
-def test_what_is_learnt_of_an_overlap_is_what_would_have_been_learnt_without_it() -> None:
-    model, straight = new_model(), new_model()
-    send(model, "s", 1, 2, 5)
-    send(model, "s", 2, 5, 6, 7)
-    send(straight, "s", 1, 2, 5)
-    send(straight, "s", 6, 7)
-    assert model.to_bytes() == straight.to_bytes()
-
-
-def test_the_place_of_a_bad_example_counts_the_lines_skipped() -> None:
+def test_the_index_of_a_bad_example_counts_skipped_lines() -> None:
     model = new_model()
     send(model, "s", 1, 2)
     good, bad = (named(a=1), ["x"]), (dense(1.0), ["x"])
@@ -59,7 +50,7 @@ def test_the_place_of_a_bad_example_counts_the_lines_skipped() -> None:
     assert isinstance(learn(model, bad, bad, good, stream=StreamPart("s", (1, 2, 3))).answer, UpdateOutcome)
 
 
-def test_the_stream_not_used_for_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_stream_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_lines, "MAX_STREAMS", 2)
     model = new_model()
     send(model, "r", 1)

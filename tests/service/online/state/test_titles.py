@@ -45,7 +45,7 @@ def best(model: OnlineModel, x: Features) -> str:
     return max(found.scores, key=found.scores.__getitem__)
 
 
-def test_a_label_that_was_never_seen_is_found_by_the_words_of_its_title() -> None:
+def test_an_unseen_label_is_predicted_by_the_words_of_its_title() -> None:
     model = titled()
     assert best(model, record("w1 w2 osprey")) == "a6"
     assert best(model, record("w1 w2", "A vole")) == "a7"
@@ -55,7 +55,7 @@ def test_a_label_that_was_never_seen_is_found_by_the_words_of_its_title() -> Non
     assert not model.predict([record("w1 osprey osprey")])[0].labels
 
 
-def test_a_prediction_is_that_of_the_example_learnt_next_with_words_that_are_new() -> None:
+def test_new_words_are_scored_alike_in_any_request() -> None:
     """In a request for several, words that are new stand in columns of their own."""
     model = titled(60)
     xs = [record("osprey w1 vole nobody"), record("else vole w2", "Osprey"), record("w3"), record("vole", "vole")]
@@ -86,7 +86,9 @@ def test_a_prediction_is_that_of_the_example_learnt_next_with_words_that_are_new
         ({"algorithm": "passive_aggressive"}, "Otters", {"otters": 1.0}, False),
     ],
 )
-def test_which_features_a_word_meets(spec: dict[str, Any], title: str, x: dict[str, float], meets: bool) -> None:
+def test_which_features_match_a_word_of_a_title(
+    spec: dict[str, Any], title: str, x: dict[str, float], meets: bool
+) -> None:
     model = new_model(**spec)
     described(model, p={"title": title}, q={"title": "Herons"})
     given = Features(tuple(x), None, np.ones(len(x), np.float32)) if x else sparse(1)
@@ -96,7 +98,7 @@ def test_which_features_a_word_meets(spec: dict[str, Any], title: str, x: dict[s
         learn(model, (example, []))
 
 
-def test_a_rollback_keeps_the_titles_of_now_and_their_words() -> None:
+def test_a_rollback_keeps_titles_and_their_words() -> None:
     model = titled(40)
     states = {model.position: model.to_bytes()}
     described(model, a6={"title": "Kite"}, a7={"title": None})
@@ -113,7 +115,7 @@ def test_a_rollback_keeps_the_titles_of_now_and_their_words() -> None:
     assert scores["p"] > scores["q"]
 
 
-def test_the_words_of_titles_are_counted_in_the_bytes_and_bounded() -> None:
+def test_the_words_of_titles_count_in_the_bytes() -> None:
     model = titled(10)
     assert model.titles is not None
     before, learner = model.nbytes, model.learner.pipeline.nbytes

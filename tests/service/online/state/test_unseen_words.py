@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from tests.service.online.folds import append, dense, learn, named, new_model
+from tests.service.online.folds import append, dense, forged, learn, named, new_model
 from tests.support.cases import for_each
 
-from manylabel_core.state import DamagedState, State
+from manylabel_core.state import DamagedState
 from manylabel_service.online.state.controls import Rollback
 from manylabel_service.online.state.model import OnlineModel
 
@@ -35,7 +35,7 @@ def taught(**spec: Any) -> OnlineModel:
     return model
 
 
-def test_words_of_texts_are_counted_and_nothing_else() -> None:
+def test_only_words_of_texts_are_counted() -> None:
     model = taught()
     assert model.words.share == 3 / 8
     tell(model, *(f"title=more{n}" for n in range(9)))
@@ -82,7 +82,6 @@ def test_the_counts_are_a_part_of_the_state() -> None:
 
 
 @for_each("wrong", [None, [1, 1], [1, 1, 1.0], [6, 1, 1], [-1, 1, 1], [1, 1, 2], [1, 1, -1], [1, 2**60, 1]])
-def test_counts_that_cannot_be(wrong: object) -> None:
-    arrays, header = State.from_bytes(taught().to_bytes())
+def test_a_state_with_forged_counts_of_words_is_refused(wrong: object) -> None:
     with pytest.raises(DamagedState, match="words"):
-        OnlineModel.from_bytes(State(arrays, {**header, "words": wrong}).to_bytes())
+        OnlineModel.from_bytes(forged(taught(), {"words": wrong}))

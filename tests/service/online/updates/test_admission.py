@@ -58,7 +58,7 @@ def weighed(model: OnlineModel, update: Update) -> tuple[Update, int]:
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 @settings(max_examples=settings.default.max_examples // 5)
 @given(updates=st.lists(st.lists(examples(), min_size=1, max_size=40), min_size=1, max_size=5))
-def test_a_model_is_no_larger_than_it_was_weighed(spec: dict[str, Any], updates: list[list[Example]]) -> None:
+def test_a_model_is_no_larger_than_estimated(spec: dict[str, Any], updates: list[list[Example]]) -> None:
     model = new_model(**spec)
     for position, learnt in enumerate(updates, 1):
         update = Update(tuple(learnt), "log")
@@ -85,7 +85,7 @@ def test_distinct_features_are_counted(declared: int | None) -> None:
         assert dry_run.checked.growth.distinct >= declared
 
 
-async def test_an_update_without_new_features_is_weighed_near_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_update_without_new_features_is_refused_near_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Known features get weights for more labels where the table is sparse."""
     monkeypatch.setattr(sparse_table, "DENSE_BYTES", 0)
     model, names = new_model(labels=[f"l{i}" for i in range(800)]), tuple(f"f{i}" for i in range(100))
@@ -98,7 +98,7 @@ async def test_an_update_without_new_features_is_weighed_near_the_limit(monkeypa
 
 
 @for_each("spec", SPECS.values(), ids=SPECS)
-def test_each_label_weighs(spec: dict[str, Any]) -> None:
+def test_labels_and_features_add_to_the_estimate(spec: dict[str, Any]) -> None:
     learner = new_model(**spec).learner
     assert (
         learner.pipeline.nbytes_after(0, 0, 0, 0)

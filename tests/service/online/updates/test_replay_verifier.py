@@ -1,4 +1,4 @@
-"""A process of another build serves a model only once it has learnt the same bits from its log."""
+"""A process of another build serves a model only after it has replayed the log to the same bits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +47,7 @@ async def learn(fleet: Any, registry: Registry, begin: int, end: int) -> Replica
 
 
 async def differ(replica: Replica) -> None:
-    """The least that a fold can do otherwise: the last bit of one number."""
+    """Change the last bit of one weight, the smallest possible difference of a replay."""
     weights = replica.model.learner.pipeline.arrays()["weights"]
     weights[-1, -1] = np.nextafter(weights[-1, -1], np.float32(9.0))
 
@@ -56,7 +56,7 @@ def told(logs: list[Any], event: str) -> list[Any]:
     return [line for line in logs if line["event"] == event]
 
 
-async def test_it_folds_between_two_snapshots_and_serves(fleet: Any, old: Registry, build: Build) -> None:
+async def test_a_new_build_replays_the_log_and_serves(fleet: Any, old: Registry, build: Build) -> None:
     replica: Any = await old.get("m")
     first = await replica.take_snapshot()
     await learn(fleet, old, 30, 60)
@@ -76,7 +76,7 @@ async def test_it_folds_between_two_snapshots_and_serves(fleet: Any, old: Regist
     assert told(logs, "fold_agrees"), "the other way round, too: there is one of another build"
 
 
-async def test_a_damaged_snapshot_is_passed_over(fleet: Any, old: Registry, build: Build) -> None:
+async def test_a_damaged_snapshot_is_skipped(fleet: Any, old: Registry, build: Build) -> None:
     replica: Any = await old.get("m")
     positions = [(await replica.take_snapshot()).position]
     for begin in (30, 40):
@@ -93,14 +93,14 @@ async def test_a_damaged_snapshot_is_passed_over(fleet: Any, old: Registry, buil
     assert await fleet.agreed() == replica.model.to_bytes()
 
 
-async def test_one_of_the_same_build_need_not_agree(fleet: Any, old: Registry) -> None:
+async def test_the_same_build_replays_nothing(fleet: Any, old: Registry) -> None:
     await (await old.get("m")).take_snapshot()  # type: ignore[attr-defined]
     with structlog.testing.capture_logs() as logs:
         await fleet.start()
     assert not told(logs, "fold_agrees")
 
 
-async def test_a_model_that_it_learns_otherwise_is_left_to_the_others(fleet: Any, old: Registry, build: Build) -> None:
+async def test_a_model_that_replays_differently_is_not_served(fleet: Any, old: Registry, build: Build) -> None:
     replica: Any = await old.get("m")
     await differ(replica)
     await replica.take_snapshot()
@@ -123,7 +123,7 @@ async def test_a_model_that_it_learns_otherwise_is_left_to_the_others(fleet: Any
     await learn(fleet, old, 30, 40)
 
 
-async def test_a_snapshot_is_asked_for_where_there_is_none(fleet: Any, old: Registry, build: Build) -> None:
+async def test_a_missing_snapshot_is_requested_from_others(fleet: Any, old: Registry, build: Build) -> None:
     build("new")
     with structlog.testing.capture_logs() as logs:
         new = await fleet.start()
@@ -134,9 +134,7 @@ async def test_a_snapshot_is_asked_for_where_there_is_none(fleet: Any, old: Regi
     await eventually_async(lambda: not old.membership._answered)
 
 
-async def test_of_several_builds_one_that_differs_is_found_without_a_snapshot(
-    fleet: Any, old: Registry, build: Build
-) -> None:
+async def test_a_difference_is_found_without_a_stored_snapshot(fleet: Any, old: Registry, build: Build) -> None:
     replica: Any = await old.get("m")
     await differ(replica)
     build("new")
@@ -144,7 +142,7 @@ async def test_of_several_builds_one_that_differs_is_found_without_a_snapshot(
     assert (await new.get("m")).incompatible == "replay_mismatch"
 
 
-async def test_it_waits_for_a_snapshot_as_long_as_another_has_the_model(
+async def test_it_waits_for_a_snapshot_while_another_server_has_the_model(
     fleet: Any, old: Registry, build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(old.membership, "_on_asked", lambda *_: False)
@@ -160,7 +158,7 @@ async def test_it_waits_for_a_snapshot_as_long_as_another_has_the_model(
     assert (await newer.get("m")).serving, "nobody has it in memory: there is nothing to agree with"
 
 
-async def test_what_was_rolled_back_is_folded_alike(fleet: Any, old: Registry, build: Build) -> None:
+async def test_rollbacks_are_replayed_alike(fleet: Any, old: Registry, build: Build) -> None:
     replica: Any = await old.get("m")
     first = await replica.take_snapshot()
     await learn(fleet, old, 30, 40)
