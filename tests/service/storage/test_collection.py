@@ -42,7 +42,7 @@ async def test_a_model_is_stored_at_its_revision(store: Any, counts: Collection[
     assert await counts.names() == {"a"}
 
 
-async def test_a_change_is_repeated_if_another_one_came_first(store: Any, counts: Collection[Count]) -> None:
+async def test_a_change_is_retried_after_a_conflict(store: Any, counts: Collection[Count]) -> None:
     other, put = Collection(store.documents, "count", Count), counts.put
     overtaken = 0
 
@@ -84,7 +84,7 @@ async def test_a_document_is_deleted_at_its_revision_or_at_any(store: Any, count
     assert await counts.delete("a")
 
 
-async def test_what_cannot_be_read_is_told_apart_and_can_be_deleted(store: Any, counts: Collection[Count]) -> None:
+async def test_a_damaged_document_is_reported_and_can_be_deleted(store: Any, counts: Collection[Count]) -> None:
     await counts.put("whole", Count())
     await store.documents.put("count", "damaged", b'{"n": "x"}', revision=None)
     with pytest.raises(DocumentDamaged):
@@ -100,7 +100,7 @@ async def test_what_cannot_be_read_is_told_apart_and_can_be_deleted(store: Any, 
     assert await counts.names() == {"whole"}
 
 
-async def test_changes_that_could_not_be_taken_in_come_again(store: Any, counts: Collection[Count]) -> None:
+async def test_changes_whose_processing_failed_are_returned_again(store: Any, counts: Collection[Count]) -> None:
     for name in (names := [f"{n}" for n in range(2 * module.MAX_INLINE)]):
         await counts.put(name, Count())
     with pytest.raises(ZeroDivisionError):

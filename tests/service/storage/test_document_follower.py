@@ -43,7 +43,7 @@ async def test_a_whole_poll_finds_deletions(store: Any, follower: DocumentFollow
     assert await names(follower) == (["c"], None), "the cursor is behind what comes"
 
 
-async def test_all_is_returned_again_after_a_restart(store: Any, follower: DocumentFollower) -> None:
+async def test_all_documents_are_returned_again_after_a_restart(store: Any, follower: DocumentFollower) -> None:
     await put(store, "a")
     await follower.poll()
     follower.restart()

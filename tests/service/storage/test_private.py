@@ -23,7 +23,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-async def test_a_store_opens_nothing_to_others(tmp_path: Path) -> None:
+async def test_the_files_of_a_store_are_private(tmp_path: Path) -> None:
     data = tmp_path / "new" / "data"
     with structlog.testing.capture_logs() as lines:
         store = SQLiteStore(data)
@@ -35,7 +35,7 @@ async def test_a_store_opens_nothing_to_others(tmp_path: Path) -> None:
     assert lines == []
 
 
-async def test_a_directory_that_is_open_to_others_is_closed_and_the_log_says_so(tmp_path: Path) -> None:
+async def test_a_directory_that_others_can_read_is_made_private_with_a_warning(tmp_path: Path) -> None:
     data = tmp_path / "data"
     for folder in (data, data / "blobs"):
         folder.mkdir(mode=0o755)

@@ -107,9 +107,7 @@ async def filled(store: Store, name: str, others: Store | None = None) -> tuple[
 
 
 @pytest.mark.parametrize("edit", DAMAGES)
-async def test_an_entry_that_does_not_fit_is_named_and_the_others_are_read(
-    new_store: Callable[[], Store], edit: Edit
-) -> None:
+async def test_a_damaged_entry_is_an_error_and_other_logs_are_read(new_store: Callable[[], Store], edit: Edit) -> None:
     store = new_store()
     await store.open()
     record, entries = await filled(store, "m")
@@ -141,7 +139,7 @@ async def read_all(store: Store, record: ModelMeta, limit: int, after: str = STA
     return entries
 
 
-async def test_a_chain_that_two_processes_make_holds_over_trims(
+async def test_the_checksums_of_a_log_of_two_processes_survive_trims(
     new_store: Callable[[], Store], request: pytest.FixtureRequest
 ) -> None:
     store = new_store()
@@ -209,7 +207,7 @@ async def test_a_damaged_document_is_named_and_the_others_are_listed(store: Stor
     await store.documents.delete("jobs", "a", revision=revision)
 
 
-async def test_a_damaged_list_of_snapshots_is_made_from_the_blobs(store: Store) -> None:
+async def test_a_damaged_list_of_snapshots_is_rebuilt_from_the_blobs(store: Store) -> None:
     record, entries = await filled(store, "m")
     for entry in entries[3:5]:
         await store.snapshots.put(record, entry.position, b"at " + entry.position.encode())
@@ -226,7 +224,7 @@ async def test_a_damaged_list_of_snapshots_is_made_from_the_blobs(store: Store) 
         assert await store.snapshots.get(record, each.position) == b"at " + each.position.encode()
 
 
-async def test_a_damaged_prediction_is_named_and_not_answered(store: Store) -> None:
+async def test_a_damaged_prediction_is_logged_and_not_returned(store: Store) -> None:
     record = await store.models.create("m", b"{}")
     await store.predictions.put(record, {"a": b"one"}, 60, 10)
     prediction = Keys.of(record).prediction("a")
@@ -241,7 +239,7 @@ async def test_a_damaged_prediction_is_named_and_not_answered(store: Store) -> N
 
 
 @pytest.mark.parametrize("size", [10, 5 << 20])
-async def test_a_damaged_blob_never_ends(store: Store, size: int, tmp_path: Path) -> None:
+async def test_a_damaged_blob_is_an_error_before_its_end(store: Store, size: int, tmp_path: Path) -> None:
     await store.blobs.put("a", pieces_of(bytes(size)))
     await store.blobs.put("b", pieces_of(b"other"))
     if isinstance(store, SQLiteStore):
@@ -339,7 +337,7 @@ def silent(was: dict[str, Any], now: dict[str, Any], lines: list[Any]) -> list[s
     return [what for what in changed if not (what.startswith("predictions") and now.get(what) == [None, None])]
 
 
-async def test_no_flipped_byte_is_answered_without_a_word(tmp_path: Path) -> None:
+async def test_no_flipped_byte_goes_unnoticed(tmp_path: Path) -> None:
     await make(tmp_path / "whole")
     AFTER["trimmed"] = "20"
     before = await contents(tmp_path / "whole")

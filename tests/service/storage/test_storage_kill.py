@@ -241,7 +241,7 @@ def check_files(directory: Path, alive: set[int]) -> None:
     assert {file.name for file in directory.glob("blobs/*")} == tokens
 
 
-def test_a_killed_process_loses_nothing_it_was_told(tmp_path: Path) -> None:
+def test_a_killed_process_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     directory, told, chooser = tmp_path / "data", Told(), random.Random(8)
     for kill in range(KILLS):
         run_and_kill(directory, str(kill), chooser, told)
