@@ -65,7 +65,11 @@ async def test_memory_is_given_back_on_every_way_out(error: BaseException, fails
     assert (shared.bytes_in_memory, taker.busy) == (0, False)
 
 
-async def test_memory_is_given_back_when_a_snapshot_is_dropped(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("noticed", [False, True])
+async def test_a_deletion_drops_the_snapshot_that_is_being_stored(
+    any_fleet: Any, monkeypatch: pytest.MonkeyPatch, noticed: bool
+) -> None:
+    """The replica may notice that its model is gone before `delete` returns."""
     registry = await any_fleet.start()
     replica = await registry.create(any_fleet.spec("m"))
     await replica.update([any_fleet.example(0)])
@@ -75,7 +79,16 @@ async def test_memory_is_given_back_when_a_snapshot_is_dropped(any_fleet: Any, m
         began.set()
         await asyncio.Event().wait()
 
+    models = any_fleet.store(registry).models
+    delete = models.delete
+
+    async def delete_and_notice(record: ModelMeta) -> None:
+        await delete(record)
+        if noticed:
+            replica.handle_error(ModelGone(record.name, record.incarnation))
+
     monkeypatch.setattr(any_fleet.store(registry).snapshots, "put", never)
+    monkeypatch.setattr(models, "delete", delete_and_notice)
     replica.snapshot_soon()
     await began.wait()
     assert registry.snapshot_room.bytes_in_memory
