@@ -127,7 +127,7 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
 @pytest.mark.parametrize("archive", ARCHIVES, indirect=True)
-def test_what_was_archived_is_there_again_and_a_retry_is_recognised(
+def test_archived_updates_are_restored_and_retries_recognised(
     archive: Archive, kind: str, server_process: Make, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     flags = ("--archive", archive.address, "--archive-seconds", "0.2")
@@ -152,7 +152,7 @@ def test_what_was_archived_is_there_again_and_a_retry_is_recognised(
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_datasets_versions_webhooks_and_keys_are_there_again(
+def test_datasets_versions_webhooks_and_keys_are_restored(
     kind: str, server_process: Make, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """A server that is stopped archives everything before it exits."""
@@ -217,7 +217,7 @@ async def test_an_object_is_created_once(archive: Archive, tmp_path: Path) -> No
 
 
 @pytest.mark.archive
-def test_wrong_credentials_are_told_and_restore_and_write_nothing(
+def test_wrong_credentials_are_reported_and_change_nothing(
     s3: S3Server, server_process: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = {**s3.environment, "AWS_SECRET_ACCESS_KEY": "not-the-secret"}

@@ -17,7 +17,9 @@ FLAGS = ("--snapshot-every-updates", "25", "--snapshot-retention-count", "2")
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_nothing_is_missing_or_repeated(kind: str, server_process: Callable[..., Any], request: Any) -> None:
+def test_the_history_has_each_acknowledged_update_once(
+    kind: str, server_process: Callable[..., Any], request: Any
+) -> None:
     on_redis = ("--store", request.getfixturevalue("redis_server").url) if kind == "redis" else ()
     server = server_process(*FLAGS, *on_redis)
     server.start()

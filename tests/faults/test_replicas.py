@@ -73,7 +73,7 @@ LONG = [
 
 
 @pytest.mark.parametrize("faults", SHORT + LONG)
-async def test_nothing_acknowledged_is_lost_or_counts_twice(
+async def test_no_acknowledged_update_is_lost_or_counts_twice(
     faults: Faults, server_process: Start, new_redis: Start
 ) -> None:
     seed = int(os.environ.get("FAULTS_SEED") or random.randrange(10**6))

@@ -44,7 +44,7 @@ FLAGS = ("--snapshot-retention-count", "10000", "--max-manual-snapshots", "1000"
     [(ESSENTIAL, 400), pytest.param(tuple(SPECS), 20_000, marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-async def test_both_have_the_same_bits(
+async def test_different_processors_compute_the_same_bits(
     redis_server: Any, server_process: Callable[..., Any], names: tuple[str, ...], n_examples: int
 ) -> None:
     flags = ("--store", redis_server.url, *FLAGS)

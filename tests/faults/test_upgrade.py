@@ -148,7 +148,7 @@ async def under_load(old: Sequence[Any]) -> AsyncIterator[tuple[Balancer, Traffi
             yield balancer, traffic
 
 
-async def test_a_release_that_learns_otherwise_is_not_let_in(
+async def test_a_release_that_computes_other_states_is_refused(
     server_process: Start, redis_server: Any, tmp_path: Path
 ) -> None:
     flags = ("--store", redis_server.url)
@@ -170,7 +170,7 @@ async def test_a_release_that_learns_otherwise_is_not_let_in(
 
 
 @pytest.mark.long
-async def test_a_new_release_takes_over_and_one_that_learns_otherwise_does_not(
+async def test_a_new_release_takes_over_unless_it_computes_other_states(
     server_process: Start, redis_server: Any, tmp_path: Path
 ) -> None:
     flags = ("--store", redis_server.url, *FLAGS)

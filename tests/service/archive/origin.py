@@ -88,16 +88,37 @@ def directory_of(store: Store) -> Path:
     return store.engine.directory
 
 
+FLEETS: list[Fleet] = []
+STORES: list[Store] = []
+"""Fleets and stores of the test that runs; a fixture ends and closes them."""
+
+
 async def begun(make: Callable[[], Store], place: FilePlace, **settings: Any) -> Origin:
     fleet = Fleet(make)
+    FLEETS.append(fleet)
     registry = await fleet.start(**QUIET, **settings)
     return Origin(fleet, registry, place)
 
 
 async def opened(make: Callable[[], Store]) -> Store:
     store = make()
+    STORES.append(store)
     await store.open()
     return store
+
+
+async def stored_state(store: Store, name: str = "m") -> bytes:
+    """The newest snapshot of a model."""
+    record = await store.models.find(name)
+    assert record is not None
+    newest = (await store.snapshots.all(record))[0]
+    data = await store.snapshots.get(record, newest.position)
+    assert data is not None
+    return bytes(data)
+
+
+async def state_of(store: Store, name: str = "m") -> OnlineModel:
+    return OnlineModel.from_bytes(await stored_state(store, name))
 
 
 class Worn:

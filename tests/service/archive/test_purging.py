@@ -2,10 +2,9 @@
 
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.service.archive.origin import Make, Origin, Worn, begun, moment, opened, same, shipper
+from tests.service.archive.origin import Make, Origin, Worn, begun, moment, opened, same, shipper, state_of
 from tests.service.fleet import Fleet
 from tests.service.online.forgetting import test_forgetting as forgettings
 from tests.service.online.forgetting.test_forgetting import REF, forgotten, named, never_seen, some_named, traces
@@ -17,7 +16,6 @@ from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.segment import decode
 from manylabel_service.online.replica import Replica
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Store
 from manylabel_service.storage.places.files import FilePlace
 from manylabel_service.storage.places.place import PlaceUnavailable
 
@@ -46,7 +44,9 @@ async def receipt_of(origin: Origin, name: str = "m") -> Receipt:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-async def test_no_object_has_a_trace(kind: str, place: FilePlace, new_store: Make, tmp_path: Path) -> None:
+async def test_no_object_has_a_trace_of_forgotten_examples(
+    kind: str, place: FilePlace, new_store: Make, tmp_path: Path
+) -> None:
     origin = await begun(new_store(kind), place, archive=f"file://{place._root}")
     await forgettings.marked(origin.registry, origin.fleet)
     await origin.shipper.ship()
@@ -66,13 +66,13 @@ async def test_no_object_has_a_trace(kind: str, place: FilePlace, new_store: Mak
     store = await opened(new_store(kind))
     restored = await restore(place, store, Settings())
     assert restored.models["m"][0] == (await origin.replica()).position
-    await store.close()
-    await origin.fleet.end()
 
 
 @pytest.mark.usefixtures("some_named")
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-async def test_a_time_before_it_is_restored_without_them(kind: str, place: FilePlace, new_store: Make) -> None:
+async def test_an_earlier_time_is_restored_without_forgotten_examples(
+    kind: str, place: FilePlace, new_store: Make
+) -> None:
     """Also after the model has forgotten others."""
     origin = await begun(new_store(kind), place)
     replica = await origin.registry.create(Fleet.spec(window=20))
@@ -91,16 +91,6 @@ async def test_a_time_before_it_is_restored_without_them(kind: str, place: FileP
         assert restored.models["m"][0] == position
         assert same(await state_of(store), expected)
         await store.close()
-    await origin.fleet.end()
-
-
-async def state_of(store: Store, name: str = "m") -> Any:
-    record = await store.models.find(name)
-    assert record is not None
-    snapshot = (await store.snapshots.all(record))[0]
-    data = await store.snapshots.get(record, snapshot.position)
-    assert data is not None
-    return forgettings.OnlineModel.from_bytes(data)
 
 
 async def taught(origin: Origin, *refs: str | None) -> Replica:
@@ -111,9 +101,7 @@ async def taught(origin: Origin, *refs: str | None) -> Replica:
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["not made", "answer lost"])
-async def test_a_pass_that_ends_at_any_call_is_completed_by_the_next(
-    lost: bool, new_store: Make, tmp_path: Path
-) -> None:
+async def test_an_interrupted_purge_is_completed_by_the_next_pass(lost: bool, new_store: Make, tmp_path: Path) -> None:
     origin = await begun(new_store("sqlite"), FilePlace(tmp_path / "unused"))
     await origin.registry.create(Fleet.spec())
     # Each in an archive of its own, two calls further than the one before: a call that is lost leaves what the next one
@@ -137,10 +125,9 @@ async def test_a_pass_that_ends_at_any_call_is_completed_by_the_next(
         assert await in_archive(place) == []
         assert (await receipt_of(origin)).archive == "purged"
     assert 15 < left < 60
-    await origin.fleet.end()
 
 
-async def test_a_restored_model_purges_also_what_it_was_restored_from(place: FilePlace, new_store: Make) -> None:
+async def test_a_restored_model_also_purges_its_origin(place: FilePlace, new_store: Make) -> None:
     origin = await begun(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await taught(origin, REF, None)
@@ -165,11 +152,9 @@ async def test_a_restored_model_purges_also_what_it_was_restored_from(place: Fil
     store = await opened(new_store("sqlite"))
     await restore(place, store, Settings(), until=before)
     assert same(await state_of(store), list(expected.values())[-1])
-    await store.close()
-    await origin.fleet.end()
 
 
-async def test_a_deleted_model_restored_without_them_purges_what_it_was_restored_from(
+async def test_a_deleted_model_that_is_restored_without_examples_purges_its_origin(
     place: FilePlace, new_store: Make
 ) -> None:
     make = new_store("sqlite")
@@ -191,10 +176,9 @@ async def test_a_deleted_model_restored_without_them_purges_what_it_was_restored
     await origin.shipper.ship()
     assert await in_archive(place) == []
     assert (await receipt_of(origin)).archive == "purged"
-    await origin.fleet.end()
 
 
-async def test_an_archive_elsewhere_is_not_said_to_be_purged(place: FilePlace, new_store: Make, tmp_path: Path) -> None:
+async def test_an_archive_elsewhere_is_reported_as_pending(place: FilePlace, new_store: Make, tmp_path: Path) -> None:
     origin = await begun(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await taught(origin, REF)
@@ -211,4 +195,3 @@ async def test_an_archive_elsewhere_is_not_said_to_be_purged(place: FilePlace, n
     assert await in_archive(elsewhere) == []
     assert await in_archive(place)
     assert (await receipt_of(origin)).archive == "pending"
-    await origin.fleet.end()

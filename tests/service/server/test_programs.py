@@ -62,7 +62,7 @@ def open_to_others(found: dict[str, int]) -> dict[str, str]:
     return {name: f"{bits:04o}" for name, bits in found.items() if bits & 0o077}
 
 
-def test_all_files_of_a_server_and_of_its_archives_are_private(tmp_path: Path) -> None:
+def test_all_files_of_a_server_and_its_archive_are_private(tmp_path: Path) -> None:
     data, found = tmp_path / "data", {}
 
     def is_done(http: httpx2.Client, job: str) -> bool:
@@ -127,7 +127,7 @@ def test_wrong_usage_is_one_line_with_the_nearest_option(
         ("MANYLABEL_QWERTYUIOP", "unknown setting"),
     ],
 )
-def test_a_variable_that_is_no_setting_is_refused_with_the_nearest(
+def test_an_unknown_variable_is_refused_with_the_nearest_setting(
     program: str, variable: str, nearest: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(variable, "secret")
@@ -139,18 +139,9 @@ def test_a_variable_that_is_no_setting_is_refused_with_the_nearest(
     assert "secret" not in line
 
 
-def test_flags_of_a_server_may_stand_before_the_address_of_an_archive(tmp_path: Path) -> None:
-    data, other, archive = tmp_path / "data", tmp_path / "other", (tmp_path / "archive").as_uri()
-    assert run("keys init", "--data-dir", str(data)).returncode == 0
-    for program, place, option in (("backup", data, "--to"), ("restore", other, "--from")):
-        done = run(program, "--data-dir", str(place), option, archive)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert (place / "manylabel.sqlite3").is_file()
-
-
 @for_each("joined", [True, False])
 @for_each("first", [True, False])
-def test_every_setting_is_a_flag_beside_the_arguments_of_a_program(joined: bool, first: bool) -> None:
+def test_every_setting_is_a_flag_of_every_program(joined: bool, first: bool) -> None:
     parser = Parser("p")
     parser.add_argument("archive")
     switches = [name for name, takes_value in option_names().items() if not takes_value]

@@ -125,7 +125,7 @@ def memory(server: Any) -> int:
     ],
     ids=["request line", "value", "headers", "name"],
 )
-def test_a_head_has_a_limit(server: Any, begin: bytes, more: bytes) -> None:
+def test_the_size_of_request_headers_is_limited(server: Any, begin: bytes, more: bytes) -> None:
     before = refusals(server, "headers")
     with connected(server, begin + more * 66) as connection:
         assert refusal(connection) == (431, "headers_too_large")
@@ -134,7 +134,7 @@ def test_a_head_has_a_limit(server: Any, begin: bytes, more: bytes) -> None:
         assert send_for_ever(connection, more * 30, 500 * 2**20) < 20 * 2**20
 
 
-def test_a_large_head_within_the_limit_is_taken(server: Any) -> None:
+def test_large_headers_within_the_limit_are_accepted(server: Any) -> None:
     head = PING[:-2] + b"X: " + b"a" * 60_000 + b"\r\n\r\n"
     with connected(server) as connection:
         for _ in range(3):
@@ -143,7 +143,7 @@ def test_a_large_head_within_the_limit_is_taken(server: Any) -> None:
             assert answer(connection)[0] == 200
 
 
-def test_endless_heads_hold_nobody_up(server: Any) -> None:
+def test_endless_headers_do_not_delay_others(server: Any) -> None:
     with connected(server, b"GET / HTTP/1.1\r\nX: ") as connection:
         sent = 0
         with contextlib.suppress(OSError):
@@ -154,19 +154,19 @@ def test_endless_heads_hold_nobody_up(server: Any) -> None:
             assert answer(other)[0] == 200
 
 
-def test_trailers_have_a_limit(server: Any) -> None:
+def test_the_size_of_trailers_is_limited(server: Any) -> None:
     with connected(server, UPDATE + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nX: ") as connection:
         assert send_for_ever(connection, b"a" * 2**15, 100 * 2**20) < 10 * 2**20
 
 
 @pytest.mark.parametrize("malformed", [b"\0\0\0\0\r\n\r\n", b"GET\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n"])
-def test_what_is_not_http_is_told_so(server: Any, malformed: bytes) -> None:
+def test_malformed_requests_are_refused(server: Any, malformed: bytes) -> None:
     with connected(server, malformed) as connection:
         assert refusal(connection) == (400, "malformed_request")
 
 
 @pytest.mark.parametrize("path", [b"/v1/models/m/update", b"/v1/datasets?name=d&format=libsvm"])
-def test_a_length_that_is_no_sane_number(server: Any, path: bytes) -> None:
+def test_invalid_content_lengths_are_refused(server: Any, path: bytes) -> None:
     media_type = b"application/json" if b"models" in path else b"text/plain"
     head = (
         b"POST "
@@ -184,7 +184,7 @@ def test_a_length_that_is_no_sane_number(server: Any, path: bytes) -> None:
 # -- pipelines ----------------------------------------------------------------------------------------
 
 
-def test_requests_that_come_together_are_answered_in_order(server: Any) -> None:
+def test_pipelined_requests_are_answered_in_order(server: Any) -> None:
     paths = [b"/livez", b"/v1/models/m", b"/nowhere", b"/readyz", b"/livez"]
     with connected(
         server, b"".join(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path for path in paths)
@@ -195,7 +195,7 @@ def test_requests_that_come_together_are_answered_in_order(server: Any) -> None:
     assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", b"200", b"404", b"200", b"200"]
 
 
-def test_a_chain_of_requests_has_a_limit(server: Any) -> None:
+def test_the_number_of_pipelined_requests_is_limited(server: Any) -> None:
     """A connection with more ends after those that were taken; none of the others takes memory."""
     before, refused_before = memory(server), refusals(server, "malformed")
     with contextlib.ExitStack() as stack:
@@ -206,7 +206,7 @@ def test_a_chain_of_requests_has_a_limit(server: Any) -> None:
         assert memory(server) - before < len(PING) * 2_000_000, "a quarter of what was to be sent"
 
 
-def test_a_client_that_leaves_a_chain_is_no_error(server: Any) -> None:
+def test_a_client_that_disconnects_during_a_pipeline_is_no_error(server: Any) -> None:
     """The request that is being answered is not the last one that came, and must know that its client is gone."""
     ask = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
     for _ in range(20):
@@ -217,7 +217,7 @@ def test_a_client_that_leaves_a_chain_is_no_error(server: Any) -> None:
     assert "request_failed" not in server.log_tail(1_000)
 
 
-def test_those_before_one_that_is_refused_are_answered(server: Any) -> None:
+def test_requests_before_a_refused_one_are_answered(server: Any) -> None:
     with connected(server, PING * 100) as connection:
         received = b""
         with contextlib.suppress(ConnectionResetError):
@@ -229,7 +229,7 @@ def test_those_before_one_that_is_refused_are_answered(server: Any) -> None:
 # -- time ---------------------------------------------------------------------------------------------
 
 
-def test_a_head_that_does_not_end_in_time(hasty: Any) -> None:
+def test_headers_that_do_not_end_in_time_are_refused(hasty: Any) -> None:
     with connected(hasty, PING[:-4]) as connection:
         assert refusal(connection) == (408, "request_timeout")
     with connected(hasty) as connection:
@@ -239,7 +239,7 @@ def test_a_head_that_does_not_end_in_time(hasty: Any) -> None:
         assert refusal(connection) == (408, "request_timeout")
 
 
-def test_a_head_that_dribbles(hasty: Any) -> None:
+def test_single_bytes_do_not_extend_the_timeout_of_headers(hasty: Any) -> None:
     """A byte now and then does not buy time."""
     with connected(hasty) as connection:
         connection.settimeout(0.1)
@@ -259,19 +259,19 @@ def is_cut_off(connection: socket.socket, dribbled: bytes) -> bool:
     return False
 
 
-def test_a_connection_that_says_nothing(hasty: Any) -> None:
+def test_a_silent_connection_is_closed(hasty: Any) -> None:
     with connected(hasty) as connection:
         assert ended(connection)
 
 
 @pytest.mark.parametrize("sent", [b"", b'{"x": {"a"'])
-def test_a_body_that_does_not_come_in_time(hasty: Any, sent: bytes) -> None:
+def test_a_body_that_does_not_arrive_in_time_is_refused(hasty: Any, sent: bytes) -> None:
     with connected(hasty, UPDATE + b"Content-Length: 27\r\n\r\n" + sent) as connection:
         assert refusal(connection) == (408, "request_timeout")
 
 
-def test_a_body_that_nobody_reads(hasty: Any) -> None:
-    """It was answered long ago, and goes on for ever."""
+def test_an_endless_body_of_an_answered_request_is_cut_off(hasty: Any) -> None:
+    """The request was answered long ago."""
     with connected(
         hasty, b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"
     ) as connection:
@@ -295,7 +295,7 @@ def until_both_have_passed() -> Iterator[int]:
     return itertools.takewhile(lambda _: time.monotonic() < ends, itertools.count(1))
 
 
-def test_a_stream_may_go_on_as_long_as_it_moves(hasty: Any) -> None:
+def test_a_stream_may_last_longer_than_the_timeouts(hasty: Any) -> None:
     head = UPDATE.replace(b"update", b"stream").replace(b"json", b"x-ndjson") + b"Transfer-Encoding: chunked\r\n\r\n"
     chunk = b"%x\r\n%b\n\r\n" % (len(ITEM) + 1, ITEM)
     with connected(hasty, head + chunk) as connection:
@@ -320,7 +320,7 @@ def crowded(server_process: Callable[..., Any]) -> Any:
     return server
 
 
-def test_answers_that_are_not_read(crowded: Any) -> None:
+def test_a_client_that_reads_no_responses_is_cut_off(crowded: Any) -> None:
     """A client that asks and asks, and reads nothing, is cut off."""
     before = refusals(crowded, "unread")
     with socket.socket() as connection:
@@ -334,8 +334,8 @@ def test_answers_that_are_not_read(crowded: Any) -> None:
         eventually(lambda: refusals(crowded, "unread") == before + 1)
 
 
-def test_connections_have_a_limit(crowded: Any) -> None:
-    """Those that are in use stay, and one too many is told so; those that nobody uses give way."""
+def test_the_number_of_connections_is_limited(crowded: Any) -> None:
+    """Connections in use stay, and one too many is refused; unused connections are closed."""
     request = UPDATE + b"Content-Length: 27\r\n\r\n"
     with contextlib.ExitStack() as stack:
         in_use = [stack.enter_context(connected(crowded, request)) for _ in range(8)]
@@ -389,7 +389,7 @@ def test_bodies_have_a_limit_together(crowded: Any) -> None:
     assert refusals(crowded, "memory") == 1
 
 
-def test_descriptors_are_kept_for_the_servers_own_files(tmp_path: Path, server_process: Callable[..., Any]) -> None:
+def test_connections_leave_descriptors_for_files(tmp_path: Path, server_process: Callable[..., Any]) -> None:
     """More connections than there are descriptors: an update, and a snapshot, still find theirs."""
     code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)); "
     (tmp_path / "sitecustomize.py").write_text(code)

@@ -1,4 +1,4 @@
-"""Background tasks are waited for to the last, whatever state they are in."""
+"""All background tasks are waited for, whatever their state."""
 
 import asyncio
 

@@ -231,15 +231,6 @@ async def test_entries_after_a_position_are_counted(store: Store) -> None:
     assert await store.logs.entries_after({}, 1) == {}
 
 
-async def test_a_log_of_large_entries_is_read_whole(store: Store) -> None:
-    record = await store.models.create("m", b"")
-    payloads = [bytes([i]) * 3_000_000 for i in range(8)]
-    after = START
-    for payload in payloads:
-        after = (await append(store, record, payload, after=after))[-1].position
-    assert payloads_of(await read_all(store, record)) == payloads
-
-
 WRONG_APPENDS: list[tuple[list[bytes], str, Any, str]] = [
     ([], START, "log", "payload"),
     ([b"x"], START, "disk", "durability"),
@@ -560,7 +551,7 @@ async def test_a_wait_for_changes_can_be_cancelled(store: Store, under_test: Sto
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert payloads_of(await append(store, record, b"1")) == [b"1"]
-    told = [record] if under_test.is_shared else []  # nobody else can have written to the embedded one
+    told = [record] if under_test.is_shared else []  # no other process can have written to the embedded one
     assert await store.logs.changed({record: START}, 0.0) == told
 
 

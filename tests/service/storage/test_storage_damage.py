@@ -270,7 +270,7 @@ FLIPS = 300
 
 
 async def contents(directory: Path) -> dict[str, Any]:
-    """Return the answers of a store, or the error in place of an answer; only the error, if it cannot be opened."""
+    """Return the results of a store, or the error instead of a result; only the error, if it cannot be opened."""
     store = SQLiteStore(directory)
     try:
         await store.open()
@@ -333,7 +333,7 @@ def silent(was: dict[str, Any], now: dict[str, Any], lines: list[Any]) -> list[s
     changed = [
         what for what in was if not isinstance(now.get(what, absent), StorageError) and now.get(what) != was[what]
     ]
-    # A prediction whose id is damaged is under an id that nobody asks for: it counts as expired.
+    # A prediction whose id is damaged is under an id that is never requested: it counts as expired.
     return [what for what in changed if not (what.startswith("predictions") and now.get(what) == [None, None])]
 
 

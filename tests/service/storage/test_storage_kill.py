@@ -42,7 +42,7 @@ def batch(identity: str, size: int) -> list[bytes]:
 async def append_for_ever(store: SQLiteStore, record: ModelMeta, identity: str) -> None:
     after, chooser = START, random.Random(identity)
     for turn in itertools.count():
-        payloads = batch(f"{identity}/{turn}", chooser.choice([1, 1, 2, 10, 80]))
+        payloads = batch(f"{identity}/{turn}", chooser.choice([1, 1, 2, 5, 20]))
         durability = chooser.choice(["log", "fsync"])
         answer = await store.logs.append(record, payloads, after, durability)  # type: ignore[arg-type]
         after = answer[-1].position

@@ -307,7 +307,7 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(ur
 
 
 async def test_cancelled_calls_do_not_mix_up_replies(store: RedisStore) -> None:
-    """Each reply tells its question, so one that went to somebody else would be seen."""
+    """Each reply names its request, so a reply to another request would be noticed."""
     names = [f"m{i}" for i in range(8)]
     records = {name: await store.models.create(name, name.encode()) for name in names}
     for name, record in records.items():

@@ -97,7 +97,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """The process ends without a word, or the server does; what was acknowledged stays."""
+        """The process or the server is killed; acknowledged changes stay."""
         if self.end_badly(self.store):
             self.abandoned.append(self.store)
             self.open()
