@@ -1,4 +1,4 @@
-"""Servers that are killed while a model forgets: one model or the other is left, and nothing acknowledged is lost."""
+"""Servers are killed while a model forgets: it has forgotten or not, and nothing acknowledged is lost."""
 
 import random
 import threading

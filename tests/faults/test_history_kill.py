@@ -1,4 +1,4 @@
-"""kill -9 while the log moves into the history: every acknowledged update is in it, once, and so is its state."""
+"""kill -9 while the log moves into the history: it has every acknowledged update once, with the right state."""
 
 import random
 import urllib.request

@@ -1,4 +1,4 @@
-"""A client that wants the server's memory, or its time, gets a bounded share, and the others are answered meanwhile.
+"""A client that uses much memory or time gets a bounded share, and other clients are served meanwhile.
 
 Each test has a real server process. How long others wait is the longest time that /livez took to answer, or what the
 server did meanwhile, in seconds of a processor, if that is less: on a busy machine it waits for the system too.

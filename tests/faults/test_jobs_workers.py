@@ -1,4 +1,4 @@
-"""Workers die, freeze and stop, Redis is restarted: jobs end once, with the result of undisturbed ones."""
+"""Workers are killed, frozen and stopped, and Redis restarts: jobs end once, with the result of undisturbed jobs."""
 
 import os
 import signal

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.faults.log_oracle import Folded, LogReader, fold
+from tests.faults.log_oracle import LogReader, ReplayedLog, replay
 from tests.support.snapshot_files import snapshot_files
 from tests.support.waiting import DEADLINE_SECONDS
 
@@ -113,15 +113,15 @@ def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start, k
     with Client(server.url) as client:
         status = client.model("m").status()
     assert server.stop() == 0
-    folded = asyncio.run(_fold_log(server.data_dir))
+    replayed = asyncio.run(_replay_log(server.data_dir))
 
-    lost = set(workers.sent.positions) - set(folded.learnt)
+    lost = set(workers.sent.positions) - set(replayed.learnt)
     assert not lost
-    assert max(folded.learnt.values()) == 1
-    assert {name: folded.positions[name] for name in workers.sent.positions} == workers.sent.positions
-    assert set(folded.learnt) <= set(workers.sent.positions) | workers.sent.unanswered
-    assert status.updates == folded.model.updates == len(folded.learnt)
-    assert snapshot_files(server.data_dir)[-1].read_bytes() == folded.model.to_bytes()
+    assert max(replayed.learnt.values()) == 1
+    assert {name: replayed.positions[name] for name in workers.sent.positions} == workers.sent.positions
+    assert set(replayed.learnt) <= set(workers.sent.positions) | workers.sent.unanswered
+    assert status.updates == replayed.model.updates == len(replayed.learnt)
+    assert snapshot_files(server.data_dir)[-1].read_bytes() == replayed.model.to_bytes()
     assert len(workers.sent.positions) > 10 * kills
 
 
@@ -133,13 +133,13 @@ def _let_live(server: Any, workers: Workers, rng: random.Random) -> None:
     time.sleep(rng.uniform(0.0, 0.02))
 
 
-async def _fold_log(data_dir: Path) -> Folded:
+async def _replay_log(data_dir: Path) -> ReplayedLog:
     store = SQLiteStore(data_dir)
     await store.open()
     try:
         (record,) = await store.models.all()
         reader = LogReader(store, record)
         await reader.read_to_end()
-        return fold(record, reader.entries, ())
+        return replay(record, reader.entries, ())
     finally:
         await store.close()

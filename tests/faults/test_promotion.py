@@ -1,4 +1,4 @@
-"""kill -9 while a follower takes the place of its leader: one or the other leads, and nothing acknowledged is lost."""
+"""kill -9 while a follower replaces its leader: one of them leads, and nothing acknowledged is lost."""
 
 import random
 import threading

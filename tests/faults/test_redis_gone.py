@@ -1,4 +1,4 @@
-"""Redis goes and comes back: predictions go on and say how old they are, updates are refused, all heals by itself."""
+"""Redis stops and returns: predictions continue and have an age, updates are refused, and replicas recover."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

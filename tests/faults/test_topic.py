@@ -1,4 +1,4 @@
-"""A topic is learnt exactly once by the worked example, while its consumer and the server are killed in the midst."""
+"""The worked example learns a topic exactly once although its consumer and the server are killed."""
 
 import importlib.util
 import json

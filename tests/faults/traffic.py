@@ -1,4 +1,4 @@
-"""Clients that do all a model can be asked to do, write down what they were told, and never give up a keyed update."""
+"""Clients that use every operation of a model, record the responses, and repeat keyed updates until they succeed."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Training jobs long enough to be disturbed, seen from outside: over HTTP, and among the processes."""
+"""Training jobs that are long enough for faults, seen over HTTP and in the list of processes."""
 
 import io
 from collections.abc import Callable, Mapping

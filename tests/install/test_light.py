@@ -1,4 +1,4 @@
-"""The light part of the distribution works where no extra is installed, and says which one has what is missing."""
+"""The light part of the distribution works without extras, and errors name the extra that is missing."""
 
 import json
 import re

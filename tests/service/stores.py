@@ -3,15 +3,16 @@
 Servers that share one are made by the fixture `any_fleet`.
 """
 
+import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.support.waiting import DEADLINE_SECONDS
 
-from manylabel_service.storage import Address, SQLiteStore, Store
+from manylabel_service.storage import START, Address, Entry, ModelMeta, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
 
 
@@ -60,6 +61,31 @@ STORES: dict[str, Callable[[pytest.FixtureRequest, Path], StoreUnderTest]] = {
     "cluster": on_a_cluster,
 }
 """By name, from the test that asks and an empty directory."""
+
+
+async def read_all(store: Store, record: ModelMeta, after: str = START, limit: int = 1_000) -> list[Entry]:
+    """All entries of a log after a position, read in pages."""
+    entries: list[Entry] = []
+    while page := await store.logs.read(record, after, limit):
+        assert len(page) <= limit
+        entries += page
+        after = page[-1].position
+    return entries
+
+
+def payloads_of(entries: list[Entry]) -> list[bytes]:
+    return [entry.payload for entry in entries]
+
+
+@contextlib.asynccontextmanager
+async def opened_redis(url: str, timeout_seconds: float = DEADLINE_SECONDS) -> AsyncIterator[RedisStore]:
+    """An open store on Redis."""
+    store = RedisStore(Address.parse(url), timeout_seconds)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def tell_redis(port: int, *words: object) -> bytes:

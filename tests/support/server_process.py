@@ -1,4 +1,4 @@
-"""The service in a process of its own, on a port of its own."""
+"""The service in a separate process, on a separate port."""
 
 import json
 import os

@@ -471,8 +471,8 @@ class Registry:
             await self.successions.delete(name)
             if not record.damaged and is_trained(record.spec):
                 await VersionStore(record, self._store).delete_all()
-        for replica in {hosted, self._replicas.get(name)} - {None}:
-            if replica.record == record:
+        for replica in {hosted, self._replicas.get(name)}:
+            if replica is not None and replica.record == record:
                 if self._replicas.get(name) is replica:
                     del self._replicas[name]
                 await replica.drop()

@@ -1,4 +1,4 @@
-"""A store in use with an archive, and what tests of archives share."""
+"""A store in use with an archive, and helpers of the tests of archives."""
 
 import random
 from collections.abc import Callable, Coroutine
@@ -44,14 +44,14 @@ async def learn(replica: Replica, rng: random.Random, n: int, marker: str = "k")
     return result
 
 
-async def moment() -> int:
+async def next_millisecond() -> int:
     """Return the time in milliseconds once it has passed: what happens next is later."""
     now = now_ms()
     await eventually_async(lambda: now_ms() > now)
     return now
 
 
-def same(one: OnlineModel, other: OnlineModel) -> bool:
+def same_state(one: OnlineModel, other: OnlineModel) -> bool:
     """Whether two states are the same bits, wherever they are in their logs."""
     one, other = (OnlineModel.from_bytes(each.to_bytes()) for each in (one, other))
     one.position = other.position
@@ -93,7 +93,7 @@ STORES: list[Store] = []
 """Fleets and stores of the test that runs; a fixture ends and closes them."""
 
 
-async def begun(make: Callable[[], Store], place: FilePlace, **settings: Any) -> Origin:
+async def start_origin(make: Callable[[], Store], place: FilePlace, **settings: Any) -> Origin:
     fleet = Fleet(make)
     FLEETS.append(fleet)
     registry = await fleet.start(**QUIET, **settings)
@@ -121,7 +121,7 @@ async def state_of(store: Store, name: str = "m") -> OnlineModel:
     return OnlineModel.from_bytes(await stored_state(store, name))
 
 
-class Worn:
+class FailingPlace:
     """A place that fails, loses answers, and truncates, as it is told.
 
     `left` counts the calls that still work; the next one is lost after it was done (`lost`), or before it was.

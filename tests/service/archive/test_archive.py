@@ -1,4 +1,4 @@
-"""Backup and restore: all that a store has, in a store of any kind, or an error that names what is not there."""
+"""Backup and restore of a whole store, into any kind of store; errors name what is missing."""
 
 import asyncio
 import random
@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from tests.service.archive.origin import (
     KINDS,
+    FailingPlace,
     Make,
-    Worn,
-    begun,
     directory_of,
     learn,
-    moment,
+    next_millisecond,
     opened,
-    same,
+    same_state,
     shipper,
+    start_origin,
     stored_state,
 )
 from tests.service.fleet import Fleet
@@ -51,7 +51,7 @@ from manylabel_service.storage.places.place import ArchiveError, PlaceUnavailabl
 async def test_a_restored_model_continues_with_the_same_bits(
     source: str, target: str, place: FilePlace, new_store: Callable[[str], Callable[[], Store]]
 ) -> None:
-    origin = await begun(new_store(source), place)
+    origin = await start_origin(new_store(source), place)
     await origin.registry.create(Fleet.spec(algorithm="salt"))
     for _ in range(4):
         await origin.learn(9)
@@ -75,13 +75,13 @@ async def test_a_restored_model_continues_with_the_same_bits(
     restored = await restore(place, store, Settings())
     await store.close()
     assert restored.models["m"][0] == position
-    other = await begun(make, place)
+    other = await start_origin(make, place)
     copy = await other.replica()
-    assert same(copy.model, before)
+    assert same_state(copy.model, before)
     assert copy.position == restored.models["m"][1]
     assert await copy.reach(position, 0)
     again = await copy.update([Fleet.example(0)], key=IdempotencyKey("k-30", bytes(16)))
-    assert same(copy.model, before), "a retry from before is recognised"
+    assert same_state(copy.model, before), "a retry from before is recognised"
     assert again.position == list(origin.states)[30], "and has the response that it had"
     await learn(copy, random.Random(3), 5, "later")
     for old in [position, *origin.rng.sample(sorted(origin.states), 6)]:
@@ -97,7 +97,7 @@ async def test_a_restored_model_forgets_examples_from_before_a_rollback(
     source: str, target: str, place: FilePlace, new_store: Callable[[str], Callable[[], Store]]
 ) -> None:
     """The state that the rollback went back to is not restored, and has to be computed from the new history."""
-    origin = await begun(new_store(source), place)
+    origin = await start_origin(new_store(source), place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(12)
     replica = await origin.replica()
@@ -110,7 +110,7 @@ async def test_a_restored_model_forgets_examples_from_before_a_rollback(
     store = await opened(make)
     await restore(place, store, Settings())
     await store.close()
-    other = await begun(make, place)
+    other = await start_origin(make, place)
     assert len((await HistoryReader((await other.replica()).record, other.store).catalogue()).segments) > 1
     for old in list(origin.states)[2:4]:
         entries = await entries_of(await other.replica())
@@ -123,16 +123,16 @@ async def test_a_restored_model_forgets_examples_from_before_a_rollback(
 
 @pytest.mark.parametrize("lost", [False, True], ids=["not made", "answer lost"])
 async def test_an_interrupted_pass_is_completed_by_the_next_one(lost: bool, place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     left = 0
     while True:  # each pass comes one call further than the one before, in a process of its own
         await origin.learn(2)
         if left == 8:
             await origin.snapshot()
-        worn = Worn(place, left, lost)
+        failing = FailingPlace(place, left, lost)
         try:
-            await shipper(origin.store, worn).ship()
+            await shipper(origin.store, failing).ship()
         except PlaceUnavailable:
             left += 1
         else:
@@ -153,13 +153,13 @@ async def test_an_interrupted_pass_is_completed_by_the_next_one(lost: bool, plac
 
 
 async def test_a_truncated_object_is_written_again(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
-    worn = Worn(place)
-    passes = shipper(origin.store, worn)
+    failing = FailingPlace(place)
+    passes = shipper(origin.store, failing)
     for _ in range(3):
         await origin.learn(2)
-        worn.truncates = True
+        failing.truncates = True
         await passes.ship()
     store = await opened(new_store("sqlite"))
     restored = await restore(place, store, Settings())
@@ -167,7 +167,7 @@ async def test_a_truncated_object_is_written_again(place: FilePlace, new_store: 
 
 
 async def test_unchanged_models_are_not_archived_again(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     for name in ("a", "b", "c"):
         await origin.registry.create(Fleet.spec(name))
         await origin.learn(2, name)
@@ -179,7 +179,7 @@ async def test_unchanged_models_are_not_archived_again(place: FilePlace, new_sto
 
 
 async def test_two_servers_archive_the_same_log_concurrently(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("redis"), place)
+    origin = await start_origin(new_store("redis"), place)
     await origin.registry.create(Fleet.spec())
     other = shipper(origin.store, place)
     for n in range(12):
@@ -192,11 +192,11 @@ async def test_two_servers_archive_the_same_log_concurrently(place: FilePlace, n
 
 
 async def test_a_model_is_restored_as_of_a_time_or_a_position(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(5)
     await origin.shipper.ship()
-    before = await moment()
+    before = await next_millisecond()
     await origin.learn(5)
     await origin.registry.create(Fleet.spec("later"))
     await origin.shipper.ship()
@@ -226,7 +226,7 @@ async def test_damaged_or_missing_objects_are_named_and_the_rest_is_restored(
     target: str, place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shipping, "PART_BYTES", 1 << 20)
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await origin.registry.create(Fleet.spec("other"))
     leader = await origin.replica()
@@ -276,7 +276,7 @@ async def test_damaged_or_missing_objects_are_named_and_the_rest_is_restored(
 async def test_an_interrupted_restore_is_not_served_and_can_be_completed(
     place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     for name in ("a", "b"):
         await origin.registry.create(Fleet.spec(name))
         await origin.learn(3, name)
@@ -288,7 +288,7 @@ async def test_an_interrupted_restore_is_not_served_and_can_be_completed(
     while True:
         store = await opened(make)
         try:
-            await restore(Worn(place, left), store, Settings())
+            await restore(FailingPlace(place, left), store, Settings())
         except PlaceUnavailable:
             left += 1
             if await store.documents.revisions(RESTORE):
@@ -314,7 +314,7 @@ async def _nothing(*arguments: object) -> None:
 
 
 async def test_a_store_with_api_keys_is_restored_with_them(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     key, _ = new_key("first", ("admin",))
     await KeyStore(origin.store.documents, 10).add(key)
@@ -326,7 +326,7 @@ async def test_a_store_with_api_keys_is_restored_with_them(place: FilePlace, new
 
 
 async def test_an_archive_belongs_to_one_store_and_those_restored_from_it(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(3)
     await origin.shipper.ship()
@@ -343,22 +343,22 @@ async def test_an_archive_belongs_to_one_store_and_those_restored_from_it(place:
 
 async def test_a_log_that_lost_its_end_continues_in_a_new_timeline(place: FilePlace, new_store: Make) -> None:
     make = new_store("sqlite")
-    origin = await begun(make, place)
+    origin = await start_origin(make, place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(4)
     await origin.shipper.ship()
     await origin.fleet.kill(origin.registry)
     copy = place._root.parent / "copy"
     shutil.copytree(directory_of(origin.store), copy)
-    reopened = await begun(make, place)
+    reopened = await start_origin(make, place)
     await reopened.learn(4)
     await reopened.shipper.ship()
     lost = now_ms()
     await reopened.fleet.kill(reopened.registry)
-    older = await begun(lambda: SQLiteStore(copy), place)
+    older = await start_origin(lambda: SQLiteStore(copy), place)
     older.rng = random.Random(8)
     await older.learn(6)
-    await moment()
+    await next_millisecond()
     await older.shipper.ship()
     for until, states in ((lost, reopened.states), (None, older.states)):
         store = await opened(new_store("sqlite"))
@@ -370,7 +370,7 @@ async def test_a_log_that_lost_its_end_continues_in_a_new_timeline(place: FilePl
 @pytest.mark.parametrize("begin", ["start", "now"])
 async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: FilePlace, new_store: Make) -> None:
     """Also as of before it was promoted: what it learns from there on is measured as a leader does."""
-    origin = await begun(new_store("redis"), place)
+    origin = await start_origin(new_store("redis"), place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(6)
     spec = Fleet.spec("f", algorithm="salt")
@@ -390,13 +390,13 @@ async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: 
         store = await opened(make)
         await restore(place, store, Settings(), until=until)
         await store.close()
-        other = await begun(make, place)
+        other = await start_origin(make, place)
         restored, led = await other.replica(), await other.replica("f")
-        assert same(restored.model, expected)
+        assert same_state(restored.model, expected)
         assert (restored.spec.algorithm, led.spec.algorithm) == ("salt", "falt")
         assert await led.reach(restored.position, 60)
         if until is None:
-            assert same(led.model, follower.model)
+            assert same_state(led.model, follower.model)
         id, x = ulid.make(now_ms(), bytes(ulid.N_RANDOM_BYTES)), Fleet.example(1).x
         await restored.keep([id], [x], (await restored.predict([x])).predictions)
         await restored.update([Example(x, Labels.all_of(["late"]))], prediction_ids=[id], served=[np.full(1, 3.0)])
@@ -404,15 +404,15 @@ async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: 
         assert await led.reach(restored.position, 60)
         state = restored.model.to_bytes()
         await other.fleet.end()
-        other = await begun(make, place)  # from what is stored
+        other = await start_origin(make, place)  # from what is stored
         assert (await other.replica()).model.to_bytes() == state
-        assert same((await (await other.replica()).state_at(restored.position)), restored.model)
+        assert same_state((await (await other.replica()).state_at(restored.position)), restored.model)
         await other.fleet.end()
 
 
 @pytest.mark.parametrize("begin", ["start", "now"])
 async def test_a_follower_follows_the_restored_leader(begin: str, place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("redis"), place)
+    origin = await start_origin(new_store("redis"), place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(6)
     leader = await origin.replica()
@@ -428,11 +428,11 @@ async def test_a_follower_follows_the_restored_leader(begin: str, place: FilePla
         await restore(place, store, Settings(), model="f")
     await restore(place, store, Settings())
     await store.close()
-    other = await begun(make, place)
+    other = await start_origin(make, place)
     restored = await other.replica("f")
     assert await restored.reach((await other.replica()).position, 60)
     assert isinstance(follower, Replica)
-    assert same(restored.model, follower.model)
+    assert same_state(restored.model, follower.model)
     await other.registry.promote("f", None, None)
     await learn(await other.replica(), other.rng, 2, "later")
     assert (await other.replica()).model.updates == follower.model.updates + 2

@@ -1,10 +1,20 @@
-"""The archive of a model that has forgotten: nothing is left of the examples, and earlier times can be restored."""
+"""The archive of a model that has forgotten examples: it has no trace of them, and earlier times can be restored."""
 
 import random
 from pathlib import Path
 
 import pytest
-from tests.service.archive.origin import Make, Origin, Worn, begun, moment, opened, same, shipper, state_of
+from tests.service.archive.origin import (
+    FailingPlace,
+    Make,
+    Origin,
+    next_millisecond,
+    opened,
+    same_state,
+    shipper,
+    start_origin,
+    state_of,
+)
 from tests.service.fleet import Fleet
 from tests.service.online.forgetting import test_forgetting as forgettings
 from tests.service.online.forgetting.test_forgetting import REF, forgotten, named, never_seen, some_named, traces
@@ -47,7 +57,7 @@ async def receipt_of(origin: Origin, name: str = "m") -> Receipt:
 async def test_no_object_has_a_trace_of_forgotten_examples(
     kind: str, place: FilePlace, new_store: Make, tmp_path: Path
 ) -> None:
-    origin = await begun(new_store(kind), place, archive=f"file://{place._root}")
+    origin = await start_origin(new_store(kind), place, archive=f"file://{place._root}")
     await forgettings.marked(origin.registry, origin.fleet)
     await origin.shipper.ship()
     await (await origin.replica()).update([named(a=1)] * 20_000)  # more bytes than a state has
@@ -74,11 +84,11 @@ async def test_an_earlier_time_is_restored_without_forgotten_examples(
     kind: str, place: FilePlace, new_store: Make
 ) -> None:
     """Also after the model has forgotten others."""
-    origin = await begun(new_store(kind), place)
+    origin = await start_origin(new_store(kind), place)
     replica = await origin.registry.create(Fleet.spec(window=20))
     await lived(replica, random.Random(3), 30)
     await origin.shipper.ship()
-    before, position = await moment(), replica.position
+    before, position = await next_millisecond(), replica.position
     await lived(replica, random.Random(4), 30)
     await replica.update([named("second", a=1)])
     await origin.shipper.ship()
@@ -89,7 +99,7 @@ async def test_an_earlier_time_is_restored_without_forgotten_examples(
         store = await opened(new_store(kind))
         restored = await restore(place, store, Settings(), until=before)
         assert restored.models["m"][0] == position
-        assert same(await state_of(store), expected)
+        assert same_state(await state_of(store), expected)
         await store.close()
 
 
@@ -102,7 +112,7 @@ async def taught(origin: Origin, *refs: str | None) -> Replica:
 
 @pytest.mark.parametrize("lost", [False, True], ids=["not made", "answer lost"])
 async def test_an_interrupted_purge_is_completed_by_the_next_pass(lost: bool, new_store: Make, tmp_path: Path) -> None:
-    origin = await begun(new_store("sqlite"), FilePlace(tmp_path / "unused"))
+    origin = await start_origin(new_store("sqlite"), FilePlace(tmp_path / "unused"))
     await origin.registry.create(Fleet.spec())
     # Each in an archive of its own, two calls further than the one before: a call that is lost leaves what the next one
     # leaves that is not made.
@@ -111,9 +121,9 @@ async def test_an_interrupted_purge_is_completed_by_the_next_pass(lost: bool, ne
         await taught(origin, REF, None)
         await shipper(origin.store, place).ship()
         assert (await forgotten(origin.registry)).examples == 1
-        worn = Worn(place, left, lost)
+        failing = FailingPlace(place, left, lost)
         try:
-            await shipper(origin.store, worn).ship()
+            await shipper(origin.store, failing).ship()
             break
         except PlaceUnavailable:
             pass
@@ -128,7 +138,7 @@ async def test_an_interrupted_purge_is_completed_by_the_next_pass(lost: bool, ne
 
 
 async def test_a_restored_model_also_purges_its_origin(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await taught(origin, REF, None)
     await origin.shipper.ship()
@@ -140,7 +150,7 @@ async def test_a_restored_model_also_purges_its_origin(place: FilePlace, new_sto
         await restore(place, store, Settings())
         await store.close()
         await origin.fleet.end()
-        origin = await begun(make, place)
+        origin = await start_origin(make, place)
         await taught(origin, REF)
         await origin.shipper.ship()
     stores = {key.partition("/")[0] for key in await in_archive(place)}
@@ -151,14 +161,14 @@ async def test_a_restored_model_also_purges_its_origin(place: FilePlace, new_sto
     assert (await receipt_of(origin)).archive == "purged"
     store = await opened(new_store("sqlite"))
     await restore(place, store, Settings(), until=before)
-    assert same(await state_of(store), list(expected.values())[-1])
+    assert same_state(await state_of(store), list(expected.values())[-1])
 
 
 async def test_a_deleted_model_that_is_restored_without_examples_purges_its_origin(
     place: FilePlace, new_store: Make
 ) -> None:
     make = new_store("sqlite")
-    origin = await begun(make, place)
+    origin = await start_origin(make, place)
     await origin.registry.create(Fleet.spec())
     await origin.registry.create(Fleet.spec("other"))
     replica = await taught(origin, REF, None)
@@ -170,8 +180,8 @@ async def test_a_deleted_model_that_is_restored_without_examples_purges_its_orig
     store = await opened(make)
     await restore(place, store, Settings(), model="m", without=Without(refs=frozenset([REF])))
     await store.close()
-    origin = await begun(make, place)
-    assert same((await origin.replica()).model, expected)
+    origin = await start_origin(make, place)
+    assert same_state((await origin.replica()).model, expected)
     assert await in_archive(place)
     await origin.shipper.ship()
     assert await in_archive(place) == []
@@ -179,7 +189,7 @@ async def test_a_deleted_model_that_is_restored_without_examples_purges_its_orig
 
 
 async def test_an_archive_elsewhere_is_reported_as_pending(place: FilePlace, new_store: Make, tmp_path: Path) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await taught(origin, REF)
     await origin.shipper.ship()
@@ -188,7 +198,7 @@ async def test_an_archive_elsewhere_is_reported_as_pending(place: FilePlace, new
     store = await opened(make)
     await restore(place, store, Settings())
     await store.close()
-    origin = await begun(make, elsewhere, archive=f"file://{elsewhere._root}")
+    origin = await start_origin(make, elsewhere, archive=f"file://{elsewhere._root}")
     await origin.shipper.ship()
     await forgotten(origin.registry)
     await origin.shipper.ship()

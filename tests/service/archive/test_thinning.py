@@ -1,9 +1,9 @@
-"""Old catalogues, and objects that no catalogue names, at the times of a clock that tests set."""
+"""Old catalogues, and objects that no catalogue names, are deleted in time."""
 
 import random
 from typing import Any
 
-from tests.service.archive.origin import Make, begun, opened, shipper
+from tests.service.archive.origin import Make, opened, shipper, start_origin
 from tests.service.fleet import Fleet
 
 from manylabel_service.archive import layout
@@ -58,7 +58,7 @@ async def drop_blob(store: Store, name: str) -> None:
 
 
 async def test_objects_that_no_catalogue_names_are_deleted_later(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     clock = Clock()
     passes = shipper(origin.store, place, clock, archive_days=10)
     for name in ("stays", "goes"):
@@ -100,7 +100,7 @@ async def test_objects_that_no_catalogue_names_are_deleted_later(place: FilePlac
 
 
 async def test_a_deleted_model_is_kept_while_a_daily_catalogue_names_it(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     clock = Clock()
     passes = shipper(origin.store, place, clock, archive_days=10)
     await origin.registry.create(Fleet.spec())
@@ -122,7 +122,7 @@ async def test_a_deleted_model_is_kept_while_a_daily_catalogue_names_it(place: F
 
 async def test_the_whole_log_of_an_existing_model_is_kept(place: FilePlace, new_store: Make) -> None:
     """Whatever `history_days` and `archive_days` are."""
-    origin = await begun(new_store("sqlite"), place, history_days=1e-9)
+    origin = await start_origin(new_store("sqlite"), place, history_days=1e-9)
     clock = Clock()
     passes = shipper(origin.store, place, clock, history_days=1e-9, archive_days=10)
     await origin.registry.create(Fleet.spec())
@@ -140,7 +140,7 @@ async def test_the_whole_log_of_an_existing_model_is_kept(place: FilePlace, new_
 
 async def test_new_objects_of_another_server_are_kept(place: FilePlace, new_store: Make) -> None:
     """A pass writes objects before the catalogue that names them; another server thins in between."""
-    origin = await begun(new_store("redis"), place)
+    origin = await start_origin(new_store("redis"), place)
     clock = Clock()
     await origin.registry.create(Fleet.spec())
     await shipper(origin.store, place, clock).ship()
@@ -177,7 +177,7 @@ async def thin(store: Store, place: FilePlace, clock: Clock) -> None:
 
 
 async def test_an_unreadable_catalogue_keeps_all_objects(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     clock = Clock()
     await origin.registry.create(Fleet.spec())
     await origin.learn(4)
@@ -200,7 +200,7 @@ async def test_an_unreadable_catalogue_keeps_all_objects(place: FilePlace, new_s
 
 
 async def test_unnamed_objects_are_looked_for_once_an_hour(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     clock = Clock()
     passes = shipper(origin.store, place, clock)
     await passes.ship()

@@ -1,4 +1,4 @@
-"""Tasks for children: each does what its first argument says."""
+"""Tasks for children, chosen by the first argument."""
 
 import json
 import os

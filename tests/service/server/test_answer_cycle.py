@@ -1,4 +1,4 @@
-"""Answers on the wire: written at once where they come at once, and never with a header that holds another."""
+"""Responses on the wire: a small response is one write, and no header can contain another."""
 
 import asyncio
 import logging

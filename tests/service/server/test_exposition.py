@@ -1,4 +1,4 @@
-"""Series as text: the same as prometheus_client's, but others get their turn meanwhile."""
+"""Metrics as text: as prometheus_client writes them, without blocking the event loop."""
 
 import asyncio
 

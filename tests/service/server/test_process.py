@@ -1,4 +1,4 @@
-"""The server as a process: how it starts, what it prints, how it ends."""
+"""The server as a process: its start, its output and its end."""
 
 import contextlib
 import http.client

@@ -1,4 +1,4 @@
-"""A client's share of a server is bounded before the application sees it: bytes, connections and time."""
+"""Limits of a client before the application sees its requests: bytes, connections and time."""
 
 import contextlib
 import http.client
@@ -33,7 +33,7 @@ def server(server_process: Callable[..., Any]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def hasty(server_process: Callable[..., Any]) -> Any:
+def impatient(server_process: Callable[..., Any]) -> Any:
     """A server with a model m and short timeouts for headers and bodies."""
     server = server_process(
         "--header-timeout-seconds", str(HEADER_SECONDS), "--body-timeout-seconds", str(BODY_SECONDS)
@@ -85,7 +85,7 @@ def ended(connection: socket.socket) -> bool:
         return True
 
 
-def send_for_ever(connection: socket.socket, data: bytes, most: int) -> int:
+def send_until_refused(connection: socket.socket, data: bytes, most: int) -> int:
     """Send again and again until the server does not take it any more; how many bytes went."""
     sent = 0
     with contextlib.suppress(OSError):
@@ -131,7 +131,7 @@ def test_the_size_of_request_headers_is_limited(server: Any, begin: bytes, more:
         assert refusal(connection) == (431, "headers_too_large")
     assert refusals(server, "headers") == before + 1
     with connected(server, begin) as connection:
-        assert send_for_ever(connection, more * 30, 500 * 2**20) < 20 * 2**20
+        assert send_until_refused(connection, more * 30, 500 * 2**20) < 20 * 2**20
 
 
 def test_large_headers_within_the_limit_are_accepted(server: Any) -> None:
@@ -156,7 +156,7 @@ def test_endless_headers_do_not_delay_others(server: Any) -> None:
 
 def test_the_size_of_trailers_is_limited(server: Any) -> None:
     with connected(server, UPDATE + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nX: ") as connection:
-        assert send_for_ever(connection, b"a" * 2**15, 100 * 2**20) < 10 * 2**20
+        assert send_until_refused(connection, b"a" * 2**15, 100 * 2**20) < 10 * 2**20
 
 
 @pytest.mark.parametrize("malformed", [b"\0\0\0\0\r\n\r\n", b"GET\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n"])
@@ -201,7 +201,7 @@ def test_the_number_of_pipelined_requests_is_limited(server: Any) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(4):
             connection = stack.enter_context(connected(server))
-            send_for_ever(connection, PING * 1000, 2_000_000 * len(PING))
+            send_until_refused(connection, PING * 1000, 2_000_000 * len(PING))
         eventually(lambda: refusals(server, "malformed") == refused_before + 4)
         assert memory(server) - before < len(PING) * 2_000_000, "a quarter of what was to be sent"
 
@@ -229,24 +229,24 @@ def test_requests_before_a_refused_one_are_answered(server: Any) -> None:
 # -- time ---------------------------------------------------------------------------------------------
 
 
-def test_headers_that_do_not_end_in_time_are_refused(hasty: Any) -> None:
-    with connected(hasty, PING[:-4]) as connection:
+def test_headers_that_do_not_end_in_time_are_refused(impatient: Any) -> None:
+    with connected(impatient, PING[:-4]) as connection:
         assert refusal(connection) == (408, "request_timeout")
-    with connected(hasty) as connection:
+    with connected(impatient) as connection:
         connection.sendall(PING)
         assert answer(connection)[0] == 200
         connection.sendall(PING[:-4])
         assert refusal(connection) == (408, "request_timeout")
 
 
-def test_single_bytes_do_not_extend_the_timeout_of_headers(hasty: Any) -> None:
+def test_single_bytes_do_not_extend_the_timeout_of_headers(impatient: Any) -> None:
     """A byte now and then does not buy time."""
-    with connected(hasty) as connection:
+    with connected(impatient) as connection:
         connection.settimeout(0.1)
-        assert is_cut_off(connection, PING * 20)
+        assert is_disconnected(connection, PING * 20)
 
 
-def is_cut_off(connection: socket.socket, dribbled: bytes) -> bool:
+def is_disconnected(connection: socket.socket, dribbled: bytes) -> bool:
     """Return whether the server answers or closes a connection before it has all of a head that comes byte by byte."""
     try:
         for byte in dribbled:
@@ -259,31 +259,31 @@ def is_cut_off(connection: socket.socket, dribbled: bytes) -> bool:
     return False
 
 
-def test_a_silent_connection_is_closed(hasty: Any) -> None:
-    with connected(hasty) as connection:
+def test_a_silent_connection_is_closed(impatient: Any) -> None:
+    with connected(impatient) as connection:
         assert ended(connection)
 
 
 @pytest.mark.parametrize("sent", [b"", b'{"x": {"a"'])
-def test_a_body_that_does_not_arrive_in_time_is_refused(hasty: Any, sent: bytes) -> None:
-    with connected(hasty, UPDATE + b"Content-Length: 27\r\n\r\n" + sent) as connection:
+def test_a_body_that_does_not_arrive_in_time_is_refused(impatient: Any, sent: bytes) -> None:
+    with connected(impatient, UPDATE + b"Content-Length: 27\r\n\r\n" + sent) as connection:
         assert refusal(connection) == (408, "request_timeout")
 
 
-def test_an_endless_body_of_an_answered_request_is_cut_off(hasty: Any) -> None:
+def test_an_endless_body_of_an_answered_request_is_cut_off(impatient: Any) -> None:
     """The request was answered long ago."""
     with connected(
-        hasty, b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"
+        impatient, b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"
     ) as connection:
         assert answer(connection)[0] == 404
         connection.settimeout(0.05)
-        assert is_cut_off(connection, b"a" * 2_000)
+        assert is_disconnected(connection, b"a" * 2_000)
 
 
-def test_each_request_of_a_connection_has_the_whole_time(hasty: Any) -> None:
-    before = metric(hasty, 'manylabel_updates_total{model="m"}')
+def test_each_request_of_a_connection_has_the_whole_time(impatient: Any) -> None:
+    before = metric(impatient, 'manylabel_updates_total{model="m"}')
     request = UPDATE + b"Content-Length: %d\r\n\r\n" % len(ITEM) + ITEM
-    with connected(hasty) as connection:
+    with connected(impatient) as connection:
         for updates in until_both_have_passed():
             connection.sendall(request)
             assert answer(connection)[1]["updates"] == before + updates
@@ -295,10 +295,10 @@ def until_both_have_passed() -> Iterator[int]:
     return itertools.takewhile(lambda _: time.monotonic() < ends, itertools.count(1))
 
 
-def test_a_stream_may_last_longer_than_the_timeouts(hasty: Any) -> None:
+def test_a_stream_may_last_longer_than_the_timeouts(impatient: Any) -> None:
     head = UPDATE.replace(b"update", b"stream").replace(b"json", b"x-ndjson") + b"Transfer-Encoding: chunked\r\n\r\n"
     chunk = b"%x\r\n%b\n\r\n" % (len(ITEM) + 1, ITEM)
-    with connected(hasty, head + chunk) as connection:
+    with connected(impatient, head + chunk) as connection:
         response = http.client.HTTPResponse(connection)
         response.begin()
         for number in until_both_have_passed():
@@ -312,7 +312,7 @@ def test_a_stream_may_last_longer_than_the_timeouts(hasty: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def crowded(server_process: Callable[..., Any]) -> Any:
+def small_server(server_process: Callable[..., Any]) -> Any:
     """A server with few connections, little memory for bodies, and little patience with clients that do not read."""
     flags = ("--header-timeout-seconds", str(HEADER_SECONDS), "--idle-timeout-seconds", "2")
     server = server_process("--max-connections", "8", "--max-buffered-bytes", "1000000", *flags).start()
@@ -320,26 +320,26 @@ def crowded(server_process: Callable[..., Any]) -> Any:
     return server
 
 
-def test_a_client_that_reads_no_responses_is_cut_off(crowded: Any) -> None:
+def test_a_client_that_reads_no_responses_is_cut_off(small_server: Any) -> None:
     """A client that asks and asks, and reads nothing, is cut off."""
-    before = refusals(crowded, "unread")
+    before = refusals(small_server, "unread")
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(SECONDS)
-        connection.connect(("127.0.0.1", crowded.port))
+        connection.connect(("127.0.0.1", small_server.port))
         for _ in range(10):
             connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 4)
-            assert pinged(crowded)
-        eventually(lambda: metric(crowded, "manylabel_unsent_bytes") > 0)
-        eventually(lambda: refusals(crowded, "unread") == before + 1)
+            assert pinged(small_server)
+        eventually(lambda: metric(small_server, "manylabel_unsent_bytes") > 0)
+        eventually(lambda: refusals(small_server, "unread") == before + 1)
 
 
-def test_the_number_of_connections_is_limited(crowded: Any) -> None:
+def test_the_number_of_connections_is_limited(small_server: Any) -> None:
     """Connections in use stay, and one too many is refused; unused connections are closed."""
     request = UPDATE + b"Content-Length: 27\r\n\r\n"
     with contextlib.ExitStack() as stack:
-        in_use = [stack.enter_context(connected(crowded, request)) for _ in range(8)]
-        with connected(crowded, PING) as connection:
+        in_use = [stack.enter_context(connected(small_server, request)) for _ in range(8)]
+        with connected(small_server, PING) as connection:
             status, document, headers = answer(connection)
             assert (status, document["code"], headers["Retry-After"]) == (503, "server_busy", "1")
             assert ended(connection)
@@ -348,10 +348,10 @@ def test_the_number_of_connections_is_limited(crowded: Any) -> None:
             assert answer(connection)[0] == 200
         assert metric_over(in_use[0], 'manylabel_refusals_total{reason="connections"}') == 1
         assert metric_over(in_use[0], "manylabel_connections") == 8
-        eventually(lambda: pinged(crowded))
+        eventually(lambda: pinged(small_server))
     with contextlib.ExitStack() as stack:
-        silent = [stack.enter_context(connected(crowded)) for _ in range(8)]
-        eventually(lambda: pinged(crowded))
+        silent = [stack.enter_context(connected(small_server)) for _ in range(8)]
+        eventually(lambda: pinged(small_server))
         assert sum(ended(connection) for connection in silent[:8]) == 8
 
 
@@ -367,26 +367,26 @@ def metric_over(connection: socket.socket, name: str) -> float:
     return float(re.search(rf"^{re.escape(name)} (\S+)$", response.read().decode(), re.MULTILINE)[1])  # type: ignore[index]
 
 
-def test_bodies_have_a_limit_together(crowded: Any) -> None:
+def test_bodies_have_a_limit_together(small_server: Any) -> None:
     head = UPDATE + b"Content-Length: 600000\r\n\r\n"
-    with connected(crowded, head + b" " * 500_000) as first:
-        eventually(lambda: metric(crowded, "manylabel_body_bytes") == 500_000)
-        with connected(crowded, head + b" " * 599_000) as second:
+    with connected(small_server, head + b" " * 500_000) as first:
+        eventually(lambda: metric(small_server, "manylabel_body_bytes") == 500_000)
+        with connected(small_server, head + b" " * 599_000) as second:
             status, document, headers = answer(second)
             assert (status, document["code"], headers["Retry-After"]) == (503, "server_busy", "1")
-        with connected(crowded, head + b" " * 450_000):
-            eventually(lambda: metric(crowded, "manylabel_body_bytes") == 950_000)
-            with connected(crowded, UPDATE + b"Content-Length: 65535\r\n\r\n") as small:  # it takes several reads
+        with connected(small_server, head + b" " * 450_000):
+            eventually(lambda: metric(small_server, "manylabel_body_bytes") == 950_000)
+            with connected(small_server, UPDATE + b"Content-Length: 65535\r\n\r\n") as small:  # it takes several reads
                 for _ in range(4):
                     small.sendall(b" " * 15_000)
-                    assert pinged(crowded)
+                    assert pinged(small_server)
                 small.sendall(b" " * (5_535 - len(ITEM)) + ITEM)
                 assert answer(small)[0] == 200
-        eventually(lambda: metric(crowded, "manylabel_body_bytes") == 500_000)
+        eventually(lambda: metric(small_server, "manylabel_body_bytes") == 500_000)
         first.sendall(b" " * (100_000 - len(ITEM)) + ITEM)
         assert answer(first)[0] == 200
-    assert metric(crowded, "manylabel_body_bytes") == 0
-    assert refusals(crowded, "memory") == 1
+    assert metric(small_server, "manylabel_body_bytes") == 0
+    assert refusals(small_server, "memory") == 1
 
 
 def test_connections_leave_descriptors_for_files(tmp_path: Path, server_process: Callable[..., Any]) -> None:

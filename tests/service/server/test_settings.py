@@ -1,4 +1,4 @@
-"""Settings: all documented; flags before environment before file before defaults; clear refusals."""
+"""Settings: documentation, precedence of flags, environment and file, and errors."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Log lines: one JSON object or one text each, from this program and its libraries alike."""
+"""Log lines, as JSON and as text, of this program and of its libraries."""
 
 import json
 import os

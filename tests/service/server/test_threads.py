@@ -1,4 +1,4 @@
-"""Threads for what takes long give way to the event loop."""
+"""Threads for long work have a lower priority than the event loop."""
 
 import os
 import sys

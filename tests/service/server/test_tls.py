@@ -1,4 +1,4 @@
-"""A server that speaks https: the certificate that it shows, also once that has changed."""
+"""A server with TLS: its certificate, and the change of the certificate."""
 
 import contextlib
 import http.client

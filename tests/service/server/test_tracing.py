@@ -1,4 +1,4 @@
-"""Traces of requests, as a collector gets them from a real server."""
+"""Traces of requests, as a collector receives them from a real server."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The server extends classes of uvicorn that are not public: what it uses of them exists in the version allowed."""
+"""The attributes of private classes of uvicorn that the server uses exist in the installed version."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""One scrape shows all workers of a server, however some of them are."""
+"""One scrape shows all workers of a server, also if some do not respond."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Several processes on one port: they share the work, outlive each other, and end together."""
+"""Several processes on one port: they share the work, survive each other, and stop together."""
 
 import contextlib
 import http.client

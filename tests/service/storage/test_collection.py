@@ -1,4 +1,4 @@
-"""Documents of one kind as models: compare-and-set, retries, damage, and what changed."""
+"""Documents of one kind as models: compare-and-set, retries, damage and changes."""
 
 from typing import Any
 

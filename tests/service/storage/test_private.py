@@ -1,4 +1,4 @@
-"""The data directory is for the user of the process alone, whatever the umask is and whatever was there."""
+"""Only the user of the process can read the data directory, whatever its earlier permissions and the umask."""
 
 import os
 import stat

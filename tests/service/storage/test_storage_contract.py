@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, get_args
 
 import pytest
-from tests.service.stores import StoreUnderTest
+from tests.service.stores import StoreUnderTest, payloads_of, read_all
 from tests.support.cases import for_each
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
@@ -38,23 +38,10 @@ from manylabel_service.storage import (
 NewStore = Callable[[], Store]
 
 
-async def read_all(store: Store, record: ModelMeta, after: str = START, limit: int = 1000) -> list[Entry]:
-    entries: list[Entry] = []
-    while page := await store.logs.read(record, after, limit):
-        assert len(page) <= limit
-        entries += page
-        after = page[-1].position
-    return entries
-
-
 async def append(
     store: Store, record: ModelMeta, *payloads: bytes, after: str = START, durability: Durability = "log"
 ) -> list[Entry]:
     return await store.logs.append(record, payloads, after, durability)
-
-
-def payloads_of(entries: list[Entry]) -> list[bytes]:
-    return [entry.payload for entry in entries]
 
 
 def assert_ascending(entries: list[Entry]) -> None:
@@ -135,6 +122,18 @@ async def test_a_deleted_record_reaches_nothing(new_store: NewStore, recreated: 
 
 
 # -- append and read ------------------------------------------------------------------------------
+
+
+async def test_appends_of_any_size_are_read_in_order(store: Store) -> None:
+    record = await store.models.create("m", b"")
+    written: list[Entry] = []
+    for size in (1, 3, 64, 65, 200):
+        payloads = [b"%d-%d" % (size, i) for i in range(size)]
+        after = written[-1].position if written else START
+        written += await append(store, record, *payloads, after=after)
+        assert payloads_of(written[-size:]) == payloads
+    assert_ascending(written)
+    assert await read_all(store, record) == written
 
 
 async def test_entries_have_the_time_of_the_store_which_never_goes_back(
@@ -306,6 +305,16 @@ async def test_positions_continue_after_a_trim_of_the_whole_log_and_a_restart(ne
     assert position_key(answer[0].position) > position_key(last)
     assert await read_all(store, record, last) == answer
     await store.close()
+
+
+async def test_a_trim_to_an_earlier_position_changes_nothing(store: Store) -> None:
+    record = await store.models.create("m", b"")
+    written = await append(store, record, *(b"%d" % i for i in range(10)))
+    for through in (written[4].position, written[2].position, START):
+        await store.logs.trim(record, through)
+        assert await read_all(store, record, written[4].position) == written[5:]
+        with pytest.raises(LogTrimmed):
+            await store.logs.read(record, written[3].position, 10)
 
 
 async def test_trim_beyond_the_end_ends_at_the_end(store: Store) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 import structlog
+from tests.service.stores import read_all
 
 from manylabel_service.errors import (
     BlobDamaged,
@@ -119,24 +120,17 @@ async def test_a_damaged_entry_is_an_error_and_other_logs_are_read(new_store: Ca
     await store.open()
     for limit in (1, 3, 1000):
         with pytest.raises(ModelDamaged, match=r"'m' is damaged \(.* at position"):
-            await read_all(store, record, limit)
+            await read_all(store, record, limit=limit)
     if edit is not last_lost or isinstance(store, RedisStore):
         with pytest.raises(ModelDamaged):
             await store.logs.append(record, [b"more"], START, "log")
-    assert await read_all(store, other, 3) == intact
+    assert await read_all(store, other, limit=3) == intact
     intact += await store.logs.append(other, [b"more"], intact[-1].position, "log")
-    assert await read_all(store, other, 1000) == intact
+    assert await read_all(store, other) == intact
     await store.models.delete(record)
     assert await store.models.all() == [other]
     assert [entry.position for entry in entries]
     await store.close()
-
-
-async def read_all(store: Store, record: ModelMeta, limit: int, after: str = START) -> list[Entry]:
-    entries: list[Entry] = []
-    while page := await store.logs.read(record, entries[-1].position if entries else after, limit):
-        entries += page
-    return entries
 
 
 async def test_the_checksums_of_a_log_of_two_processes_survive_trims(
@@ -152,15 +146,15 @@ async def test_the_checksums_of_a_log_of_two_processes_survive_trims(
         await store.logs.trim(record, entries[through].position)
         with pytest.raises(LogTrimmed):
             await store.logs.read(record, START, 1)
-        assert await read_all(store, record, 2, entries[through].position) == entries[through + 1 :]
+        assert await read_all(store, record, entries[through].position, limit=2) == entries[through + 1 :]
     entries += await store.logs.append(record, [b"x", b"y"] * 50, entries[-1].position, "log")
-    assert await read_all(others or store, record, 7, entries[8].position) == entries[9:]
+    assert await read_all(others or store, record, entries[8].position, limit=7) == entries[9:]
     for each in (store, others):
         if each is not None:
             await each.close()
     store = new_store()
     await store.open()
-    assert await read_all(store, record, 7, entries[8].position) == entries[9:]
+    assert await read_all(store, record, entries[8].position, limit=7) == entries[9:]
     await store.close()
 
 
@@ -188,7 +182,7 @@ async def test_a_damaged_record_is_listed_and_can_only_be_deleted(store: Store) 
     assert await store.models.find("m") == found
     with pytest.raises(ModelDamaged, match=r"'m' is damaged \(its record"):
         found.check()
-    assert await read_all(store, other, 1000) == intact
+    assert await read_all(store, other) == intact
     await store.models.delete(found)
     assert await store.models.all() == [other]
     await store.models.create("m", b"{}")
@@ -290,7 +284,7 @@ async def contents(directory: Path) -> dict[str, Any]:
         if isinstance(models, list) and any(record.damaged for record in models):
             found["models"] = ModelDamaged("", "")
         for record in [record for record in models if not record.damaged] if isinstance(models, list) else []:
-            await ask(f"log of {record.name}", read_all(store, record, 100, AFTER.get(record.name, START)))
+            await ask(f"log of {record.name}", read_all(store, record, AFTER.get(record.name, START), limit=100))
             await ask(f"predictions of {record.name}", store.predictions.get(record, ["p", "q"]))
         documents = await ask("documents", store.documents.all("jobs"))
         if isinstance(documents, list) and any(document.damaged for document in documents):

@@ -1,4 +1,4 @@
-"""Documents and blobs, asked of every store: what storage/protocol.py promises."""
+"""Documents and blobs: the contract of storage/protocol.py, checked for every store."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A store without room takes revocations and deletions, and so gets room again."""
+"""A full store accepts revocations and deletions, which make room."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""A process that uses the embedded store is killed again and again: all it was told is there, in order.
+"""A process that uses the embedded store is killed repeatedly: all acknowledged changes exist, in order.
 
 Run as a script, this file is that process.
 """

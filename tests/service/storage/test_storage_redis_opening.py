@@ -1,4 +1,4 @@
-"""Finding a Redis, being let in, and judging whether it can keep what is promised."""
+"""Addresses of Redis, authentication, and the assessment of a server."""
 
 import asyncio
 import ssl

@@ -1,31 +1,19 @@
-"""Several stores over one Redis, as several processes have them; and what is left by those that died."""
+"""Several processes on one Redis, and the remains of killed ones."""
 
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.service.stores import opened_redis, read_all
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_service.errors import ModelGone, StorageUnavailable
-from manylabel_service.storage import SEED, START, Address, Entry, ModelMeta, pieces_of
+from manylabel_service.storage import SEED, START, Entry, pieces_of
 from manylabel_service.storage.redis import RedisStore, blobs, logs, models
 from manylabel_service.storage.redis import watcher as changes
 from manylabel_service.storage.redis.keys import GONE, LOOSE, MODELS, STAGED, Keys
-
-Stores = Callable[[], AsyncExitStack]
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[RedisStore]:
-    store = RedisStore(Address.parse(url))
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 @pytest.fixture(params=["redis", "cluster"])
@@ -40,13 +28,13 @@ def url(request: pytest.FixtureRequest, ask_redis: Callable[..., bytes]) -> str:
 
 @pytest.fixture
 async def store(url: str) -> AsyncIterator[RedisStore]:
-    async with opened(url) as store:
+    async with opened_redis(url) as store:
         yield store
 
 
 @pytest.fixture
 async def other(url: str) -> AsyncIterator[RedisStore]:
-    async with opened(url) as store:
+    async with opened_redis(url) as store:
         yield store
 
 
@@ -59,14 +47,6 @@ async def keys_of(url: str, store: RedisStore) -> set[str]:
         target = {} if node is None else {"target_nodes": node}
         found |= {key.decode() for key in await client.execute_command("KEYS", "*", **target)}
     return found
-
-
-async def read_all(store: RedisStore, record: ModelMeta, after: str = START) -> list[Entry]:
-    entries: list[Entry] = []
-    while page := await store.logs.read(record, after, 1000):
-        entries += page
-        after = page[-1].position
-    return entries
 
 
 # -- logs -----------------------------------------------------------------------------------------
@@ -290,7 +270,7 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(ur
     )
     assert answer == ["ok"]
     assert await store.models.all() == []
-    async with opened(url) as heir:
+    async with opened_redis(url) as heir:
 
         async def cleaned() -> bool:
             return (

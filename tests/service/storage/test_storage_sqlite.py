@@ -1,4 +1,4 @@
-"""Promises of the embedded store alone: its files, its lock, and its behaviour when the disk fails."""
+"""Behaviour of the embedded store alone: its files, its lock, and errors of the disk."""
 
 # ruff: noqa: ASYNC220, ASYNC240 - the loops here serve one test each, which may look at its files
 import asyncio
@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.service.stores import read_all
 from tests.support.snapshot_files import snapshot_files
 from tests.support.waiting import DEADLINE_SECONDS
 
@@ -57,14 +58,6 @@ async def opened(directory: Path, busy_timeout_seconds: float = 5.0) -> AsyncIte
         yield store
     finally:
         await store.close()
-
-
-async def read_all(store: SQLiteStore, record: ModelMeta, after: str = START) -> list[Entry]:
-    entries: list[Entry] = []
-    while page := await store.logs.read(record, after, 10_000):
-        entries += page
-        after = page[-1].position
-    return entries
 
 
 def rows(database: Path, query: str) -> list[tuple[object, ...]]:

@@ -1,4 +1,4 @@
-"""Stored predictions share a thread with appends: no call of theirs does work for all that are stored."""
+"""The cost of calls on stored predictions, which share a thread with appends, is bounded."""
 
 from collections.abc import Callable
 from typing import Any

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.service.fleet import Fleet
-from tests.support.stores import until_answers
+from tests.support.stores import wait_until_available
 
 from manylabel_core.batch import LSAMML, M3L, MLRL
 from manylabel_service.errors import VersionNotFound
@@ -128,7 +128,7 @@ class Servers(Fleet):
     async def reached(self, *registries: Registry) -> None:
         """Wait until the store answers again."""
         for registry in registries:
-            await until_answers(self.store(registry))
+            await wait_until_available(self.store(registry))
 
 
 @pytest.fixture
