@@ -46,7 +46,7 @@ class Caller:
         revoked = self._make()
         expired = self._make(expires_at=(datetime.now(UTC) + timedelta(seconds=1)).isoformat())
         assert self._ask("delete", f"/v1/keys/{revoked['id']}", self._admin)[0] == 204
-        for key in (revoked, expired):  # both replicas have to hear of keys: each is asked by some of so many
+        for key in (revoked, expired):  # both replicas have to learn of the keys, and 20 requests reach both
             eventually(lambda key=key: all(self._is_refused(key["key"], number) for number in range(20)))
         return {
             "malformed": "swordfish",
@@ -86,4 +86,4 @@ class Caller:
                     told = error.read()
                     if error.code != 429:
                         return error.code, error.headers.get("Content-Type", ""), told
-                    time.sleep(float(error.headers["Retry-After"]))  # so many wrong keys were tried from one address
+                    time.sleep(float(error.headers["Retry-After"]))  # too many wrong keys were tried from one address

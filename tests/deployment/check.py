@@ -69,8 +69,8 @@ def disturb(deployment: Deployment, clients: list[Client], seconds: float) -> No
     steps: list[tuple[str, Callable[[str], None], list[str]]] = [
         ("kill -9 in", deployment.kill, ["replica-1"]),
         ("kill -9 in", deployment.kill, ["redis"]),
-        ("stopped and started in good order:", restart, ["replica-2"]),
-        ("stopped and started in good order:", restart, ["redis"]),
+        ("restarted", restart, ["replica-2"]),
+        ("restarted", restart, ["redis"]),
         ("kill -9 in", deployment.kill, [*REPLICAS, "redis"]),
     ]
     for what, do, services in steps:
@@ -145,7 +145,7 @@ def lose_store(deployment: Deployment, clients: list[Client], seconds: float) ->
 
 
 def check(deployment: Deployment, seconds: float) -> None:
-    """Start, drive, kill, compare; start all anew, compare again."""
+    """Start, drive, kill and compare; restart everything, and compare again."""
     deployment.up()
     say("started: balancer, Redis, a worker and two replicas, which are ready")
     train(deployment)
@@ -167,7 +167,7 @@ def check(deployment: Deployment, seconds: float) -> None:
     deployment.compose("down")
     say("all containers removed; only the volume is left")
     deployment.up()
-    say("started anew")
+    say("started again")
     if compare(deployment, clients) != before or ask_trained(deployment) != trained:
         raise RuntimeError("the answers are not those from before")
     say("and the answers are those from before")

@@ -47,7 +47,7 @@ def test_every_variable_of_the_server_is_a_setting() -> None:
     assert {name.lower() for name in used} <= Settings.model_fields.keys()
 
 
-def test_paperless_gets_a_server_and_a_sidecar_with_options_that_exist() -> None:
+def test_the_options_of_the_paperless_services_exist() -> None:
     services = yaml.safe_load(PAPERLESS)["services"]
     server, sidecar = services["manylabel"]["command"], services["sidecar"]["command"]
     assert importlib.util.find_spec(server[3]) is not None
@@ -78,7 +78,7 @@ def test_workers_and_replicas_share_the_settings() -> None:
     assert importlib.util.find_spec(json.loads(command)[-1]) is not None
 
 
-def test_a_first_key_is_made_before_anything_needs_it() -> None:
+def test_the_first_key_is_created_before_other_services_start() -> None:
     (service,) = re.findall(r"^  first-key:\n((?:    .*\n)+)", COMPOSE, re.MULTILINE)
     (command,) = re.findall(r"command: (.*)", service)
     python, safely, module, name, *arguments = json.loads(command)
@@ -92,7 +92,7 @@ def test_a_first_key_is_made_before_anything_needs_it() -> None:
     assert COMPOSE.count(FIRST_KEY) == 2  # once in the service, once in the comment on how to read the key
 
 
-def test_what_never_ends_passes_the_balancer_unbuffered(tmp_path: Path) -> None:
+def test_the_balancer_does_not_buffer_endless_responses(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path)
     app: FastAPI = create_app(settings, open_store(settings))
     endless = [
@@ -104,7 +104,7 @@ def test_what_never_ends_passes_the_balancer_unbuffered(tmp_path: Path) -> None:
         assert any(re.fullmatch(pattern.strip("^$"), re.sub(r"\{\w+\}", "x", path)) for pattern in unbuffered), path
 
 
-def test_the_image_gets_what_it_copies_and_nothing_else() -> None:
+def test_the_build_context_has_exactly_the_copied_files() -> None:
     copied = set(" ".join(re.findall(r"^COPY (?!--)(.*) \S+$", DOCKERFILE, re.MULTILINE)).split())
     let_through = set(re.findall(r"^!(.*)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
     assert copied == let_through

@@ -76,7 +76,7 @@ def test_every_object_follows_the_schema(name: str, version: str) -> None:
     kubernetes_validate.validate(NAMED[name], version, strict=True)
 
 
-def test_what_the_schema_does_not_know_is_found() -> None:
+def test_unknown_fields_are_found() -> None:
     misspelt = deepcopy(NAMED[REPLICA])
     pod_of(misspelt)["terminationGraceSeconds"] = 75
     with pytest.raises(kubernetes_validate.ValidationError, match="terminationGraceSeconds"):
@@ -92,7 +92,7 @@ def test_the_kustomization_has_every_file() -> None:
     assert KUSTOMIZATION["namespace"] == NAMED["Namespace manylabel"]["metadata"]["name"]
 
 
-def test_what_selects_pods_selects_those_that_are_meant() -> None:
+def test_selectors_select_the_intended_pods() -> None:
     for name, one in MAKERS.items():
         assert pods_of(one["spec"]["selector"]) == {name}
     assert pods_of(NAMED["Service manylabel"]["spec"]["selector"]) == {REPLICA}
@@ -105,7 +105,7 @@ def test_what_selects_pods_selects_those_that_are_meant() -> None:
     assert pods_of(spread["labelSelector"]) == {REPLICA}
 
 
-def test_nobody_talks_to_anybody_but_those_who_have_to() -> None:
+def test_only_necessary_connections_are_allowed() -> None:
     policies = {one["metadata"]["name"]: one["spec"] for one in OBJECTS if one["kind"] == "NetworkPolicy"}
     assert policies.pop("nothing") == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     allowed = {
@@ -129,7 +129,7 @@ def test_nobody_talks_to_anybody_but_those_who_have_to() -> None:
     assert {one["port"] for one in names["ports"]} == {53}
 
 
-def test_ports_have_names_that_are_there() -> None:
+def test_named_ports_exist() -> None:
     ports = {(name, one["name"]): one["containerPort"] for name, c in CONTAINERS.items() for one in c.get("ports", [])}
     assert ports == {(REPLICA, "http"): 8000, (REDIS, "redis"): 6379}
     assert "MANYLABEL_PORT=8000" in DOCKERFILE
@@ -138,7 +138,7 @@ def test_ports_have_names_that_are_there() -> None:
         assert (maker, port["targetPort"]) in ports
 
 
-def test_probes_ask_what_needs_no_key(tmp_path: Path) -> None:
+def test_probes_need_no_key(tmp_path: Path) -> None:
     """Alive restarts, ready routes: a replica that waits for its Redis must not be restarted."""
     replica = CONTAINERS[REPLICA]
     paths = {name: replica[f"{name}Probe"]["httpGet"] for name in ("startup", "liveness", "readiness")}
@@ -157,7 +157,7 @@ def test_probes_ask_what_needs_no_key(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("maker", "service"), [(REPLICA, "replica-1"), (WORKER, "worker"), (REDIS, "redis")])
-def test_pods_are_as_the_containers_of_the_compose_file(maker: str, service: str) -> None:
+def test_pods_match_the_containers_of_the_compose_file(maker: str, service: str) -> None:
     pod, container, composed = pod_of(NAMED[maker]), CONTAINERS[maker], COMPOSE[service]
     assert f"{pod['terminationGracePeriodSeconds']}s" == composed["stop_grace_period"]
     assert pod["shareProcessNamespace"] is composed["init"] is True
@@ -197,7 +197,7 @@ def test_replicas_and_workers_have_the_settings_of_the_compose_file() -> None:
     composed = COMPOSE["worker"]["environment"]
     section = PAGE.partition("\n## Kubernetes\n")[2].partition("\n## ")[0]
     others = composed.keys() - settings.keys() - {"MANYLABEL_REDIS_PASSWORD"}
-    assert [name for name in others if name not in section] == [], "the page says what becomes of them here"
+    assert [name for name in others if name not in section] == [], "the page says where these settings are"
     assert settings.keys() <= composed.keys()
     assert {name: settings[name] for name in ("MANYLABEL_STORE", "MANYLABEL_JOB_RUNNER")}.items() <= composed.items()
     assert {name.removeprefix("MANYLABEL_").lower() for name in settings} <= Settings.model_fields.keys()

@@ -140,7 +140,7 @@ def test_every_label_and_its_values_exist(exposed: Exposed) -> None:
     assert seen > 20
 
 
-def test_each_alert_says_how_bad_it_is_and_what_to_do() -> None:
+def test_each_alert_has_a_severity_and_a_summary() -> None:
     alerts = re.split(r"(?=- alert: )", RULES)[1:]
     assert len(alerts) > 10
     for alert in alerts:
@@ -161,9 +161,9 @@ def test_panels_do_not_overlap_and_have_different_ids() -> None:
     assert max(x for x, _ in cells) < 24
 
 
-def test_the_overlay_mounts_files_that_there_are() -> None:
+def test_mounted_files_exist() -> None:
     mounted = re.findall(r"- \./(deploy/\S+?):", (MONITORING / "compose.yml").read_text())
-    mounted.remove("deploy/monitoring/manylabel-key")  # which nobody but its owner has
+    mounted.remove("deploy/monitoring/manylabel-key")  # which only its owner has
     assert "deploy/monitoring/manylabel-key" in (MONITORING.parents[1] / ".gitignore").read_text().splitlines()
     assert len(mounted) > 3
     for path in mounted:

@@ -1,4 +1,4 @@
-"""A server that trains, and what a job gives that nobody disturbs."""
+"""A server that trains, and the result of an undisturbed job."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from tests.faults.training import FLAGS, JobClient, job_request
 
 @pytest.fixture(scope="session")
 def training_server(session_server_process: Callable[..., Any]) -> Iterator[Any]:
-    """With its own store, and the dataset that jobs learn from."""
+    """A server with its own store, and the dataset that jobs learn from."""
     with session_server_process(*FLAGS).start() as server:
         with JobClient(server.url) as client:
             client.upload()
@@ -18,7 +18,7 @@ def training_server(session_server_process: Callable[..., Any]) -> Iterator[Any]
 
 @pytest.fixture(scope="session")
 def undisturbed(training_server: Any) -> bytes:
-    """The version that comes of the order that the others are disturbed at."""
+    """The version that the job of the other tests makes without faults."""
     with JobClient(training_server.url) as client:
         job = client.ended(client.submit(job_request("undisturbed")))
         assert job["attempt"] == 1

@@ -1,4 +1,4 @@
-"""The history of a run: all that its clients sent and were told.
+"""The history of a run: all requests and responses of its clients.
 
 Every example has a feature of its own, its name, by which it is found again in the log.
 """

@@ -1,4 +1,4 @@
-"""Oracle of the log, read as it grows, before anything is trimmed from it, and folded by this process alone."""
+"""Oracle of a log, which is read as it grows, before any entry is trimmed, and replayed by this process."""
 
 import asyncio
 import contextlib
@@ -51,7 +51,7 @@ class LogReader:
 
 
 @dataclass
-class Folded:
+class ReplayedLog:
     """The fold of a whole log.
 
     Attributes
@@ -72,23 +72,23 @@ class Folded:
     repeated: int = 0
 
 
-def fold(record: ModelMeta, entries: Collection[Entry], wanted: Collection[str]) -> Folded:
+def replay(record: ModelMeta, entries: Collection[Entry], wanted: Collection[str]) -> ReplayedLog:
     """Fold a log from its beginning, and keep the states at the positions wanted."""
     spec = ModelSpec.model_validate_json(record.spec)
     logged = [LogEntry(entry.position, decode(entry.payload)) for entry in entries]
     assert all(position_key(a.position) < position_key(b.position) for a, b in pairwise(logged))
     keep = {entry.change.to for entry in logged if isinstance(entry.change, Rollback)} | set(wanted)
-    folded = Folded(OnlineModel(spec))
-    folded.states[START] = folded.model.to_bytes()
+    replayed = ReplayedLog(OnlineModel(spec))
+    replayed.states[START] = replayed.model.to_bytes()
     for run in _runs(logged, keep):
-        folding = ApplyBatch(folded.model, run)
+        folding = ApplyBatch(replayed.model, run)
         while folding.step(1_000):
             if folding.needed_snapshot is not None:
-                folding.roll_back(OnlineModel.from_bytes(folded.states[folding.needed_snapshot]))
-        _count(folded, run, folding)
-        if folded.model.position in keep:
-            folded.states[folded.model.position] = folded.model.to_bytes()
-    return folded
+                folding.roll_back(OnlineModel.from_bytes(replayed.states[folding.needed_snapshot]))
+        _count(replayed, run, folding)
+        if replayed.model.position in keep:
+            replayed.states[replayed.model.position] = replayed.model.to_bytes()
+    return replayed
 
 
 def _runs(logged: list[LogEntry], ends: Collection[str]) -> Iterator[list[LogEntry]]:
@@ -103,20 +103,20 @@ def _runs(logged: list[LogEntry], ends: Collection[str]) -> Iterator[list[LogEnt
         yield run
 
 
-def _count(folded: Folded, run: list[LogEntry], folding: ApplyBatch) -> None:
+def _count(replayed: ReplayedLog, run: list[LogEntry], folding: ApplyBatch) -> None:
     for entry, outcome in zip(run, folding.outcomes, strict=True):
-        folded.repeated += outcome.replayed or not isinstance(outcome.answer, UpdateOutcome)
+        replayed.repeated += outcome.replayed or not isinstance(outcome.answer, UpdateOutcome)
         if not isinstance(outcome.answer, UpdateOutcome):
             continue
         if isinstance(entry.change, Rollback):
             assert entry.change.key is not None
-            folded.rollbacks.setdefault(entry.change.key.key, outcome.answer.position)
-            folded.rolled_back[entry.change.key.key] += not outcome.replayed
+            replayed.rollbacks.setdefault(entry.change.key.key, outcome.answer.position)
+            replayed.rolled_back[entry.change.key.key] += not outcome.replayed
             continue
         for index, example in enumerate(entry.change.examples):
             x = example.x
             assert x.names is not None
             learnt = not outcome.replayed and index >= outcome.answer.skipped
-            folded.learnt[x.names[0]] += learnt
+            replayed.learnt[x.names[0]] += learnt
             if learnt:
-                folded.positions[x.names[0]] = outcome.answer.position
+                replayed.positions[x.names[0]] = outcome.answer.position

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from tests.faults.training import FLAGS, JobClient, job_request
 from tests.support.forked_server import finished
+from tests.support.redis_server import RedisServer
 from tests.support.s3_server import S3Server
 from tests.support.server_process import ServerProcess
 from tests.support.waiting import DEADLINE_SECONDS, eventually
@@ -125,10 +126,9 @@ def archive(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.
     return made
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
 @pytest.mark.parametrize("archive", ARCHIVES, indirect=True)
-def test_what_was_archived_is_there_again_and_a_retry_is_recognised(
-    archive: Archive, kind: str, server_process: Make, request: pytest.FixtureRequest, tmp_path: Path
+def test_archived_updates_are_restored_and_retries_recognised(
+    archive: Archive, server_process: Make, tmp_path: Path
 ) -> None:
     flags = ("--archive", archive.address, "--archive-seconds", "0.2")
     environment = archive.environment
@@ -142,20 +142,18 @@ def test_what_was_archived_is_there_again_and_a_retry_is_recognised(
     load.join()
     shutil.rmtree(server.data_dir)
 
-    target = ["--store", request.getfixturevalue("redis_server").url] if kind == "redis" else []
     new_dir = tmp_path / "restored"
-    restore(archive.address, new_dir, *target)
-    again = server_process(*flags, *target, data_dir=new_dir, environment=environment)
+    restore(archive.address, new_dir)
+    again = server_process(*flags, data_dir=new_dir, environment=environment)
     again.start()
     load.check(again.url, shipped_at)
     eventually(lambda: lag_seconds(again.url) is not None)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_datasets_versions_webhooks_and_keys_are_there_again(
-    kind: str, server_process: Make, request: pytest.FixtureRequest, tmp_path: Path
+def test_datasets_versions_webhooks_and_keys_are_restored(
+    server_process: Make, redis_server: RedisServer, tmp_path: Path
 ) -> None:
-    """A server that is stopped archives everything before it exits."""
+    """A server that is stopped archives everything before it exits; here it is restored into another kind of store."""
     address = f"file://{tmp_path}/archive"
     flags = (*FLAGS, "--archive", address, "--webhook-urls", "http://127.0.0.1:9")
     server = server_process(*flags).start()
@@ -171,7 +169,7 @@ def test_datasets_versions_webhooks_and_keys_are_there_again(
     server.stop()
     shutil.rmtree(server.data_dir)
 
-    target = ["--store", request.getfixturevalue("redis_server").url] if kind == "redis" else []
+    target = ["--store", redis_server.url]
     new_dir = tmp_path / "restored"
     restore(address, new_dir, *target)
     again = server_process(*flags, *target, data_dir=new_dir).start()
@@ -217,7 +215,7 @@ async def test_an_object_is_created_once(archive: Archive, tmp_path: Path) -> No
 
 
 @pytest.mark.archive
-def test_wrong_credentials_are_told_and_restore_and_write_nothing(
+def test_wrong_credentials_are_reported_and_change_nothing(
     s3: S3Server, server_process: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = {**s3.environment, "AWS_SECRET_ACCESS_KEY": "not-the-secret"}

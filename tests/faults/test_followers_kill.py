@@ -1,4 +1,4 @@
-"""kill -9 while followers catch up: after a restart they have learnt each entry once, as if nothing had happened."""
+"""kill -9 while followers catch up: after a restart, they have learnt each entry exactly once."""
 
 import threading
 import time

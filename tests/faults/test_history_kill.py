@@ -1,4 +1,4 @@
-"""kill -9 while the log moves into the history: every acknowledged update is in it, once, and so is its state."""
+"""kill -9 while the log moves into the history: it has every acknowledged update once, with the right state."""
 
 import random
 import urllib.request
@@ -17,7 +17,9 @@ FLAGS = ("--snapshot-every-updates", "25", "--snapshot-retention-count", "2")
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_nothing_is_missing_or_repeated(kind: str, server_process: Callable[..., Any], request: Any) -> None:
+def test_the_history_has_each_acknowledged_update_once(
+    kind: str, server_process: Callable[..., Any], request: Any
+) -> None:
     on_redis = ("--store", request.getfixturevalue("redis_server").url) if kind == "redis" else ()
     server = server_process(*FLAGS, *on_redis)
     server.start()

@@ -1,4 +1,4 @@
-"""Workers die, freeze and stop, Redis is restarted: jobs end once, with the result of undisturbed ones."""
+"""Workers are killed, frozen and stopped, and Redis restarts: jobs end once, with the result of undisturbed jobs."""
 
 import os
 import signal
@@ -83,7 +83,7 @@ def most_at_once(root: Path, most: int) -> Iterator[None]:
 
 
 @pytest.mark.long
-def test_workers_die_and_freeze_and_stop_and_redis_is_restarted(
+def test_jobs_survive_killed_frozen_and_stopped_workers_and_a_restart_of_redis(
     redis: Any, client: JobClient, new_worker: Callable[[str], Worker], tmp_path: Path, undisturbed: bytes
 ) -> None:
     with most_at_once(tmp_path, 2):
@@ -100,7 +100,7 @@ def test_workers_die_and_freeze_and_stop_and_redis_is_restarted(
             back = client.until(id, lambda job: job["attempt"] == 2 and job["state"] == "running")
             assert checkpoint(back) >= at > 0
 
-        # Whoever was frozen has lost its job and knows it: it takes the one that is given back.
+        # The frozen worker has lost its job, and takes the released one.
         frozen.signal(signal.SIGCONT)
         child = child_of(heir.data_dir)
         for id in jobs:

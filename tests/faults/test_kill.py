@@ -4,22 +4,17 @@ import asyncio
 import random
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.faults.log_oracle import LogReader, ReplayedLog, replay
 from tests.support.snapshot_files import snapshot_files
 from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_clients import Client, ConnectionFailed, Retry, Unavailable
-from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.log_entries import decode
-from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.online.state.outcome import UpdateOutcome
 from manylabel_service.storage import SQLiteStore
 
 WORKERS = 6
@@ -35,15 +30,6 @@ class Sent:
 
     positions: dict[str, str] = field(default_factory=dict)
     unanswered: set[str] = field(default_factory=set)
-
-
-@dataclass
-class Replayed:
-    """A fresh fold of the whole log. `learnt` counts how often each example's id was learnt."""
-
-    model: OnlineModel
-    learnt: Counter[str]
-    positions: dict[str, str]
 
 
 class Workers:
@@ -127,7 +113,7 @@ def test_no_acknowledged_update_is_lost_or_counts_twice(server_process: Start, k
     with Client(server.url) as client:
         status = client.model("m").status()
     assert server.stop() == 0
-    replayed = asyncio.run(_replay(server.data_dir))
+    replayed = asyncio.run(_replay_log(server.data_dir))
 
     lost = set(workers.sent.positions) - set(replayed.learnt)
     assert not lost
@@ -147,28 +133,13 @@ def _let_live(server: Any, workers: Workers, rng: random.Random) -> None:
     time.sleep(rng.uniform(0.0, 0.02))
 
 
-async def _replay(data_dir: Path) -> Replayed:
+async def _replay_log(data_dir: Path) -> ReplayedLog:
     store = SQLiteStore(data_dir)
     await store.open()
     try:
         (record,) = await store.models.all()
-        entries = await store.logs.read(record, "0", 10_000_000)
-        while more := await store.logs.read(record, entries[-1].position, 10_000_000):
-            entries += more
+        reader = LogReader(store, record)
+        await reader.read_to_end()
+        return replay(record, reader.entries, ())
     finally:
         await store.close()
-    model = OnlineModel(ModelSpec.model_validate_json(record.spec))
-    updates = [LogEntry(entry.position, decode(entry.payload)) for entry in entries]
-    folding = ApplyBatch(model, updates)
-    while folding.step(1):
-        pass
-    learnt: Counter[str] = Counter()
-    positions: dict[str, str] = {}
-    for entry, outcome in zip(updates, folding.outcomes, strict=True):
-        assert isinstance(outcome.answer, UpdateOutcome)
-        (example,) = entry.change.examples
-        x = example.x
-        assert x.names is not None
-        positions.setdefault(x.names[0], outcome.answer.position)
-        learnt[x.names[0]] += not outcome.replayed
-    return Replayed(model, learnt, positions)

@@ -1,4 +1,4 @@
-"""Replicas over one Redis while replicas and Redis die: nothing acknowledged is lost or counts twice, all agree."""
+"""Replicas and their Redis are killed under load: no acknowledged update is lost or repeated, and replicas agree."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 from tests.faults.history import History
-from tests.faults.log_oracle import Folded, LogReader, fold
+from tests.faults.log_oracle import LogReader, ReplayedLog, replay
 from tests.faults.traffic import TrafficClient
 from tests.support.stores import opened
 from tests.support.waiting import eventually_async
@@ -73,7 +73,7 @@ LONG = [
 
 
 @pytest.mark.parametrize("faults", SHORT + LONG)
-async def test_nothing_acknowledged_is_lost_or_counts_twice(
+async def test_no_acknowledged_update_is_lost_or_counts_twice(
     faults: Faults, server_process: Start, new_redis: Start
 ) -> None:
     seed = int(os.environ.get("FAULTS_SEED") or random.randrange(10**6))
@@ -207,21 +207,21 @@ async def _check(store: Store, reader: LogReader, servers: Sequence[Any], histor
     await _compare(servers, reader)
     taken = {server.url: await _snapshot_of(server.url, reader, history) for server in servers}
     await reader.read_to_end()
-    folded = await _fold(store, reader, [position for position, _ in taken.values()])
+    replayed = await _replay(store, reader, [position for position, _ in taken.values()])
     for url, (position, data) in taken.items():
-        assert data == folded.states[position], f"{url} differs from the fold of the log"
-    _check_told(folded, history.of(reader.record.name))
+        assert data == replayed.states[position], f"{url} differs from the replayed log"
+    _check_told(replayed, history.of(reader.record.name))
 
 
-def _check_told(folded: Folded, history: History) -> None:
+def _check_told(replayed: ReplayedLog, history: History) -> None:
     """The log of a model confirms every answer that clients were given."""
-    assert not history.acknowledged.keys() - folded.learnt.keys(), "acknowledged, and not in the log"
-    assert {name: n for name, n in folded.learnt.items() if n != 1} == {}, "learnt more than once, or never"
-    assert folded.learnt.keys() <= history.sent
+    assert not history.acknowledged.keys() - replayed.learnt.keys(), "acknowledged, and not in the log"
+    assert {name: n for name, n in replayed.learnt.items() if n != 1} == {}, "learnt more than once, or never"
+    assert replayed.learnt.keys() <= history.sent
     told = {name: position for name, position in history.acknowledged.items() if position is not None}
-    assert {name: folded.positions[name] for name in told} == told
-    assert history.rollbacks.items() <= folded.rollbacks.items()
-    assert set(folded.rolled_back.values()) <= {1}
+    assert {name: replayed.positions[name] for name in told} == told
+    assert history.rollbacks.items() <= replayed.rollbacks.items()
+    assert set(replayed.rolled_back.values()) <= {1}
 
 
 def _check_all_was_tried(faults: Faults, disturbed: Disturbed, history: History) -> None:
@@ -297,11 +297,11 @@ async def _answered(http: httpx2.AsyncClient, method: str, path: str, **how: Any
     return await eventually_async(answer, SETTLED_SECONDS)
 
 
-async def _fold(store: Store, reader: LogReader, positions: Sequence[str]) -> Folded:
+async def _replay(store: Store, reader: LogReader, positions: Sequence[str]) -> ReplayedLog:
     """Fold the log; every snapshot in the store is one of its states."""
     record: ModelMeta = reader.record
     kept = [snapshot.position for snapshot in await store.snapshots.all(record)]
-    folded = await asyncio.to_thread(fold, record, reader.entries, {*positions, *kept})
+    replayed = await asyncio.to_thread(replay, record, reader.entries, {*positions, *kept})
     for position in kept:
-        assert await store.snapshots.get(record, position) == folded.states[position], f"snapshot {position}"
-    return folded
+        assert await store.snapshots.get(record, position) == replayed.states[position], f"snapshot {position}"
+    return replayed

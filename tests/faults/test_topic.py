@@ -1,4 +1,4 @@
-"""A topic is learnt exactly once by the worked example, while its consumer and the server are killed in the midst."""
+"""The worked example learns a topic exactly once although its consumer and the server are killed."""
 
 import importlib.util
 import json
@@ -65,7 +65,9 @@ class Consumer:
         return self._process.wait(DEADLINE_SECONDS)
 
 
-def test_consumer_and_server_are_killed(source: str, server_process: Callable[..., ServerProcess]) -> None:
+def test_a_topic_is_learnt_exactly_once_despite_kills(
+    source: str, server_process: Callable[..., ServerProcess]
+) -> None:
     rng = random.Random(0)
     messages = [topic.new_message(rng) for _ in range(3 * PART)]
     values = [json.dumps(message).encode() for message in messages]
@@ -117,6 +119,6 @@ def scores(model: Model, asked: list[Any]) -> list[Any]:
 
 
 @pytest.mark.kafka
-def test_the_example_learns_a_topic_of_kafka(kafka: KafkaBroker, server_process: Callable[..., ServerProcess]) -> None:
+def test_the_example_learns_a_kafka_topic(kafka: KafkaBroker, server_process: Callable[..., ServerProcess]) -> None:
     server = server_process().start()
     assert_shown(FILE.name, run_example(FILE.name, server.url, kafka.url))

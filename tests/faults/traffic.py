@@ -1,4 +1,4 @@
-"""Clients that do all a model can be asked to do, write down what they were told, and never give up a keyed update."""
+"""Clients that use every operation of a model, record the responses, and repeat keyed updates until they succeed."""
 
 import asyncio
 import json
@@ -95,7 +95,7 @@ class TrafficClient:
         await self._learn_perhaps(model, [self._item(model) for _ in range(self._rng.randrange(2, 20))])
 
     async def _learn_perhaps(self, model: str, items: list[dict[str, Any]]) -> None:
-        """Without a key: after a failure nobody knows, and it must not be repeated."""
+        """Without a key: after a failure the result is unknown, and the request must not be repeated."""
         names = self._send(items)
         operation = self._rng.choice(["update", "predict-update"])
         body = items[0] if len(items) == 1 else {"examples": items}
@@ -144,7 +144,7 @@ class TrafficClient:
     async def _send_lines(self, model: str, items: list[dict[str, Any]], names: list[str], learnt: int) -> None:
         """A stream that is taken up again, at another replica, behind the last line answered.
 
-        So many lines are known to be learnt, and are not learnt again.
+        The number of lines that are known to be learnt; they are not learnt again.
         """
         key = {"Idempotency-Key": names[0], **NDJSON}
         answered = 0
@@ -267,7 +267,7 @@ class TrafficClient:
         return self._rng.choice(self._urls)
 
     def _item(self, model: str) -> dict[str, Any]:
-        """An example that nobody else has, with features and labels that all have."""
+        """An example with a feature of its own, and common features and labels."""
         self._serial += 1
         rng = self._rng
         own, common = f"{model}/e{self._number}.{self._serial}", f"common {rng.randrange(20)}"

@@ -1,4 +1,4 @@
-"""Training jobs long enough to be disturbed, seen from outside: over HTTP, and among the processes."""
+"""Training jobs that are long enough for faults, seen over HTTP and in the list of processes."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from tests.support.processes import TRAINER, processes
 from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 FLAGS = ("--job-checkpoint-work", "1e8", "--job-niceness", "0", "--job-max-attempts", "9")
-"""Checkpoints after a fraction of a second already; not nice, since nobody is served meanwhile."""
+"""Checkpoints after a fraction of a second; normal priority, since no requests are served meanwhile."""
 ITERATIONS = 10_000
 """Some seconds, and two dozen checkpoints."""
 PATIENCE_SECONDS = 120.0

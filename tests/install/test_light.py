@@ -1,4 +1,4 @@
-"""The light part of the distribution works where no extra is installed, and says which one has what is missing."""
+"""The light part of the distribution works without extras, and errors name the extra that is missing."""
 
 import json
 import re
@@ -118,7 +118,7 @@ except MissingExtra as error:
     assert re.fullmatch(told, done.stdout), done
 
 
-def test_predictions_of_a_running_server_need_no_extra(server: Any, tmp_path: Path) -> None:
+def test_the_commands_for_a_running_server_need_no_extra(server: Any, tmp_path: Path) -> None:
     def manylabel(*arguments: str) -> str:
         done = python(COMMAND, *arguments, "--url", server.url)
         assert done.returncode == 0, done.stderr
@@ -152,7 +152,7 @@ def test_extras_are_those_of_the_distribution() -> None:
         assert installed == names(extra) - {"backports"}, extra
 
 
-def test_what_is_there_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_modules_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [manylabel_extras.missing_modules(extra) for extra in EXTRAS] == [[]] * len(EXTRAS)
     find: Callable[[str], Any] = manylabel_extras.find_spec
     monkeypatch.setattr(manylabel_extras, "find_spec", lambda name: None if name == "uvloop" else find(name))

@@ -1,4 +1,4 @@
-"""Stores, and applications in this process, on the embedded store unless settings say otherwise, without a socket."""
+"""Stores, and applications in this process without a socket, on the embedded store by default."""
 
 import contextlib
 import itertools

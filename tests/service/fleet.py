@@ -1,4 +1,4 @@
-"""Several registries in one test, as if each were a process of its own, on one Redis."""
+"""Several registries in one test, as if each were a separate process, on one Redis."""
 
 import asyncio
 import contextlib

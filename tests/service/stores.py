@@ -3,8 +3,9 @@
 Servers that share one are made by the fixture `any_fleet`.
 """
 
+import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.errors import StorageUnavailable
-from manylabel_service.storage import Address, SQLiteStore, Store
+from manylabel_service.storage import START, Address, Entry, ModelMeta, SQLiteStore, Store
 from manylabel_service.storage.redis import RedisStore
 
 
@@ -99,6 +100,31 @@ class _FailingPart:
 
     def __getattr__(self, name: str) -> Any:
         return self._store.method(f"{self._name}.{name}", getattr(self._part, name))
+
+
+async def read_all(store: Store, record: ModelMeta, after: str = START, limit: int = 1_000) -> list[Entry]:
+    """All entries of a log after a position, read in pages."""
+    entries: list[Entry] = []
+    while page := await store.logs.read(record, after, limit):
+        assert len(page) <= limit
+        entries += page
+        after = page[-1].position
+    return entries
+
+
+def payloads_of(entries: list[Entry]) -> list[bytes]:
+    return [entry.payload for entry in entries]
+
+
+@contextlib.asynccontextmanager
+async def opened_redis(url: str, timeout_seconds: float = DEADLINE_SECONDS) -> AsyncIterator[RedisStore]:
+    """An open store on Redis."""
+    store = RedisStore(Address.parse(url), timeout_seconds)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def tell_redis(port: int, *words: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Two servers on one Redis: a change on one reaches the other, however soon the other makes a change of its own."""
+"""Two servers on one Redis: a change on one reaches the other, even if that makes a change itself."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -44,21 +44,21 @@ def do(server: TestClient, method: str, path: str, **content: Any) -> Any:
     return answer.json() if answer.content else None
 
 
-def test_a_member_that_changes_there(pair: Pair) -> None:
+def test_positions_reported_by_another_server_are_seen(pair: Pair) -> None:
     for server, name in ((pair.there, "there"), (pair.here, "here")):
         do(server, "POST", "/v1/models", json={"name": name, "algorithm": "falt"})
         position = do(server, "POST", f"/v1/models/{name}/update", json={"x": [1.0], "y": ["a"]})["position"]
         for other in (pair.here, pair.there):
-            eventually(lambda name=name, at=position, ask=other: at in positions_told(ask, name))
+            eventually(lambda name=name, at=position, ask=other: at in reported_positions(ask, name))
 
 
-def positions_told(server: TestClient, model: str) -> list[str]:
+def reported_positions(server: TestClient, model: str) -> list[str]:
     """Return the positions of a model that the members of a store tell."""
     members = do(server, "GET", "/v1/replicas")["replicas"]
     return [member["models"][model] for member in members if model in member["models"]]
 
 
-def test_a_version_that_is_promoted_there(pair: Pair) -> None:
+def test_a_version_promoted_by_another_server_is_served(pair: Pair) -> None:
     names = ["one", "two"]
     asyncio.run(publish_versions(pair.address, names))
     wait_until_served(pair, names, 2)
@@ -104,7 +104,7 @@ def meta(job: str) -> VersionMeta:
     return VersionMeta(job, "m3l", {}, 20, None, 1_700_000_000_000)
 
 
-def test_a_data_set_and_a_job_that_change_there(pair: Pair) -> None:
+def test_datasets_and_jobs_changed_by_another_server_are_seen(pair: Pair) -> None:
     changes = [(pair.there, "set-there"), (pair.here, "set-here")]
     names = {name for _, name in changes}
     rows = b"x,y,a,b\n" + b"".join(b"%d,%d,%d,%d\n" % (n, -n, n % 2, n % 3 == 0) for n in range(20))

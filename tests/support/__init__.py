@@ -1,1 +1,1 @@
-"""Helpers that tests of every folder import: servers in processes of their own, a proxy for Redis, and waiting."""
+"""Helpers for the tests of every folder: servers in separate processes, a proxy for Redis, and waiting."""

@@ -1,4 +1,4 @@
-"""A balancer in front of servers, as simple as one can be: each connection goes to the next that takes it."""
+"""A simple load balancer: each connection goes to the next server that accepts it."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Bodies of a wanted size in many shapes, for every call that takes one."""
+"""Bodies of a given size in many shapes, for every call that accepts one."""
 
 import functools
 import json

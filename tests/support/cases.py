@@ -1,4 +1,4 @@
-"""Many small cases in one test: `parametrize` without a test for each case, which costs more than most cases do."""
+"""Many small cases in one test: like `parametrize`, without the cost of a test for each case."""
 
 import functools
 import inspect

@@ -32,7 +32,7 @@ class Authority:
         _openssl(folder, "req", "-x509", *_KEY, *own, *_SIGNS, *_DAYS)
 
     def issue(self, name: str, cert: str | None = None) -> Pair:
-        """A certificate of somebody at 127.0.0.1, in files of this name."""
+        """Issue a certificate for 127.0.0.1, in files of this name."""
         pair = Pair(self._folder / (cert or f"{name}.pem"), self._folder / f"{name}.key")
         _openssl(self._folder, "req", *_KEY, "-keyout", pair.key.name, "-out", "request.csr", "-subj", f"/CN={name}")
         (self._folder / "names").write_text(_NAMES)

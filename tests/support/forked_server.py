@@ -127,7 +127,7 @@ def finished(module: str, *arguments: str, seconds: float = 120.0) -> "subproces
 
 
 def _work(work: Callable[..., None], *arguments: Any) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):  # as in a process that starts anew, not as in its parent
+    for number in (signal.SIGTERM, signal.SIGINT):  # as in a new process, not as in its parent
         signal.signal(number, signal.SIG_DFL)
     work(*arguments)
 

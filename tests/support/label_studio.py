@@ -1,4 +1,4 @@
-"""A stand-in for Label Studio: the calls of the worked example, with what Label Studio 1.23.2 answered and sent then.
+"""A stand-in for Label Studio: the calls of the worked example, with the recorded messages of Label Studio 1.23.2.
 
 It shows that the example works with those messages. What Label Studio does with others, only a real one tells:
 `make test-label-studio`.

@@ -1,4 +1,4 @@
-"""Libraries that few tests use: imported at their first use, so that they do not slow down each collection of tests."""
+"""Libraries that few tests use are imported at their first use, because they slow down the collection of tests."""
 
 import importlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""Servers with other limits than the constants of the product: small ones in tests about them, long times in all."""
+"""Servers with other limits than the product: small ones in tests about them, long timeouts in all others."""
 
 import json
 from collections.abc import Iterable

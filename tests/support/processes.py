@@ -38,7 +38,7 @@ def _ancestors(pid: int) -> set[int]:
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether a process has ended, be it that nobody has asked for its exit status yet."""
+    """Return whether a process has ended, even if its exit status was not read yet."""
     try:
         return _status(pid)[0] == "Z"
     except OSError:

@@ -1,4 +1,4 @@
-"""The service in a process of its own, on a port of its own."""
+"""The service in a separate process, on a separate port."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tests.support.forked_server import ForkedProgram
 from tests.support.limits import PROGRAM, split
@@ -41,10 +41,10 @@ class ServerProcess:
     data_dir : its data directory, kept between starts; the log of all its lives is ``<data_dir>.log``.
     flags : further flags, as for ``manylabel serve``, and limits in the same form.
     port : None takes a free one, and keeps it over restarts.
-    release : a directory with another release of the package, to run in place of this one.
+    release : a directory with another release of the package, to run instead of this one.
     tls : what a client has that trusts the server, where it speaks https.
     environment : variables that the process has beside those of this one; the interpreter starts with them.
-    fresh : whether the interpreter starts anew, as with the command, instead of a fork that has loaded everything.
+    fresh : whether to start a new interpreter, as the command does, instead of a fork that has loaded everything.
     """
 
     def __init__(
@@ -133,6 +133,12 @@ class ServerProcess:
                 self.process.kill()
                 self.process.wait()
             self.process = None
+
+    def logged(self, event: str) -> list[dict[str, Any]]:
+        """Return the lines of the log, over all its lives, about an event."""
+        text = self.log.read_text() if self.log.exists() else ""
+        lines = [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+        return [line for line in lines if line["event"] == event]
 
     def log_tail(self, lines: int = 30) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])

@@ -1,4 +1,4 @@
-"""Stores, as tests of every package use them."""
+"""Helpers for stores."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ async def opened(url: str) -> AsyncIterator[Store]:
         await store.close()
 
 
-async def until_answers(store: Store) -> None:
+async def wait_until_available(store: Store) -> None:
     """Wait until a store that was away answers again."""
 
     async def answers() -> bool:

@@ -1,4 +1,4 @@
-"""Waiting for states that can be observed, in tests with and without an event loop."""
+"""Waiting for observable states, with and without an event loop."""
 
 import asyncio
 import inspect

@@ -1,4 +1,4 @@
-"""A server that says how long its event loop was busy at a time.
+"""A server that reports how long its event loop was blocked.
 
 Run it by ``python -m tests.support.watched_server FILE FLAGS...``. FILE has one float64: the most processor time, in
 seconds, that the thread of the loop took between two turns of a waiting task. The reader sets it back to 0. Processor

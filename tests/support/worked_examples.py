@@ -1,4 +1,4 @@
-"""The programs of examples/, run as people run them, and held against the output in their docstrings."""
+"""The programs of examples/, run as a user runs them, and compared with the output in their docstrings."""
 
 import ast
 import os

@@ -463,6 +463,7 @@ class Registry:
 
     async def _delete(self, record: ModelMeta) -> None:
         name = record.name
+        hosted = self._replicas.get(name)  # which may notice the deletion, and unregister itself, before this returns
         await self._store.models.delete(record)
         self._damaged.discard(name)
         with suppress(StorageUnavailable):  # the remaining blobs are deleted later
@@ -470,10 +471,11 @@ class Registry:
             await self.successions.delete(name)
             if not record.damaged and is_trained(record.spec):
                 await VersionStore(record, self._store).delete_all()
-        replica = self._replicas.get(name)
-        if replica is not None and replica.record == record:
-            del self._replicas[name]
-            await replica.drop()
+        for replica in {hosted, self._replicas.get(name)}:
+            if replica is not None and replica.record == record:
+                if self._replicas.get(name) is replica:
+                    del self._replicas[name]
+                await replica.drop()
 
     def _readable(self, record: ModelMeta) -> HostedModel:
         """Return a model to restore; raise `ModelDamaged` if its metadata is unreadable."""

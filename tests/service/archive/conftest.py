@@ -1,9 +1,10 @@
 """Archives with parts, segments and states so small that a test has several of each."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from tests.service.archive import origin
 from tests.service.stores import STORES
 
 from manylabel_service.archive import restoring, shipping
@@ -23,6 +24,16 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(archivers, "STATE_SHARE", 0)
     monkeypatch.setattr(restoring, "SEGMENT_BYTES", 500)
     monkeypatch.setattr(restoring, "EXPIRY_SECONDS", 0.1)
+
+
+@pytest.fixture(autouse=True)
+async def _ended() -> AsyncIterator[None]:
+    """End what a test began."""
+    yield
+    while origin.FLEETS:
+        await origin.FLEETS.pop().end()
+    while origin.STORES:
+        await origin.STORES.pop().close()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A store in use with an archive, and what tests of archives share."""
+"""A store in use with an archive, and helpers of the tests of archives."""
 
 import random
 from collections.abc import Callable, Coroutine
@@ -44,14 +44,14 @@ async def learn(replica: Replica, rng: random.Random, n: int, marker: str = "k")
     return result
 
 
-async def moment() -> int:
+async def next_millisecond() -> int:
     """Return the time in milliseconds once it has passed: what happens next is later."""
     now = now_ms()
     await eventually_async(lambda: now_ms() > now)
     return now
 
 
-def same(one: OnlineModel, other: OnlineModel) -> bool:
+def same_state(one: OnlineModel, other: OnlineModel) -> bool:
     """Whether two states are the same bits, wherever they are in their logs."""
     one, other = (OnlineModel.from_bytes(each.to_bytes()) for each in (one, other))
     one.position = other.position
@@ -88,19 +88,40 @@ def directory_of(store: Store) -> Path:
     return store.engine.directory
 
 
-async def begun(make: Callable[[], Store], place: FilePlace, **settings: Any) -> Origin:
+FLEETS: list[Fleet] = []
+STORES: list[Store] = []
+"""Fleets and stores of the test that runs; a fixture ends and closes them."""
+
+
+async def start_origin(make: Callable[[], Store], place: FilePlace, **settings: Any) -> Origin:
     fleet = Fleet(make)
+    FLEETS.append(fleet)
     registry = await fleet.start(**QUIET, **settings)
     return Origin(fleet, registry, place)
 
 
 async def opened(make: Callable[[], Store]) -> Store:
     store = make()
+    STORES.append(store)
     await store.open()
     return store
 
 
-class Worn:
+async def stored_state(store: Store, name: str = "m") -> bytes:
+    """The newest snapshot of a model."""
+    record = await store.models.find(name)
+    assert record is not None
+    newest = (await store.snapshots.all(record))[0]
+    data = await store.snapshots.get(record, newest.position)
+    assert data is not None
+    return bytes(data)
+
+
+async def state_of(store: Store, name: str = "m") -> OnlineModel:
+    return OnlineModel.from_bytes(await stored_state(store, name))
+
+
+class FailingPlace:
     """A place that fails, loses answers, and truncates, as it is told.
 
     `left` counts the calls that still work; the next one is lost after it was done (`lost`), or before it was.

@@ -1,4 +1,4 @@
-"""Backup and restore: all that a store has, in a store of any kind, or an error that names what is not there."""
+"""Backup and restore of a whole store, into any kind of store; errors name what is missing."""
 
 import asyncio
 import random
@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from tests.service.archive.origin import (
     KINDS,
+    FailingPlace,
     Make,
-    Worn,
-    begun,
     directory_of,
     learn,
-    moment,
+    next_millisecond,
     opened,
-    same,
+    same_state,
     shipper,
+    start_origin,
+    stored_state,
 )
 from tests.service.fleet import Fleet
 from tests.service.online.forgetting.test_forgetting import forgotten
@@ -47,10 +48,10 @@ from manylabel_service.storage.places.place import ArchiveError, PlaceUnavailabl
 
 
 @pytest.mark.parametrize(("source", "target"), KINDS)
-async def test_a_restored_model_goes_on_bit_for_bit(
+async def test_a_restored_model_continues_with_the_same_bits(
     source: str, target: str, place: FilePlace, new_store: Callable[[str], Callable[[], Store]]
 ) -> None:
-    origin = await begun(new_store(source), place)
+    origin = await start_origin(new_store(source), place)
     await origin.registry.create(Fleet.spec(algorithm="salt"))
     for _ in range(4):
         await origin.learn(9)
@@ -74,13 +75,13 @@ async def test_a_restored_model_goes_on_bit_for_bit(
     restored = await restore(place, store, Settings())
     await store.close()
     assert restored.models["m"][0] == position
-    other = await begun(make, place)
+    other = await start_origin(make, place)
     copy = await other.replica()
-    assert same(copy.model, before)
+    assert same_state(copy.model, before)
     assert copy.position == restored.models["m"][1]
     assert await copy.reach(position, 0)
     again = await copy.update([Fleet.example(0)], key=IdempotencyKey("k-30", bytes(16)))
-    assert same(copy.model, before), "a retry from before is recognised"
+    assert same_state(copy.model, before), "a retry from before is recognised"
     assert again.position == list(origin.states)[30], "and has the response that it had"
     await learn(copy, random.Random(3), 5, "later")
     for old in [position, *origin.rng.sample(sorted(origin.states), 6)]:
@@ -89,15 +90,14 @@ async def test_a_restored_model_goes_on_bit_for_bit(
         assert entries
         past = await PastStates(copy.record, other.store).at(await reader.find(old))
         assert past.to_bytes() == origin.states[old]
-    await other.fleet.end()
 
 
-@pytest.mark.parametrize(("source", "target"), KINDS)
-async def test_a_restored_model_forgets_what_is_before_a_rollback(
+@pytest.mark.parametrize(("source", "target"), [("sqlite", "redis"), ("redis", "sqlite")])
+async def test_a_restored_model_forgets_examples_from_before_a_rollback(
     source: str, target: str, place: FilePlace, new_store: Callable[[str], Callable[[], Store]]
 ) -> None:
     """The state that the rollback went back to is not restored, and has to be computed from the new history."""
-    origin = await begun(new_store(source), place)
+    origin = await start_origin(new_store(source), place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(12)
     replica = await origin.replica()
@@ -110,7 +110,7 @@ async def test_a_restored_model_forgets_what_is_before_a_rollback(
     store = await opened(make)
     await restore(place, store, Settings())
     await store.close()
-    other = await begun(make, place)
+    other = await start_origin(make, place)
     assert len((await HistoryReader((await other.replica()).record, other.store).catalogue()).segments) > 1
     for old in list(origin.states)[2:4]:
         entries = await entries_of(await other.replica())
@@ -119,23 +119,20 @@ async def test_a_restored_model_forgets_what_is_before_a_rollback(
         left = await entries_of(await other.replica())
         assert [entry.position for entry in left] == [entry.position for entry in entries]
         await learn(await other.replica(), origin.rng, 3, f"after-{old}")
-    await other.fleet.end()
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["not made", "answer lost"])
-async def test_a_pass_that_ends_at_any_call_leaves_an_archive_that_the_next_one_completes(
-    lost: bool, place: FilePlace, new_store: Make
-) -> None:
-    origin = await begun(new_store("sqlite"), place)
+async def test_an_interrupted_pass_is_completed_by_the_next_one(lost: bool, place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     left = 0
     while True:  # each pass comes one call further than the one before, in a process of its own
         await origin.learn(2)
         if left == 8:
             await origin.snapshot()
-        worn = Worn(place, left, lost)
+        failing = FailingPlace(place, left, lost)
         try:
-            await shipper(origin.store, worn).ship()
+            await shipper(origin.store, failing).ship()
         except PlaceUnavailable:
             left += 1
         else:
@@ -151,32 +148,26 @@ async def test_a_pass_that_ends_at_any_call_leaves_an_archive_that_the_next_one_
     while page := await reader.read(positions[-1] if positions else "0", 7):
         positions += [entry.position for entry in page]
     assert positions == list(origin.states), "each entry once, in order"
-    (snapshot,) = await store.snapshots.all(record)
-    data = await store.snapshots.get(record, snapshot.position)
-    assert data is not None
-    assert bytes(data) == replica.model.to_bytes()
-    await store.close()
-    await origin.fleet.end()
+    assert len(await store.snapshots.all(record)) == 1
+    assert await stored_state(store) == replica.model.to_bytes()
 
 
 async def test_a_truncated_object_is_written_again(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
-    worn = Worn(place)
-    passes = shipper(origin.store, worn)
+    failing = FailingPlace(place)
+    passes = shipper(origin.store, failing)
     for _ in range(3):
         await origin.learn(2)
-        worn.truncates = True
+        failing.truncates = True
         await passes.ship()
     store = await opened(new_store("sqlite"))
     restored = await restore(place, store, Settings())
     assert restored.models["m"][0] == list(origin.states)[-1]
-    await store.close()
-    await origin.fleet.end()
 
 
-async def test_idle_models_cost_no_put(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+async def test_unchanged_models_are_not_archived_again(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
     for name in ("a", "b", "c"):
         await origin.registry.create(Fleet.spec(name))
         await origin.learn(2, name)
@@ -185,11 +176,10 @@ async def test_idle_models_cost_no_put(place: FilePlace, new_store: Make) -> Non
     assert await shipper(origin.store, place).ship() == (0, 0), "nor after a restart"
     await origin.learn(1, "b")
     assert (await origin.shipper.ship()).objects == 1
-    await origin.fleet.end()
 
 
-async def test_two_servers_archive_the_same_log_at_once(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("redis"), place)
+async def test_two_servers_archive_the_same_log_concurrently(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("redis"), place)
     await origin.registry.create(Fleet.spec())
     other = shipper(origin.store, place)
     for n in range(12):
@@ -199,16 +189,14 @@ async def test_two_servers_archive_the_same_log_at_once(place: FilePlace, new_st
     store = await opened(new_store("redis"))
     restored = await restore(place, store, Settings())
     assert restored.models["m"][0] == list(origin.states)[-1]
-    await store.close()
-    await origin.fleet.end()
 
 
-async def test_until_a_time_or_a_position(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+async def test_a_model_is_restored_as_of_a_time_or_a_position(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(5)
     await origin.shipper.ship()
-    before = await moment()
+    before = await next_millisecond()
     await origin.learn(5)
     await origin.registry.create(Fleet.spec("later"))
     await origin.shipper.ship()
@@ -219,11 +207,7 @@ async def test_until_a_time_or_a_position(place: FilePlace, new_store: Make) -> 
         try:
             await restore(place, store, Settings(), until=until, model=model)
             assert [record.name for record in await store.models.all()] == ["m"]
-            record = (await store.models.all())[0]
-            snapshot = (await store.snapshots.all(record))[0]
-            data = await store.snapshots.get(record, snapshot.position)
-            assert data is not None
-            return bytes(data)
+            return await stored_state(store)
         finally:
             await store.close()
 
@@ -235,15 +219,14 @@ async def test_until_a_time_or_a_position(place: FilePlace, new_store: Make) -> 
         await state(5, None)
     with pytest.raises(RestoreRefused):
         await state(None, "unknown")
-    await origin.fleet.end()
 
 
 @pytest.mark.parametrize("target", ["sqlite", "redis"])
-async def test_what_is_damaged_or_missing_is_named_and_all_else_is_restored(
+async def test_damaged_or_missing_objects_are_named_and_the_rest_is_restored(
     target: str, place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shipping, "PART_BYTES", 1 << 20)
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await origin.registry.create(Fleet.spec("other"))
     leader = await origin.replica()
@@ -288,14 +271,12 @@ async def test_what_is_damaged_or_missing_is_named_and_all_else_is_restored(
     await restore(place, store, Settings())
     restored = await restore(place, store, Settings(), until="3", model="m")
     assert restored.models["m"][0] == "3", "what is before the gap can be restored"
-    await store.close()
-    await origin.fleet.end()
 
 
-async def test_a_restore_that_is_killed_is_not_served_and_the_next_one_completes(
+async def test_an_interrupted_restore_is_not_served_and_can_be_completed(
     place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     for name in ("a", "b"):
         await origin.registry.create(Fleet.spec(name))
         await origin.learn(3, name)
@@ -307,7 +288,7 @@ async def test_a_restore_that_is_killed_is_not_served_and_the_next_one_completes
     while True:
         store = await opened(make)
         try:
-            await restore(Worn(place, left), store, Settings())
+            await restore(FailingPlace(place, left), store, Settings())
         except PlaceUnavailable:
             left += 1
             if await store.documents.revisions(RESTORE):
@@ -326,16 +307,14 @@ async def test_a_restore_that_is_killed_is_not_served_and_the_next_one_completes
         await restore(place, store, Settings())
     with pytest.raises(ModelExists):
         await restore(place, store, Settings(), model="a")
-    await store.close()
-    await origin.fleet.end()
 
 
 async def _nothing(*arguments: object) -> None:
     pass
 
 
-async def test_a_store_with_keys_is_never_restored_open(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+async def test_a_store_with_api_keys_is_restored_with_them(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     key, _ = new_key("first", ("admin",))
     await KeyStore(origin.store.documents, 10).add(key)
@@ -344,12 +323,10 @@ async def test_a_store_with_keys_is_never_restored_open(place: FilePlace, new_st
     with pytest.raises(RestoreRefused):
         await restore(place, store, Settings(), model="m")
     assert (await restore(place, store, Settings())).keys == 1
-    await store.close()
-    await origin.fleet.end()
 
 
 async def test_an_archive_belongs_to_one_store_and_those_restored_from_it(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(3)
     await origin.shipper.ship()
@@ -362,44 +339,38 @@ async def test_an_archive_belongs_to_one_store_and_those_restored_from_it(place:
         await shipper(origin.store, place).ship()
     again = await opened(new_store("sqlite"))
     assert (await restore(place, again, Settings())).models["m"][0] == list(origin.states)[-1]
-    await store.close()
-    await again.close()
-    await origin.fleet.end()
 
 
-async def test_a_log_that_lost_its_end_goes_on_in_a_timeline_of_its_own(place: FilePlace, new_store: Make) -> None:
+async def test_a_log_that_lost_its_end_continues_in_a_new_timeline(place: FilePlace, new_store: Make) -> None:
     make = new_store("sqlite")
-    origin = await begun(make, place)
+    origin = await start_origin(make, place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(4)
     await origin.shipper.ship()
     await origin.fleet.kill(origin.registry)
     copy = place._root.parent / "copy"
     shutil.copytree(directory_of(origin.store), copy)
-    reopened = await begun(make, place)
+    reopened = await start_origin(make, place)
     await reopened.learn(4)
     await reopened.shipper.ship()
     lost = now_ms()
     await reopened.fleet.kill(reopened.registry)
-    older = await begun(lambda: SQLiteStore(copy), place)
+    older = await start_origin(lambda: SQLiteStore(copy), place)
     older.rng = random.Random(8)
     await older.learn(6)
-    await moment()
+    await next_millisecond()
     await older.shipper.ship()
     for until, states in ((lost, reopened.states), (None, older.states)):
         store = await opened(new_store("sqlite"))
         await restore(place, store, Settings(), until=until)
-        record = (await store.models.all())[0]
-        snapshot = (await store.snapshots.all(record))[0]
-        assert bytes(await store.snapshots.get(record, snapshot.position) or b"") == list(states.values())[-1]
+        assert await stored_state(store) == list(states.values())[-1]
         await store.close()
-    await older.fleet.end()
 
 
 @pytest.mark.parametrize("begin", ["start", "now"])
 async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: FilePlace, new_store: Make) -> None:
     """Also as of before it was promoted: what it learns from there on is measured as a leader does."""
-    origin = await begun(new_store("redis"), place)
+    origin = await start_origin(new_store("redis"), place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(6)
     spec = Fleet.spec("f", algorithm="salt")
@@ -419,13 +390,13 @@ async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: 
         store = await opened(make)
         await restore(place, store, Settings(), until=until)
         await store.close()
-        other = await begun(make, place)
+        other = await start_origin(make, place)
         restored, led = await other.replica(), await other.replica("f")
-        assert same(restored.model, expected)
+        assert same_state(restored.model, expected)
         assert (restored.spec.algorithm, led.spec.algorithm) == ("salt", "falt")
         assert await led.reach(restored.position, 60)
         if until is None:
-            assert same(led.model, follower.model)
+            assert same_state(led.model, follower.model)
         id, x = ulid.make(now_ms(), bytes(ulid.N_RANDOM_BYTES)), Fleet.example(1).x
         await restored.keep([id], [x], (await restored.predict([x])).predictions)
         await restored.update([Example(x, Labels.all_of(["late"]))], prediction_ids=[id], served=[np.full(1, 3.0)])
@@ -433,16 +404,15 @@ async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: 
         assert await led.reach(restored.position, 60)
         state = restored.model.to_bytes()
         await other.fleet.end()
-        other = await begun(make, place)  # from what is stored
+        other = await start_origin(make, place)  # from what is stored
         assert (await other.replica()).model.to_bytes() == state
-        assert same((await (await other.replica()).state_at(restored.position)), restored.model)
+        assert same_state((await (await other.replica()).state_at(restored.position)), restored.model)
         await other.fleet.end()
-    await origin.fleet.end()
 
 
 @pytest.mark.parametrize("begin", ["start", "now"])
 async def test_a_follower_follows_the_restored_leader(begin: str, place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("redis"), place)
+    origin = await start_origin(new_store("redis"), place)
     await origin.registry.create(Fleet.spec())
     await origin.learn(6)
     leader = await origin.replica()
@@ -458,14 +428,12 @@ async def test_a_follower_follows_the_restored_leader(begin: str, place: FilePla
         await restore(place, store, Settings(), model="f")
     await restore(place, store, Settings())
     await store.close()
-    other = await begun(make, place)
+    other = await start_origin(make, place)
     restored = await other.replica("f")
     assert await restored.reach((await other.replica()).position, 60)
     assert isinstance(follower, Replica)
-    assert same(restored.model, follower.model)
+    assert same_state(restored.model, follower.model)
     await other.registry.promote("f", None, None)
     await learn(await other.replica(), other.rng, 2, "later")
     assert (await other.replica()).model.updates == follower.model.updates + 2
     assert await (await other.replica("f")).reach((await other.replica()).position, 60)
-    await other.fleet.end()
-    await origin.fleet.end()

@@ -1,11 +1,20 @@
-"""The archive of a model that has forgotten: nothing is left of the examples, and earlier times can be restored."""
+"""The archive of a model that has forgotten examples: it has no trace of them, and earlier times can be restored."""
 
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.service.archive.origin import Make, Origin, Worn, begun, moment, opened, same, shipper
+from tests.service.archive.origin import (
+    FailingPlace,
+    Make,
+    Origin,
+    next_millisecond,
+    opened,
+    same_state,
+    shipper,
+    start_origin,
+    state_of,
+)
 from tests.service.fleet import Fleet
 from tests.service.online.forgetting import test_forgetting as forgettings
 from tests.service.online.forgetting.test_forgetting import REF, forgotten, named, never_seen, some_named, traces
@@ -17,7 +26,6 @@ from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.segment import decode
 from manylabel_service.online.replica import Replica
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Store
 from manylabel_service.storage.places.files import FilePlace
 from manylabel_service.storage.places.place import PlaceUnavailable
 
@@ -46,8 +54,10 @@ async def receipt_of(origin: Origin, name: str = "m") -> Receipt:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-async def test_no_object_has_a_trace(kind: str, place: FilePlace, new_store: Make, tmp_path: Path) -> None:
-    origin = await begun(new_store(kind), place, archive=f"file://{place._root}")
+async def test_no_object_has_a_trace_of_forgotten_examples(
+    kind: str, place: FilePlace, new_store: Make, tmp_path: Path
+) -> None:
+    origin = await start_origin(new_store(kind), place, archive=f"file://{place._root}")
     await forgettings.marked(origin.registry, origin.fleet)
     await origin.shipper.ship()
     await (await origin.replica()).update([named(a=1)] * 20_000)  # more bytes than a state has
@@ -66,19 +76,19 @@ async def test_no_object_has_a_trace(kind: str, place: FilePlace, new_store: Mak
     store = await opened(new_store(kind))
     restored = await restore(place, store, Settings())
     assert restored.models["m"][0] == (await origin.replica()).position
-    await store.close()
-    await origin.fleet.end()
 
 
 @pytest.mark.usefixtures("some_named")
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-async def test_a_time_before_it_is_restored_without_them(kind: str, place: FilePlace, new_store: Make) -> None:
+async def test_an_earlier_time_is_restored_without_forgotten_examples(
+    kind: str, place: FilePlace, new_store: Make
+) -> None:
     """Also after the model has forgotten others."""
-    origin = await begun(new_store(kind), place)
+    origin = await start_origin(new_store(kind), place)
     replica = await origin.registry.create(Fleet.spec(window=20))
     await lived(replica, random.Random(3), 30)
     await origin.shipper.ship()
-    before, position = await moment(), replica.position
+    before, position = await next_millisecond(), replica.position
     await lived(replica, random.Random(4), 30)
     await replica.update([named("second", a=1)])
     await origin.shipper.ship()
@@ -89,18 +99,8 @@ async def test_a_time_before_it_is_restored_without_them(kind: str, place: FileP
         store = await opened(new_store(kind))
         restored = await restore(place, store, Settings(), until=before)
         assert restored.models["m"][0] == position
-        assert same(await state_of(store), expected)
+        assert same_state(await state_of(store), expected)
         await store.close()
-    await origin.fleet.end()
-
-
-async def state_of(store: Store, name: str = "m") -> Any:
-    record = await store.models.find(name)
-    assert record is not None
-    snapshot = (await store.snapshots.all(record))[0]
-    data = await store.snapshots.get(record, snapshot.position)
-    assert data is not None
-    return forgettings.OnlineModel.from_bytes(data)
 
 
 async def taught(origin: Origin, *refs: str | None) -> Replica:
@@ -111,10 +111,8 @@ async def taught(origin: Origin, *refs: str | None) -> Replica:
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["not made", "answer lost"])
-async def test_a_pass_that_ends_at_any_call_is_completed_by_the_next(
-    lost: bool, new_store: Make, tmp_path: Path
-) -> None:
-    origin = await begun(new_store("sqlite"), FilePlace(tmp_path / "unused"))
+async def test_an_interrupted_purge_is_completed_by_the_next_pass(lost: bool, new_store: Make, tmp_path: Path) -> None:
+    origin = await start_origin(new_store("sqlite"), FilePlace(tmp_path / "unused"))
     await origin.registry.create(Fleet.spec())
     # Each in an archive of its own, two calls further than the one before: a call that is lost leaves what the next one
     # leaves that is not made.
@@ -123,9 +121,9 @@ async def test_a_pass_that_ends_at_any_call_is_completed_by_the_next(
         await taught(origin, REF, None)
         await shipper(origin.store, place).ship()
         assert (await forgotten(origin.registry)).examples == 1
-        worn = Worn(place, left, lost)
+        failing = FailingPlace(place, left, lost)
         try:
-            await shipper(origin.store, worn).ship()
+            await shipper(origin.store, failing).ship()
             break
         except PlaceUnavailable:
             pass
@@ -137,11 +135,10 @@ async def test_a_pass_that_ends_at_any_call_is_completed_by_the_next(
         assert await in_archive(place) == []
         assert (await receipt_of(origin)).archive == "purged"
     assert 15 < left < 60
-    await origin.fleet.end()
 
 
-async def test_a_restored_model_purges_also_what_it_was_restored_from(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+async def test_a_restored_model_also_purges_its_origin(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await taught(origin, REF, None)
     await origin.shipper.ship()
@@ -153,7 +150,7 @@ async def test_a_restored_model_purges_also_what_it_was_restored_from(place: Fil
         await restore(place, store, Settings())
         await store.close()
         await origin.fleet.end()
-        origin = await begun(make, place)
+        origin = await start_origin(make, place)
         await taught(origin, REF)
         await origin.shipper.ship()
     stores = {key.partition("/")[0] for key in await in_archive(place)}
@@ -164,16 +161,14 @@ async def test_a_restored_model_purges_also_what_it_was_restored_from(place: Fil
     assert (await receipt_of(origin)).archive == "purged"
     store = await opened(new_store("sqlite"))
     await restore(place, store, Settings(), until=before)
-    assert same(await state_of(store), list(expected.values())[-1])
-    await store.close()
-    await origin.fleet.end()
+    assert same_state(await state_of(store), list(expected.values())[-1])
 
 
-async def test_a_deleted_model_restored_without_them_purges_what_it_was_restored_from(
+async def test_a_deleted_model_that_is_restored_without_examples_purges_its_origin(
     place: FilePlace, new_store: Make
 ) -> None:
     make = new_store("sqlite")
-    origin = await begun(make, place)
+    origin = await start_origin(make, place)
     await origin.registry.create(Fleet.spec())
     await origin.registry.create(Fleet.spec("other"))
     replica = await taught(origin, REF, None)
@@ -185,17 +180,16 @@ async def test_a_deleted_model_restored_without_them_purges_what_it_was_restored
     store = await opened(make)
     await restore(place, store, Settings(), model="m", without=Without(refs=frozenset([REF])))
     await store.close()
-    origin = await begun(make, place)
-    assert same((await origin.replica()).model, expected)
+    origin = await start_origin(make, place)
+    assert same_state((await origin.replica()).model, expected)
     assert await in_archive(place)
     await origin.shipper.ship()
     assert await in_archive(place) == []
     assert (await receipt_of(origin)).archive == "purged"
-    await origin.fleet.end()
 
 
-async def test_an_archive_elsewhere_is_not_said_to_be_purged(place: FilePlace, new_store: Make, tmp_path: Path) -> None:
-    origin = await begun(new_store("sqlite"), place)
+async def test_an_archive_elsewhere_is_reported_as_pending(place: FilePlace, new_store: Make, tmp_path: Path) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
     await taught(origin, REF)
     await origin.shipper.ship()
@@ -204,11 +198,10 @@ async def test_an_archive_elsewhere_is_not_said_to_be_purged(place: FilePlace, n
     store = await opened(make)
     await restore(place, store, Settings())
     await store.close()
-    origin = await begun(make, elsewhere, archive=f"file://{elsewhere._root}")
+    origin = await start_origin(make, elsewhere, archive=f"file://{elsewhere._root}")
     await origin.shipper.ship()
     await forgotten(origin.registry)
     await origin.shipper.ship()
     assert await in_archive(elsewhere) == []
     assert await in_archive(place)
     assert (await receipt_of(origin)).archive == "pending"
-    await origin.fleet.end()

@@ -1,9 +1,9 @@
-"""Old catalogues, and objects that no catalogue names, at the times of a clock that tests set."""
+"""Old catalogues, and objects that no catalogue names, are deleted in time."""
 
 import random
 from typing import Any
 
-from tests.service.archive.origin import Make, begun, opened, shipper
+from tests.service.archive.origin import Make, opened, shipper, start_origin
 from tests.service.fleet import Fleet
 
 from manylabel_service.archive import layout
@@ -32,7 +32,7 @@ class Clock:
         self.now_ms += int(days * DAY_MS)
 
 
-def test_catalogues_thin_to_one_a_day_after_two_days_and_go_after_some() -> None:
+def test_old_catalogues_are_thinned_and_expire() -> None:
     ages = [0.1, 0.5, 1.9, 2.1, 2.3, 2.6, 3.6, 10.0, 10.2, 29.9, 30.6, 400.0]
     keys = [layout.catalogue_key("0" * 32, NOON_MS - int(age * DAY_MS), f"{age}") for age in sorted(ages)[::-1]]
 
@@ -57,10 +57,8 @@ async def drop_blob(store: Store, name: str) -> None:
     await store.blobs.delete(f"datasets/{name}/rows")
 
 
-async def test_what_no_catalogue_names_goes_some_days_later_and_the_rest_stays(
-    place: FilePlace, new_store: Make
-) -> None:
-    origin = await begun(new_store("sqlite"), place)
+async def test_objects_that_no_catalogue_names_are_deleted_later(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
     clock = Clock()
     passes = shipper(origin.store, place, clock, archive_days=10)
     for name in ("stays", "goes"):
@@ -99,12 +97,10 @@ async def test_what_no_catalogue_names_goes_some_days_later_and_the_rest_stays(
     restored = await restore(place, store, Settings())
     assert list(restored.models) == ["stays"]
     assert await store.blobs.keys("datasets/") == ["datasets/stays/rows"]
-    await store.close()
-    await origin.fleet.end()
 
 
-async def test_a_deleted_model_stays_as_long_as_a_daily_catalogue_names_it(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+async def test_a_deleted_model_is_kept_while_a_daily_catalogue_names_it(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
     clock = Clock()
     passes = shipper(origin.store, place, clock, archive_days=10)
     await origin.registry.create(Fleet.spec())
@@ -122,12 +118,11 @@ async def test_a_deleted_model_stays_as_long_as_a_daily_catalogue_names_it(place
             await store.close()
         clock.forward(1.0)
         await passes.ship()
-    await origin.fleet.end()
 
 
-async def test_the_log_of_a_model_that_exists_stays_as_a_whole(place: FilePlace, new_store: Make) -> None:
+async def test_the_whole_log_of_an_existing_model_is_kept(place: FilePlace, new_store: Make) -> None:
     """Whatever `history_days` and `archive_days` are."""
-    origin = await begun(new_store("sqlite"), place, history_days=1e-9)
+    origin = await start_origin(new_store("sqlite"), place, history_days=1e-9)
     clock = Clock()
     passes = shipper(origin.store, place, clock, history_days=1e-9, archive_days=10)
     await origin.registry.create(Fleet.spec())
@@ -141,13 +136,11 @@ async def test_the_log_of_a_model_that_exists_stays_as_a_whole(place: FilePlace,
     assert int(await HistoryReader(record, origin.store).begin()) > 1, "the store does not have it"
     store = await opened(new_store("sqlite"))
     assert (await restore(place, store, Settings(), model="m", until="1")).models["m"][0] == "1"
-    await store.close()
-    await origin.fleet.end()
 
 
-async def test_what_another_server_is_about_to_name_stays(place: FilePlace, new_store: Make) -> None:
+async def test_new_objects_of_another_server_are_kept(place: FilePlace, new_store: Make) -> None:
     """A pass writes objects before the catalogue that names them; another server thins in between."""
-    origin = await begun(new_store("redis"), place)
+    origin = await start_origin(new_store("redis"), place)
     clock = Clock()
     await origin.registry.create(Fleet.spec())
     await shipper(origin.store, place, clock).ship()
@@ -164,8 +157,6 @@ async def test_what_another_server_is_about_to_name_stays(place: FilePlace, new_
     store = await opened(new_store("sqlite"))
     assert (await restore(place, store, Settings())).models["m"][0] == list(origin.states)[-1]
     assert await store.blobs.keys("datasets/") == ["datasets/new/rows"]
-    await store.close()
-    await origin.fleet.end()
 
 
 class Slow(Shipper):
@@ -185,8 +176,8 @@ async def thin(store: Store, place: FilePlace, clock: Clock) -> None:
     await other._thinner.thin(clock())
 
 
-async def test_a_catalogue_that_cannot_be_read_keeps_everything(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+async def test_an_unreadable_catalogue_keeps_all_objects(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
     clock = Clock()
     await origin.registry.create(Fleet.spec())
     await origin.learn(4)
@@ -206,11 +197,10 @@ async def test_a_catalogue_that_cannot_be_read_keeps_everything(place: FilePlace
         clock.forward(3.1)
     await passes.ship()
     assert not await place.keys(layout.models_prefix(passes._id))
-    await origin.fleet.end()
 
 
-async def test_it_is_looked_for_once_an_hour(place: FilePlace, new_store: Make) -> None:
-    origin = await begun(new_store("sqlite"), place)
+async def test_unnamed_objects_are_looked_for_once_an_hour(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
     clock = Clock()
     passes = shipper(origin.store, place, clock)
     await passes.ship()
@@ -221,4 +211,3 @@ async def test_it_is_looked_for_once_an_hour(place: FilePlace, new_store: Make) 
     clock.now_ms += 1
     await passes.ship()
     assert len(await place.keys(layout.NOTES)) == 1
-    await origin.fleet.end()

@@ -1,4 +1,4 @@
-"""Tasks for children: each does what its first argument says."""
+"""Tasks for children, chosen by the first argument."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str], files: Sequence[int]) -> int:
             os.write(files[0], b"written")
             return 0
         case "raise":
-            raise ZeroDivisionError("nobody foresaw this")
+            raise ZeroDivisionError("an unexpected error")
         case "wait":
             os.write(1, b"waits\n")
             threading.Event().wait()

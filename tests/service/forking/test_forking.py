@@ -1,4 +1,4 @@
-"""Children of the fork server: what they have, and what becomes of them when a process ends or hangs."""
+"""Children of the fork server: their streams and files, and their end when a process ends or hangs."""
 
 import asyncio
 import json
@@ -56,7 +56,7 @@ async def waiting() -> Child:
     return child
 
 
-async def test_a_child_has_its_streams_and_files_and_no_others(tmp_path: Path) -> None:
+async def test_a_child_has_only_its_own_streams_and_files(tmp_path: Path) -> None:
     with (tmp_path / "secret").open("w"), tempfile.TemporaryFile() as file:
         others = await waiting()
         child = await start(TASKS, "tell", threads=2, files=[file.fileno()])
@@ -75,15 +75,15 @@ async def test_a_child_has_its_streams_and_files_and_no_others(tmp_path: Path) -
     assert [name.endswith("(deleted)") for name in (names[number] for number in told["files"])] == [True]
 
 
-async def test_one_that_fails_says_why() -> None:
+async def test_a_child_that_fails_reports_the_error() -> None:
     child = await start(TASKS, "raise", threads=1)
     _, err = await child.communicate(b"")
     await child.kill()
     assert child.returncode == 1
-    assert b"nobody foresaw this" in err
+    assert b"an unexpected error" in err
 
 
-async def test_one_that_is_killed_says_by_what() -> None:
+async def test_a_killed_child_reports_the_signal() -> None:
     child = await waiting()
     child.send_signal(signal.SIGTERM)
     assert await child.stdout.read() == b""
@@ -91,12 +91,12 @@ async def test_one_that_is_killed_says_by_what() -> None:
     await child.kill()
 
 
-async def test_there_is_one_thread_at_the_fork() -> None:
+async def test_the_fork_server_has_one_thread() -> None:
     assert await works()
     assert len(os.listdir(f"/proc/{client.fork_server.pid}/task")) == 1
 
 
-async def test_a_task_that_is_cancelled_leaves_no_child(server: ForkServer) -> None:
+async def test_a_cancelled_task_leaves_no_child(server: ForkServer) -> None:
     beginning = asyncio.create_task(waiting())
     await eventually_async(lambda: server.pid is not None)
     beginning.cancel()
@@ -105,7 +105,7 @@ async def test_a_task_that_is_cancelled_leaves_no_child(server: ForkServer) -> N
     await eventually_async(lambda: children(server) == "")
 
 
-async def test_a_start_that_is_cancelled_leaves_no_child(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_start_leaves_no_child(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even one that is forked after the cancellation."""
     assert await works()
     assert server.pid is not None
@@ -129,7 +129,7 @@ async def test_a_start_that_is_cancelled_leaves_no_child(server: ForkServer, mon
     assert children(server) == ""
 
 
-async def test_the_fork_server_is_killed(server: ForkServer) -> None:
+async def test_a_killed_fork_server_is_replaced(server: ForkServer) -> None:
     child = await waiting()
     assert server.pid is not None
     killed = server.pid
@@ -163,7 +163,9 @@ async def hung(server: ForkServer) -> int:
     return pid
 
 
-async def test_the_fork_server_hangs_at_a_start(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_server_hanging_at_a_start_is_replaced(
+    server: ForkServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     child = await waiting()
     pid = await hung(server)
     monkeypatch.setattr(client, "ANSWER_SECONDS", ShortOnce())
@@ -175,7 +177,7 @@ async def test_the_fork_server_hangs_at_a_start(server: ForkServer, monkeypatch:
     await eventually_async(lambda: has_ended(child.pid))
 
 
-async def test_the_fork_server_hangs_at_an_end(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_server_hanging_at_an_end_is_replaced(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     child = await waiting()
     pid = await hung(server)
     with monkeypatch.context() as patch:
@@ -203,7 +205,7 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("state", ["running", "hung"])
-def test_its_parent_is_killed(state: str) -> None:
+def test_the_children_of_a_killed_process_end(state: str) -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT, state], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         pids = [int(pid) for pid in parent.stdout.readline().split()]
@@ -214,7 +216,7 @@ def test_its_parent_is_killed(state: str) -> None:
         eventually(lambda: all(has_ended(pid) for pid in pids))
 
 
-async def test_no_fork_server_can_be_started(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fork_server_that_cannot_start_is_an_error(server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/bin/false")
         patch.setattr(LoadedForkServer, "launch", ForkServer.launch)

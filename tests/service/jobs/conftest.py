@@ -32,11 +32,11 @@ WAIT_SECONDS = 300.0
 
 LONG: dict[str, Any] = {
     "trainer": "m3l",
-    "params": {"C": 1000.0, "kernel": "rbf", "gamma": 0.05, "tol": 1e-9, "max_iter": 4000},
+    "params": {"C": 1000.0, "kernel": "rbf", "gamma": 0.05, "optimise": "none", "tol": 1e-9, "max_iter": 6000},
     "data": {"dataset": "songs", "split": "train"},
     "model": "songs-long",
 }
-"""A job that takes some seconds, with a checkpoint every few sweeps."""
+"""A job of one fit that takes some seconds, with a checkpoint every few sweeps."""
 
 SHORT: dict[str, Any] = {"trainer": "m3l", "data": {"dataset": "songs", "split": "train"}, "model": "songs"}
 
@@ -68,7 +68,7 @@ def context_of(tmp_path: Path) -> Callable[..., JobContext]:
 
 @pytest.fixture
 async def jobs_of(context_of: Callable[..., JobContext]) -> AsyncIterator[Callable[..., Awaitable[JobService]]]:
-    """Start jobs of a process of their own, as it were: ``await jobs_of(store, job_slots=2)``; stopped in the end."""
+    """Start a job service as of a separate process: ``await jobs_of(store, job_slots=2)``; stopped at the end."""
     started: list[JobService] = []
 
     async def make(store: Store, /, **settings: Any) -> JobService:
@@ -93,7 +93,7 @@ async def add_songs(context: JobContext, name: str = "songs", data: Dataset | No
         await context.datasets.add(name, file, "npz")
 
 
-async def ended(jobs: JobService, id: str) -> Job:
+async def wait_until_ended(jobs: JobService, id: str) -> Job:
     """The job once it has ended."""
 
     async def look() -> Job | None:
@@ -103,7 +103,7 @@ async def ended(jobs: JobService, id: str) -> Job:
     return await eventually_async(look, WAIT_SECONDS)
 
 
-async def with_checkpoint(jobs: JobService, id: str) -> int:
+async def wait_for_checkpoint(jobs: JobService, id: str) -> int:
     """Wait until a job that runs has a checkpoint; its iteration."""
 
     async def look() -> int | None:
@@ -153,7 +153,7 @@ async def started_child(place: Path, **request: Any) -> AsyncIterator[Child]:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def undisturbed_estimator(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The estimator that `LONG` gives if nothing happens to it."""
     place = tmp_path_factory.mktemp("undisturbed")
     (place / "data").write_bytes(songs().to_bytes())

@@ -1,4 +1,4 @@
-"""The training process by itself."""
+"""The training process alone."""
 
 import asyncio
 import fcntl
@@ -15,14 +15,12 @@ from tests.service.jobs.conftest import LONG, WAIT_SECONDS, complete, run_child,
 from tests.support.processes import is_stopped
 from tests.support.waiting import eventually_async
 
-from manylabel_core.batch import M3L
 from manylabel_core.datasets import Dataset
 from manylabel_service.forking import client
 from manylabel_service.forking.client import ForkServer
 from manylabel_service.jobs.training import warmup
 from manylabel_service.jobs.training.child import ORPHANED
 from manylabel_service.jobs.training.request import Part
-from manylabel_service.trained.artifact import ModelArtifact
 
 DATA = songs()
 ENDLESS = {"params": {**LONG["params"], "max_iter": 1_000_000}, "niceness": 3}
@@ -46,28 +44,13 @@ def place(tmp_path):
     return tmp_path
 
 
-async def test_its_result_is_that_of_the_estimator_used_directly(place):
-    told = await run_child(place, params={"C": 2.0}, held=Part(file="data", split="test"), segment_work=1e9)
-    train, test = DATA.split("train"), DATA.split("test")
-    model = M3L(C=2.0, scaling="auto").fit(train.X, train.Y, label_names=DATA.label_names)
-    contents = ModelArtifact.from_bytes((place / "result").read_bytes())
-    restored = M3L.from_bytes(contents.estimator)
-    assert np.array_equal(restored.decision_function(test.X), model.decision_function(test.X))
-    assert (contents.labels, dict(contents.features)) == (DATA.label_names, {"x": 5})
-    result = told[-1]
-    assert (result["event"], result["rows"], result["held_out"]["rows"]) == ("result", 225, 75)
-    assert result["held_out"]["labels"] == contents.label_scores
-    assert told[-2]["event"] == "progress"
-    assert contents.convergence.iteration[-1] == told[-2]["iteration"] == model.n_iter_
-
-
-async def test_it_says_why_it_is_refused(place):
+async def test_the_reason_of_a_refusal_is_reported(place):
     told = await run_child(place, params={"R": [[1.0]]})
     assert (told[-1]["event"], told[-1]["code"]) == ("failed", "training_refused")
     assert told[-1]["detail"].startswith("R must have the shape")
 
 
-async def test_too_little_memory_ends_in_a_clear_failure(tmp_path):
+async def test_too_little_memory_is_reported(tmp_path):
     big = np.random.default_rng(0).normal(size=(8000, 5)).astype(np.float32)
     labels = (big[:, :2] > 0).astype(np.int8)
     (tmp_path / "data").write_bytes(Dataset.of(big, labels, ("a", "b")).to_bytes())
@@ -76,7 +59,7 @@ async def test_too_little_memory_ends_in_a_clear_failure(tmp_path):
     assert (told[-1]["event"], told[-1]["code"]) == ("failed", "out_of_memory")
 
 
-async def test_it_computes_for_as_long_as_it_is_told_and_ends_when_nobody_tells_it(place):
+async def test_a_child_ends_when_its_deadline_is_not_renewed(place):
     async with started_child(place, **ENDLESS) as process:
         while json.loads(await process.stdout.readline())["event"] != "progress":
             pass
@@ -92,7 +75,7 @@ def has_read(stdin):
     return not int.from_bytes(fcntl.ioctl(stdin.get_extra_info("socket"), termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
-async def test_one_that_stood_still_takes_no_old_news_for_its_end(place):
+async def test_a_child_that_was_stopped_uses_the_latest_deadline(place):
     for seconds in (3.0, 30.0, WAIT_SECONDS):  # a busy machine may need more until the child has read it and stands
         begun = time.monotonic()
         async with started_child(place, **ENDLESS) as process:
@@ -118,7 +101,7 @@ async def test_one_that_stood_still_takes_no_old_news_for_its_end(place):
 
 
 @pytest.mark.long
-async def test_the_first_fit_of_a_trainer_says_that_it_compiles(place, tmp_path, monkeypatch):
+async def test_the_first_fit_of_a_trainer_reports_the_compilation(place, tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
     monkeypatch.setattr(client, "fork_server", ForkServer())  # which has this variable
     texts = []
@@ -130,7 +113,7 @@ async def test_the_first_fit_of_a_trainer_says_that_it_compiles(place, tmp_path,
 
 
 @pytest.mark.long
-async def test_what_a_worker_compiles_beforehand_is_what_fits_need(place):
+async def test_the_warm_up_of_a_worker_compiles_what_fits_need(place):
     warmup.warm_up()
     for trainer, params in (("m3l", {}), ("m3l", {"kernel": "rbf"}), ("mlrl", {}), ("prml", {})):
         told = await run_child(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from tests.service.jobs.conftest import request_of, songs
 
 from manylabel_core.batch import LSAMML, M3L, SSMLRL
@@ -25,6 +24,7 @@ from manylabel_service.trained.artifact import ModelArtifact
 
 DATA = songs(120)
 ALL = Part(file="data", split=None)
+WEIGHTS = np.random.default_rng(4).choice([0.1, 0.5, 1.0, 2.0, 8.0], 120)
 
 
 @pytest.fixture
@@ -44,26 +44,34 @@ def estimator(place):
     return ModelArtifact.from_bytes((place / "result").read_bytes()).estimator
 
 
-def out_of_fold(parts, **params):
+def out_of_fold(parts, weights, **params):
     """Scores of each row by a model that has not learnt it."""
     scores = np.empty(DATA.Y.shape)
     for learnt, held in parts:
-        model = M3L(**params, scaling="auto", optimise="none").fit(DATA.X[learnt], DATA.Y[learnt])
+        model = M3L(**params, scaling="auto", optimise="none")
+        model.fit(DATA.X[learnt], DATA.Y[learnt], sample_weight=None if weights is None else weights[learnt])
         scores[held] = model.decision_function(DATA.X[held])
     return scores
 
 
-@pytest.mark.parametrize("optimise", ["none", "micro_f1", "hamming"])
-def test_a_trial_scores_each_fold_and_goes_on_between_them(place, optimise):
-    """Thresholds for the rows of a fold are chosen by the other folds."""
+@pytest.mark.parametrize(
+    ("optimise", "weights"),
+    [("none", None), ("micro_f1", None), ("hamming", None), ("none", WEIGHTS), ("micro_f1", WEIGHTS)],
+    ids=["none", "micro_f1", "hamming", "none, weighted", "micro_f1, weighted"],
+)
+def test_a_trial_scores_each_fold_and_resumes_between_them(place, optimise, weights):
+    """Thresholds for the rows of a fold are chosen by the other folds; rows count by their weights."""
+    (place / "data").write_bytes(replace(DATA, weights=weights).to_bytes())
     trial = {"kind": "trial", "params": {"C": 2.0, "optimise": optimise}, "rows": ALL, "segment_work": 1e9}
     told = work(place, **trial)
     parts = folds(120, 3, seed=0)
-    scores = out_of_fold(parts, C=2.0)
+    scores = out_of_fold(parts, weights, C=2.0)
     if optimise != "none":
-        scores = validated_scores(scores, DATA.Y.toarray() > 0, parts, optimise)
+        scores = validated_scores(scores, DATA.Y.toarray() > 0, parts, optimise, weights)
     assert told[-1][0] == "result"
-    assert told[-1][1]["scores"] == [micro_f1(DATA.Y[held], scores[held] > 0) for _, held in parts]
+    assert told[-1][1]["scores"] == [
+        micro_f1(DATA.Y[held], scores[held] > 0, None if weights is None else weights[held]) for _, held in parts
+    ]
     files = [said["file"] for event, said in told if event == "checkpoint"]
     assert len(files) == 2
     (place / files[-1]).rename(place / "checkpoint")
@@ -85,7 +93,7 @@ def test_thresholds_and_probabilities_are_those_of_the_estimator(place):
     assert estimator(place) == plain.to_bytes()
 
 
-def test_a_fit_goes_on_within_and_after_its_folds(place):
+def test_a_fit_resumes_within_and_after_its_folds(place):
     order = {"params": {"C": 100.0, "kernel": "rbf", "tol": 1e-6}, "rows": ALL}
     told = work(place, **order)
     expected = estimator(place)
@@ -110,7 +118,7 @@ def test_a_fold_that_cannot_be_learnt_leaves_the_model_without_thresholds(place)
     assert LSAMML.from_bytes(estimator(place)).curves_ is None
 
 
-def test_a_fit_goes_on_within_a_fold(place, monkeypatch):
+def test_a_trial_resumes_within_a_fold(place, monkeypatch):
     trial = {"kind": "trial", "params": {"C": 100.0, "kernel": "rbf", "tol": 1e-6}, "rows": ALL}
     told = work(place, **trial)
     inside = [said["file"] for event, said in told if event == "checkpoint" and not said["file"].endswith("-0")]
@@ -120,7 +128,7 @@ def test_a_fit_goes_on_within_a_fold(place, monkeypatch):
     assert again[-1][1]["scores"] == told[-1][1]["scores"]
 
 
-def test_without_room_for_a_checkpoint_a_fit_goes_on(place, monkeypatch):
+def test_a_fit_continues_if_the_disk_is_too_full_for_checkpoints(place, monkeypatch):
     order = {"params": {"C": 100.0, "kernel": "rbf", "tol": 1e-6}, "rows": ALL}
     told = work(place, **order)
     expected = estimator(place)
@@ -140,7 +148,7 @@ def test_without_room_for_a_checkpoint_a_fit_goes_on(place, monkeypatch):
     assert estimator(place) == expected
 
 
-def test_what_is_known_about_labels_reaches_m3l(place):
+def test_the_label_correlation_is_passed_to_m3l(place):
     work(place, params={"R": "label_correlation"}, segment_work=1e9)
     train = DATA.split("train")
     expected = M3L(R=label_correlation(train.Y), scaling="auto").fit(train.X, train.Y, label_names=DATA.label_names)
@@ -150,7 +158,7 @@ def test_what_is_known_about_labels_reaches_m3l(place):
     assert estimator(place) == expected.to_bytes()
 
 
-def test_rows_without_labels_reach_who_learns_from_them(place):
+def test_unlabelled_rows_are_passed_to_semi_supervised_trainers(place):
     labelled = np.arange(120) < 60
     half = Dataset.of(DATA.X, DATA.Y.toarray() * labelled[:, None], DATA.label_names, labelled=labelled)
     (place / "data").write_bytes(half.to_bytes())
@@ -163,7 +171,7 @@ def test_rows_without_labels_reach_who_learns_from_them(place):
     assert work(place, trainer="m3l", rows=ALL)[-1][1]["rows"] == 60
 
 
-def test_views_are_one_for_who_knows_no_views(place):
+def test_views_are_joined_for_trainers_of_one_view(place):
     views = {"sound": DATA.X[:, :3], "text": DATA.X[:, 3:]}
     names = {"sound": ("a", "b", "c"), "text": None}
     (place / "data").write_bytes(Dataset(views, DATA.Y, DATA.label_names, names).to_bytes())
@@ -174,69 +182,12 @@ def test_views_are_one_for_who_knows_no_views(place):
     assert dict(contents.features) == {"sound": ("a", "b", "c"), "text": 2}
 
 
-def test_rows_may_lack_views(place):
-    """Labelled rows have the one view, rows to measure on the other, and unlabelled ones both."""
-    sound, text = DATA.X[:, :3], DATA.X[:, 3:]
-    rows = np.arange(120)
-    parts = {
-        "data": Dataset({"sound": sound}, DATA.Y, DATA.label_names).take(rows[:60]),
-        "unlabelled": Dataset({"text": text, "sound": sound}, DATA.Y, DATA.label_names).take(rows[60:90]),
-        "held": Dataset({"text": text}, DATA.Y, DATA.label_names).take(rows[90:]),
-    }
-    for name, part in parts.items():
-        (place / name).write_bytes(part.to_bytes())
-    order = {"trainer": "lsa_mml", "params": {"n_components": 3}}
-    unlabelled, held = Part(file="unlabelled", split=None), Part(file="held", split=None)
-    told = work(place, rows=ALL, unlabelled=unlabelled, held=held, **order)
-    labelled, has_text = rows[:90] < 60, rows[:90] >= 60
-    direct = LSAMML(n_components=3, scaling="auto", random_state=0)
-    views = {"sound": sound[:90], "text": sp.csr_array(np.where(has_text[:, None], text[:90], 0))}
-    direct.fit(views, DATA.Y[:90], labelled, {"text": ~has_text}, label_names=DATA.label_names)
-    learnt = LSAMML.from_bytes(estimator(place))
-    np.testing.assert_allclose(learnt.view_shares_, [1, 1 / 3])
-    np.testing.assert_array_equal(learnt.label_scores({"text": text[90:]}), direct.label_scores({"text": text[90:]}))
-    expected = hamming_loss(DATA.Y[90:], direct.predict({"text": text[90:]}))
-    assert told[-1][1]["held_out"]["measures"]["hamming_loss"] == expected
-    contents = ModelArtifact.from_bytes((place / "result").read_bytes())
-    assert dict(contents.features) == {"sound": 3, "text": 2}
-
-
-def test_a_view_that_all_rows_lack_is_refused(place):
-    views = {"sound": DATA.X[:, :3], "text": 0 * DATA.X[:, 3:]}
-    nowhere = {"text": np.ones(120, dtype=bool)}
-    (place / "data").write_bytes(Dataset(views, DATA.Y, DATA.label_names, missing=nowhere).to_bytes())
-    with pytest.raises(ValueError, match="missing: no row has the view 'text'"):
-        work(place, trainer="lsa_mml", rows=ALL)
-
-
 def test_the_seed_decides_what_is_held_out(place):
     held = {work(place, rows=ALL, held=0.3, seed=seed)[-1][1]["held_out"]["measures"]["micro_f1"] for seed in (0, 0, 1)}
     assert len(held) == 2
 
 
-def test_measures_are_those_of_the_rows_held_out(place):
-    told = work(place, held=Part(file="data", split="test"))
-    test, model = DATA.split("test"), M3L.from_bytes(estimator(place))
-    measured = told[-1][1]["held_out"]
-    P = model.predict(test.X)
-    assert measured["rows"] == test.n_rows == 30
-    learnt = DATA.Y.toarray()
-    every = np.tile(frequent_labels(learnt) > 0, (30, 1))
-    assert measured["baseline"]["hamming_loss"] == hamming_loss(test.Y, every)
-    assert measured["baseline"].keys() == measured["measures"].keys()
-    assert measured["measures"]["hamming_loss"] == hamming_loss(test.Y, P)
-    Y = test.Y.toarray()
-    for column, name in enumerate(DATA.label_names):
-        hits = int((Y[:, column] & P[:, column]).sum())
-        assert measured["labels"][name] == {
-            "f1": pytest.approx(2 * hits / (Y[:, column].sum() + P[:, column].sum())),
-            "precision": pytest.approx(hits / P[:, column].sum()),
-            "recall": pytest.approx(hits / Y[:, column].sum()),
-            "support": Y[:, column].sum(),
-        }
-
-
-def test_of_very_many_labels_the_most_frequent_are_told(place, monkeypatch):
+def test_only_the_most_frequent_labels_are_reported(place, monkeypatch):
     monkeypatch.setattr(fitting, "MAX_LABELS_REPORTED", 2)
     told = work(place, held=Part(file="data", split="test"))
     counts = dict(zip(DATA.label_names, DATA.split("test").label_counts(), strict=True))
@@ -244,7 +195,7 @@ def test_of_very_many_labels_the_most_frequent_are_told(place, monkeypatch):
     assert list(ModelArtifact.from_bytes((place / "result").read_bytes()).label_scores) == list(DATA.label_names)
 
 
-def test_what_does_not_converge_says_so_once_and_of_the_whole(place):
+def test_a_fit_that_does_not_converge_is_reported_once(place):
     told = work(place, params={"C": 100.0, "kernel": "rbf", "tol": 1e-9, "max_iter": 30})
     logs = [said["text"] for event, said in told if event == "log"]
     assert len(logs) == 1
@@ -262,7 +213,7 @@ def test_what_does_not_converge_says_so_once_and_of_the_whole(place):
         ({"trainer": "lsa_mml", "params": {"n_components": 50}}, "n_components must be at most"),
     ],
 )
-def test_what_cannot_be_trained_with_is_refused(place, order, detail):
+def test_data_and_parameters_that_cannot_be_trained_with_are_refused(place, order, detail):
     with pytest.raises(ValueError, match=detail):
         work(place, **order)
 
@@ -293,9 +244,6 @@ def test_every_trainer_makes_a_model(place, name):
     assert TRAINERS[name].estimator_class().from_bytes(estimator(place)).warm_start is False
 
 
-WEIGHTS = np.random.default_rng(4).choice([0.1, 0.5, 1.0, 2.0, 8.0], 120)
-
-
 @pytest.fixture
 def weighted(place):
     (place / "data").write_bytes(replace(DATA, weights=WEIGHTS).to_bytes())
@@ -313,20 +261,6 @@ def test_a_fit_with_weights_is_that_of_the_estimator(weighted, trainer):
     (weighted / "data").write_bytes(DATA.to_bytes())
     work(weighted, trainer=trainer, rows=ALL, segment_work=1e9)
     assert estimator(weighted) != expected.to_bytes()
-
-
-@pytest.mark.parametrize("optimise", ["none", "micro_f1"])
-def test_a_trial_counts_rows_by_their_weights(weighted, optimise):
-    told = work(weighted, kind="trial", params={"C": 2.0, "optimise": optimise}, rows=ALL, segment_work=1e9)
-    parts = folds(120, 3, seed=0)
-    scores = np.empty(DATA.Y.shape)
-    for learnt, held in parts:
-        model = M3L(C=2.0, scaling="auto", optimise="none")
-        model.fit(DATA.X[learnt], DATA.Y[learnt], sample_weight=WEIGHTS[learnt])
-        scores[held] = model.decision_function(DATA.X[held])
-    if optimise != "none":
-        scores = validated_scores(scores, DATA.Y.toarray() > 0, parts, optimise, WEIGHTS)
-    assert told[-1][1]["scores"] == [micro_f1(DATA.Y[held], scores[held] > 0, WEIGHTS[held]) for _, held in parts]
 
 
 @pytest.mark.parametrize("held", [0.25, Part(file="held", split=None)])
@@ -349,7 +283,10 @@ def test_rows_held_out_count_by_their_weights(weighted, held):
     assert measured["baseline"]["micro_f1"] == pytest.approx(micro_f1(Y, baseline > 0), rel=1e-12)
     for label, name in enumerate(DATA.label_names):
         found = measured["labels"][name]
-        assert found["f1"] == pytest.approx(micro_f1(Y[:, [label]], scores[:, [label]] > 0), rel=1e-12)
+        true, chosen = Y[:, [label]].toarray() > 0, scores[:, [label]] > 0
+        assert found["f1"] == pytest.approx(micro_f1(Y[:, [label]], chosen), rel=1e-12)
+        assert found["precision"] == pytest.approx((true & chosen).sum() / chosen.sum(), rel=1e-12)
+        assert found["recall"] == pytest.approx((true & chosen).sum() / true.sum(), rel=1e-12)
         assert found["support"] == DATA.Y[kept][:, [label]].sum()
 
 
@@ -361,10 +298,3 @@ def test_unlabelled_rows_have_no_weights(weighted):
     expected = SSMLRL(scaling="auto")
     expected.fit(DATA.X[:90], DATA.Y[:90], DATA.X[90:], label_names=DATA.label_names, sample_weight=WEIGHTS[:90])
     assert estimator(weighted) == expected.to_bytes()
-
-
-def test_weights_are_refused_where_they_cannot_be_used(weighted):
-    views = {"text": DATA.X[:, :3], "sound": DATA.X[:, 3:]}
-    (weighted / "data").write_bytes(Dataset(views, DATA.Y, DATA.label_names, weights=WEIGHTS).to_bytes())
-    with pytest.raises(ValueError, match="lsa_mml accepts no row weights, but the data have weights"):
-        work(weighted, trainer="lsa_mml", rows=ALL)

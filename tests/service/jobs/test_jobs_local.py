@@ -1,4 +1,4 @@
-"""Jobs from their order to a version, with training processes of this one."""
+"""Jobs from their submission to a version, with training processes of this process."""
 
 import asyncio
 import os
@@ -11,11 +11,11 @@ from tests.service.jobs.conftest import (
     LONG,
     SHORT,
     add_songs,
-    ended,
     estimator_of,
     songs,
     spec,
-    with_checkpoint,
+    wait_for_checkpoint,
+    wait_until_ended,
 )
 from tests.support.processes import TRAINER, processes
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
@@ -26,10 +26,6 @@ from manylabel_service.errors import (
     DatasetNotFound,
     InvalidJob,
     JobEnded,
-    JobNotFound,
-    JobsFull,
-    KeyReused,
-    ModelNotFound,
 )
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.job_service import JobService
@@ -44,7 +40,7 @@ async def no_blobs(store):
     return await store.blobs.keys("jobs/") == []
 
 
-async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs_of):
+async def test_a_job_makes_a_version_and_its_repetition_none(store, jobs_of):
     jobs = await jobs_of(store, job_checkpoint_work=1e9)
     context = jobs._context
     await add_songs(context)
@@ -70,16 +66,12 @@ async def test_an_order_becomes_a_version_and_its_repetition_nothing(store, jobs
     assert revisions == sorted(revisions)
     again = [event async for event in jobs.watch(job.id, after=revisions[-1])]
     assert [kind for _, kind, _ in again] == ["state"]
-    # the same key
-    same, replayed = await jobs.submit(spec(SHORT), KEY)
-    assert (same, replayed) == (done, True)
-    with pytest.raises(KeyReused):
-        await jobs.submit(spec(SHORT), KEY._replace(digest=b"another_another_"))
+    assert await jobs.submit(spec(SHORT), KEY) == (done, True), "the same key"
     await eventually_async(lambda: no_blobs(store))
     assert jobs.counts()["succeeded"] == 1
 
 
-async def test_the_end_of_a_task_is_not_taken_for_the_loss_of_its_lease(sqlite_store, jobs_of, monkeypatch):
+async def test_the_end_of_a_task_is_no_lost_lease(sqlite_store, jobs_of, monkeypatch):
     monkeypatch.setattr(lease, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(lease, "HEARTBEAT_SECONDS", 0.001)
     jobs = await jobs_of(sqlite_store, job_checkpoint_work=0.1)  # with checkpoints
@@ -94,13 +86,13 @@ async def test_the_end_of_a_task_is_not_taken_for_the_loss_of_its_lease(sqlite_s
     await add_songs(jobs._context)
     with capture_logs() as logs:
         job, _ = await jobs.submit(spec(SHORT), KEY)
-        assert (await ended(jobs, job.id)).state == "succeeded"
+        assert (await wait_until_ended(jobs, job.id)).state == "succeeded"
         await eventually_async(lambda: no_blobs(sqlite_store))
     assert [line["event"] for line in logs if line["event"] in ("task_finished", "lease_lost")] == ["task_finished"]
 
 
 @pytest.mark.parametrize("claimed", [True, False])
-async def test_events_have_a_state_that_was_over_between_two_polls(sqlite_store, context_of, claimed):
+async def test_events_include_a_state_that_ended_between_two_polls(sqlite_store, context_of, claimed):
     context = context_of(sqlite_store)
     await add_songs(context)
     jobs = JobService(context, LocalRunner(context, 1))  # not started: the job stays queued
@@ -117,7 +109,7 @@ async def test_events_have_a_state_that_was_over_between_two_polls(sqlite_store,
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["known", "not yet known"])
-async def test_the_events_of_a_job_that_vanishes_end(sqlite_store, context_of, known):
+async def test_the_events_of_a_removed_job_end(sqlite_store, context_of, known):
     context = context_of(sqlite_store)
     await add_songs(context)
     jobs = JobService(context, LocalRunner(context, 1))  # not started: the job stays queued
@@ -131,73 +123,67 @@ async def test_the_events_of_a_job_that_vanishes_end(sqlite_store, context_of, k
         assert [event async for event in events] == []
 
 
-async def test_killed_cancelled_and_tried_again_it_ends_bit_identical(sqlite_store, jobs_of, undisturbed):
-    jobs = await jobs_of(sqlite_store)
+async def test_a_job_that_is_killed_cancelled_retried_and_released_gives_the_same_version(
+    tmp_path, jobs_of, undisturbed_estimator
+):
+    store = SQLiteStore(tmp_path / "data")
+    await store.open()
+    jobs = await jobs_of(store)
     context = jobs._context
+    place = context.settings.data_dir
     await add_songs(context)
     job, _ = await jobs.submit(spec(LONG), None)
     other, _ = await jobs.submit(spec(SHORT), None)
-    await with_checkpoint(jobs, job.id)
+    await wait_for_checkpoint(jobs, job.id)
     assert (await jobs.get(other.id)).state == "queued", "there is one slot"
     await jobs.cancel(other.id)
     with pytest.raises(DatasetInUse):
         await context.datasets.delete("songs", jobs.uses_dataset)
     # its process is killed
-    [pid] = processes(TRAINER, directory=context.settings.data_dir)
+    [pid] = processes(TRAINER, directory=place)
     os.kill(pid, signal.SIGKILL)
     await eventually_async(lambda: _attempt(jobs, job.id, 2))
-    [pid] = await eventually_async(lambda: processes(TRAINER, directory=context.settings.data_dir))
+    [pid] = await eventually_async(lambda: processes(TRAINER, directory=place))
     iteration = (await jobs.get(job.id)).progress.checkpoint
     # it is cancelled
     assert (await jobs.cancel(job.id)).state == "cancelled"
     await eventually_async(lambda: not Path(f"/proc/{pid}").exists())
     with pytest.raises(JobEnded):
         await jobs.cancel(job.id)
-    # it is tried again
+    # it is retried, and its server stops
     assert (await jobs.retry(job.id)).state == "queued"
-    done = await ended(jobs, job.id)
-    assert (done.state, done.attempt) == ("succeeded", 1)
-    assert await estimator_of(context, "songs-long") == undisturbed
-    goes_on = [line.text for line in await jobs.log(job.id) if "resumes from iteration" in line.text]
-    assert len(goes_on) == 2
-    assert int(goes_on[1].split("iteration ")[1].split()[0]) >= iteration > 0
-    await context.datasets.delete("songs", jobs.uses_dataset)
-
-
-async def _attempt(jobs, id, number):
-    return (await jobs.get(id)).attempt == number
-
-
-async def test_stopping_gives_back_and_the_next_start_goes_on(tmp_path, jobs_of, undisturbed):
-    store = SQLiteStore(tmp_path / "data")
-    await store.open()
-    jobs = await jobs_of(store)
-    place = jobs._context.settings.data_dir
-    await add_songs(jobs._context)
-    job, _ = await jobs.submit(spec(LONG), None)
-    await with_checkpoint(jobs, job.id)
+    await eventually_async(lambda: processes(TRAINER, directory=place))
     await jobs.stop()
     assert processes(TRAINER, directory=place) == set()
     assert list((place / "jobs").iterdir()) == []
     left = await jobs.get(job.id)
     assert (left.state, left.attempt) == ("queued", 1)
     await store.close()
-    again = SQLiteStore(tmp_path / "data")
-    await again.open()
-    other = await jobs_of(again)
-    done = await ended(other, job.id)
+    # another server finishes it
+    store = SQLiteStore(tmp_path / "data")
+    await store.open()
+    jobs = await jobs_of(store)
+    done = await wait_until_ended(jobs, job.id)
     assert (done.state, done.attempt) == ("succeeded", 1)
-    assert await estimator_of(other._context, "songs-long") == undisturbed
-    await other.stop()
-    await again.close()
+    assert await estimator_of(jobs._context, "songs-long") == undisturbed_estimator
+    goes_on = [line.text for line in await jobs.log(job.id) if "resumes from iteration" in line.text]
+    assert len(goes_on) == 3
+    assert int(goes_on[1].split("iteration ")[1].split()[0]) >= iteration > 0
+    await jobs._context.datasets.delete("songs", jobs.uses_dataset)
+    await jobs.stop()
+    await store.close()
 
 
-async def test_what_fails_says_why(sqlite_store, jobs_of):
+async def _attempt(jobs, id, number):
+    return (await jobs.get(id)).attempt == number
+
+
+async def test_the_error_of_a_failed_job_names_the_reason(sqlite_store, jobs_of):
     jobs = await jobs_of(sqlite_store, job_timeout_seconds=0.5, job_max_attempts=1)
     await add_songs(jobs._context)
     refused, _ = await jobs.submit(spec(SHORT, params={"R": [[0.0] * 3] * 3}), None)
     slow, _ = await jobs.submit(spec(LONG, params={**LONG["params"], "max_iter": 1_000_000}), None)
-    first, second = await ended(jobs, refused.id), await ended(jobs, slow.id)
+    first, second = await wait_until_ended(jobs, refused.id), await wait_until_ended(jobs, slow.id)
     assert first.state == second.state == "failed"
     assert {first.error.code, second.error.code} <= {"training_refused", "timed_out"}
     assert second.error.code == "timed_out"
@@ -205,32 +191,17 @@ async def test_what_fails_says_why(sqlite_store, jobs_of):
     assert processes(TRAINER, directory=jobs._context.settings.data_dir) == set()
 
 
-async def test_an_order_that_cannot_be_done_is_refused_at_once(sqlite_store, jobs_of):
-    jobs = await jobs_of(sqlite_store, job_slots=0, max_queued_jobs=2)
+async def test_an_impossible_job_is_refused_when_it_is_submitted(sqlite_store, jobs_of):
+    """Further reasons are in the table of tests/service/api/routers/test_jobs.py."""
+    jobs = await jobs_of(sqlite_store, job_slots=0)
     await add_songs(jobs._context)
-
-    async def refuse(error, path=None, order=SHORT, **changes):
-        with pytest.raises(error) as refused:
-            await jobs.submit(spec(order, **changes), None)
-        assert path is None or refused.value.path == path
-
-    await refuse(DatasetNotFound, data={"dataset": "nope"})
-    await refuse(InvalidJob, ("data", "split"), data={"dataset": "songs", "split": "nope"})
-    await refuse(InvalidJob, ("holdout", "split"), holdout={"dataset": "songs", "split": "nope"})
-    await refuse(DatasetNotFound, holdout={"dataset": "nope"})
-    await refuse(InvalidJob, ("data", "unlabelled"), data={"dataset": "songs", "unlabelled": {"dataset": "songs"}})
-    await refuse(InvalidJob, ("data", "dataset"), trainer="lsa_mml")
-    await refuse(ModelNotFound, data={"stream": "nope", "last": 5})
-    await refuse(InvalidJob, ("data", "stream"), trainer="lsa_mml", data={"stream": "nope", "last": 5})
     huge = {"kind": "grid", "params": {"kernel": ["x" * 256] * 500}}
-    await refuse(InvalidJob, search=huge)
+    for error, path, changes in (
+        (InvalidJob, ("data", "unlabelled"), {"data": {"dataset": "songs", "unlabelled": {"dataset": "songs"}}}),
+        (InvalidJob, None, {"search": huge}),
+        (DatasetNotFound, None, {"holdout": {"dataset": "nope"}}),
+    ):
+        with pytest.raises(error) as refused:
+            await jobs.submit(spec(SHORT, **changes), None)
+        assert path is None or refused.value.path == path
     assert await jobs.list() == []
-    first, _ = await jobs.submit(spec(SHORT), None)
-    second, _ = await jobs.submit(spec(SHORT), None)
-    await refuse(JobsFull)
-    await jobs.cancel(first.id)
-    third, _ = await jobs.submit(spec(SHORT), None)
-    assert [job.id for job in await jobs.list()] == [third.id, second.id, first.id]
-    assert [job.id for job in await jobs.list("queued", 1)] == [third.id]
-    with pytest.raises(JobNotFound):
-        await jobs.get("nope")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.service.jobs.conftest import SHORT, add_songs, ended, songs, spec
+from tests.service.jobs.conftest import SHORT, add_songs, songs, spec, wait_until_ended
 
 from manylabel_core.datasets import Dataset
 from manylabel_service.jobs.spec.schemas import Job
@@ -20,12 +20,12 @@ async def done(sqlite_store: Any, jobs_of: Any) -> Any:
 
     async def run(**changes: Any) -> tuple[Job, list[str]]:
         job, _ = await jobs.submit(spec(WHOLE, **changes), None)
-        return await ended(jobs, job.id), [line.text for line in await jobs.log(job.id)]
+        return await wait_until_ended(jobs, job.id), [line.text for line in await jobs.log(job.id)]
 
     return run
 
 
-async def test_train_is_learnt_and_test_measured_where_nothing_else_is_said(done: Any) -> None:
+async def test_the_default_splits_are_train_and_test(done: Any) -> None:
     job, _ = await done()
     data: Dataset = songs()
     assert (job.data.split, job.result.rows) == ("train", data.split("train").n_rows)
@@ -34,7 +34,7 @@ async def test_train_is_learnt_and_test_measured_where_nothing_else_is_said(done
     assert 0 <= job.result.gap <= 1e-3
 
 
-async def test_all_rows_are_learnt_if_that_is_said_and_then_the_result_is_not_served(done: Any) -> None:
+async def test_a_version_of_all_rows_is_not_served_by_default(done: Any) -> None:
     job, lines = await done(data={"dataset": "songs", "split": "all"})
     assert (job.result.rows, job.result.held_out) == (songs().n_rows, None)
     assert (job.result.promoted, job.result.not_promoted_because) == (False, "it was not evaluated")
@@ -52,7 +52,7 @@ async def test_a_fit_that_has_not_converged_is_not_served(done: Any) -> None:
     assert (job.result.version, job.result.converged, job.result.promoted) == (2, False, True)
 
 
-async def test_a_worse_version_is_served_only_if_asked_for(done: Any) -> None:
+async def test_a_worse_version_is_served_only_on_request(done: Any) -> None:
     first, _ = await done(params={"C": 1.0})
     same, _ = await done(params={"C": 1.0}, holdout={"dataset": "songs", "split": "test"})
     assert (first.result.promoted, same.result.promoted, same.result.not_promoted_because) == (True, True, None)

@@ -1,4 +1,4 @@
-"""Jobs for datasets of records: a version reads what it is asked by itself, as its dataset was read."""
+"""Jobs on datasets of records: a version reads records as its dataset did."""
 
 import json
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def scores(client: TestClient, x: Any, address: str = TRAINED) -> dict[str, floa
     return found
 
 
-def test_a_model_has_the_titles_of_the_labels_of_its_data_set(serve: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_model_has_the_titles_of_the_labels_of_its_dataset(serve: Callable[..., Any], tmp_path: Path) -> None:
     def titles(client: TestClient, model: str, query: str = "") -> dict[str, list[str | None]]:
         listed = client.get(f"/v1/models/{model}/labels{query}").json()["labels"]
         return {one["label"]: [one["title"], one["uri"]] for one in listed}
@@ -71,7 +71,7 @@ def test_a_model_has_the_titles_of_the_labels_of_its_data_set(serve: Callable[..
         assert set(map(tuple, titles(client, "trained").values())) == {(None, None)}
 
 
-def test_a_version_reads_as_its_data_set_was_read(
+def test_a_version_reads_records_as_its_dataset_did(
     serve: Callable[..., Any], refused: Callable[..., Any], tmp_path: Path
 ) -> None:
     known = {"title": "war at sea", "country": "F", "n": 3, "free": True}

@@ -1,4 +1,4 @@
-"""From what an online model has learnt to a version of another, over HTTP."""
+"""Jobs that learn from the stream of an online model, over HTTP."""
 
 import numpy as np
 from tests.service.jobs.conftest import songs
@@ -48,7 +48,7 @@ def test_a_model_is_trained_on_the_latest_examples_of_a_stream(serve, create):
         assert 'manylabel_jobs{state="succeeded"} 1.0' in client.get("/metrics").text
 
 
-def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
+def test_a_job_reports_its_rows_and_fails_with_too_few(serve, create):
     items = [{"x": [float(i % 7), float(i % 3)], "y": ["a"] if i % 7 > 3 else ["b"]} for i in range(201)]
     order = {"trainer": "m3l", "data": {"stream": "online", "last": 10_000}, "model": "batch", "promote": "always"}
     text = "56 of 10,000 asked; 201 were learnt, older ones are no longer in the log"
@@ -81,7 +81,7 @@ def test_a_job_says_what_it_trained_on_and_fails_with_too_little(serve, create):
         assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/data")
 
 
-def test_a_job_on_a_model_without_rows_says_why(serve, create):
+def test_a_job_on_a_stream_without_rows_fails_with_the_reason(serve, create):
     order = {"trainer": "m3l", "data": {"stream": "online", "last": 10}, "model": "batch"}
     with serve() as client:
         address = create(client, "online", labels=["a", "b"])
@@ -100,7 +100,7 @@ def test_a_job_on_a_model_without_rows_says_why(serve, create):
     assert "partial" in partial["detail"]
 
 
-def test_the_log_has_what_was_learnt_long_before_the_snapshots_kept(serve, create):
+def test_a_job_gets_examples_from_before_the_retained_snapshots(serve, create):
     items = [{"x": [float(i % 7), float(i % 3)], "y": ["a"] if i % 7 > 3 else ["b"]} for i in range(201)]
     with serve() as client:
         address = create(client, "online")

@@ -1,4 +1,4 @@
-"""How a job changes: one document, and random walks through it."""
+"""Changes of a job document, and random walks through them."""
 
 import pytest
 from hypothesis import settings
@@ -99,7 +99,7 @@ def test_no_task_of_a_job_that_has_ended_is_leased():
         record.finish(0, "one", {})
 
 
-def test_attempts_end():
+def test_the_number_of_attempts_is_limited():
     record = job()
     for attempt in (1, 2):
         task = record.claim(0, f"c{attempt}", NOW)
@@ -110,7 +110,7 @@ def test_attempts_end():
     assert "it fell over; attempt 2 was the last" in record.error.detail
 
 
-def test_cancelling_takes_the_lease_away_and_publishing_does_not_let_it():
+def test_a_cancelled_job_loses_its_lease_unless_it_is_being_published():
     record = job()
     task = record.claim(0, "one", NOW)
     task.publishing = True
@@ -124,7 +124,7 @@ def test_cancelling_takes_the_lease_away_and_publishing_does_not_let_it():
         record.cancel(NOW)
 
 
-def test_retrying_goes_on_from_what_there_is():
+def test_a_retry_keeps_finished_tasks_and_checkpoints():
     record = job(search=GRID)
     with pytest.raises(JobNotRetryable, match="is queued"):
         record.retry()
@@ -138,13 +138,13 @@ def test_retrying_goes_on_from_what_there_is():
     assert record.tasks[1].checkpoint.iteration == 7
 
 
-def test_the_oldest_job_is_done_first():
+def test_the_oldest_job_is_first():
     jobs = [job("b", "2"), job("a", "2", search=GRID), job("c", "1")]
     jobs[2].claim(0, "t", NOW)
     assert [(record.id, number) for record, number in queued(jobs)] == [("a", 0), ("a", 1), ("a", 2), ("b", 0)]
 
 
-def test_a_log_is_bounded_and_a_reader_can_go_on(monkeypatch):
+def test_a_log_is_bounded_and_can_be_read_from_a_revision(monkeypatch):
     monkeypatch.setattr(job_record, "MAX_LINES", 3)
     record = job()
     record.add_log_lines(NOW, ["x" * 1000])
@@ -159,7 +159,7 @@ def test_a_log_is_bounded_and_a_reader_can_go_on(monkeypatch):
     assert record.log(11) == []
 
 
-def test_what_grows_too_large_fails_small():
+def test_the_record_of_a_job_that_grew_too_large_is_small():
     record = job(search=GRID)
     record.claim(0, "t", NOW).outcome = {"scores": [0.5], "seconds": 1.0, "much": "x" * 10_000}
     record.add_log_lines(NOW, ["y" * 300] * 100)

@@ -1,4 +1,4 @@
-"""Workers as processes of their own, over a real Redis and RQ."""
+"""Workers in separate processes, over a real Redis and RQ."""
 
 import asyncio
 import contextlib
@@ -15,12 +15,12 @@ from tests.service.jobs.conftest import (
     SHORT,
     WAIT_SECONDS,
     add_songs,
-    ended,
     estimator_of,
     spec,
-    with_checkpoint,
+    wait_for_checkpoint,
+    wait_until_ended,
 )
-from tests.support.forked_server import ForkedProgram
+from tests.support.forked_server import ForkedProgram, finished
 from tests.support.processes import TRAINER, processes
 from tests.support.waiting import eventually_async
 
@@ -28,7 +28,6 @@ from manylabel_service.errors import RevisionConflict
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.jobs.runners.rq import RQRunner, connect, queue_of
 from manylabel_service.models.membership import IN_USE, KIND
-from manylabel_service.settings import Settings
 from manylabel_service.storage import Address
 from manylabel_service.storage.redis import RedisStore
 
@@ -74,11 +73,11 @@ async def jobs(redis_server, context_of):
     await store.close()
 
 
-async def test_a_worker_gives_back_on_sigterm_and_another_ends_it_bit_identical(jobs, workers, undisturbed):
+async def test_a_job_that_a_stopped_worker_releases_is_finished_by_another(jobs, workers, undisturbed_estimator):
     await add_songs(jobs._context)
     job, _ = await jobs.submit(spec(LONG), None)
     first = workers.start()
-    await with_checkpoint(jobs, job.id)
+    await wait_for_checkpoint(jobs, job.id)
     assert len(processes(TRAINER, directory=workers.place / "worker-0")) == 1
     first.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(first.wait, WAIT_SECONDS) == 0
@@ -86,16 +85,16 @@ async def test_a_worker_gives_back_on_sigterm_and_another_ends_it_bit_identical(
     left = await jobs.get(job.id)
     assert (left.state, left.attempt) == ("queued", 1)
     second = workers.start()
-    done = await ended(jobs, job.id)
+    done = await wait_until_ended(jobs, job.id)
     assert (done.state, done.attempt) == ("succeeded", 1), workers.log()
-    assert await estimator_of(jobs._context, "songs-long") == undisturbed
+    assert await estimator_of(jobs._context, "songs-long") == undisturbed_estimator
     lines = [line.text for line in await jobs.log(job.id)]
     (back,) = [i for i, line in enumerate(lines) if "is released: its worker stops" in line]
     assert f"process {first.pid}" in lines[back - 1]
     assert f"process {second.pid}" in lines[back + 1]
 
 
-async def test_what_rq_has_lost_is_put_there_again_and_once(jobs, context_of):
+async def test_a_task_that_rq_has_lost_is_queued_again_once(jobs, context_of):
     await add_songs(jobs._context)
     job, _ = await jobs.submit(spec(SHORT), None)
     connection = connect(jobs._context.settings)
@@ -138,7 +137,7 @@ worker.close()
 """
 
 
-def test_a_worker_hears_a_signal_that_another_thread_gets(tmp_path):
+def test_a_worker_stops_at_a_signal_to_another_thread(tmp_path):
     """The system may choose any thread; the main one, which alone runs handlers, sleeps on and is not woken."""
     done = subprocess.run(
         [sys.executable, "-c", SIGNALLED, str(tmp_path)], capture_output=True, text=True, timeout=WAIT_SECONDS
@@ -147,22 +146,14 @@ def test_a_worker_hears_a_signal_that_another_thread_gets(tmp_path):
     assert float(done.stdout.splitlines()[-1]) < 10
 
 
-def test_a_worker_needs_a_store_that_it_can_share(tmp_path):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "manylabel_service.jobs.worker", "--data-dir", str(tmp_path)],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+def test_a_worker_needs_a_shared_store(tmp_path):
+    done = finished("manylabel_service.jobs.worker", "--data-dir", str(tmp_path))
     assert done.returncode == 2
     assert "store: must be the redis:// address" in done.stderr
-    with pytest.raises(ValueError, match="must be local unless the store is a redis"):
-        Settings(job_runner="rq")
 
 
 @pytest.mark.long
-async def test_a_worker_takes_part_and_ends_when_it_is_too_old(jobs, workers):
+async def test_a_worker_ends_when_its_release_is_too_old(jobs, workers):
     """A worker of an old release that hung while the last replicas of that release left."""
     documents = jobs._context.store.documents
     worker = workers.start()

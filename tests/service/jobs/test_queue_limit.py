@@ -1,4 +1,4 @@
-"""No race lets in more jobs than may wait or run."""
+"""Concurrent submissions never exceed the limit of queued jobs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ async def waiting(server: JobService) -> list[str]:
     return [job.id for job in await server.list("queued")]
 
 
-async def test_racing_orders_and_retries_never_pass_the_limit(servers: list[JobService]) -> None:
+async def test_concurrent_jobs_and_retries_never_exceed_the_limit(servers: list[JobService]) -> None:
     orders = [lambda server: server.submit(spec(SHORT), None)] * 16
     assert await raced(servers, orders) == MOST
     ended = await waiting(servers[0])
@@ -61,7 +61,7 @@ async def test_racing_orders_and_retries_never_pass_the_limit(servers: list[JobS
     assert len(await waiting(servers[0])) == MOST
 
 
-async def test_room_that_comes_to_nothing_is_given_back(
+async def test_the_place_of_a_failed_submission_is_released(
     servers: list[JobService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = servers
@@ -81,9 +81,7 @@ async def test_room_that_comes_to_nothing_is_given_back(
         await first.submit(spec(SHORT), None)
 
 
-async def test_room_that_a_dead_process_held_comes_back(
-    servers: list[JobService], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_place_of_a_dead_process_expires(servers: list[JobService], monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = servers
     claimed: asyncio.Queue[Any] = asyncio.Queue()
 

@@ -1,4 +1,4 @@
-"""Answers on the wire: written at once where they come at once, and never with a header that holds another."""
+"""Responses on the wire: a small response is one write, and no header can contain another."""
 
 import asyncio
 import logging
@@ -71,7 +71,7 @@ async def answered(
     ],
 )
 @for_each("keep_alive", [True, False])
-def test_the_client_gets_what_uvicorn_would_write(
+def test_a_response_is_the_one_of_uvicorn(
     headers: Headers, portions: list[bytes], method: str, keep_alive: bool
 ) -> None:
     ours, theirs = (
@@ -82,18 +82,18 @@ def test_the_client_gets_what_uvicorn_would_write(
     assert ours.closed == theirs.closed
 
 
-def test_an_answer_that_comes_at_once_is_written_at_once() -> None:
+def test_a_small_response_is_one_write() -> None:
     wire = asyncio.run(answered(ResponseCycle, [JSON, (b"content-length", b"2")], b"{}"))
     assert len(wire.written) == 1
 
 
 @pytest.mark.parametrize("header", [(b"location", b"/\r\nset-cookie: a=b"), (b"x\r\ny", b"z"), (b"x y", b"z")])
-def test_no_header_holds_another(header: tuple[bytes, bytes]) -> None:
+def test_a_header_cannot_contain_another(header: tuple[bytes, bytes]) -> None:
     with pytest.raises(RuntimeError, match="Invalid HTTP header"):
         asyncio.run(answered(ResponseCycle, [JSON, (b"content-length", b"2"), header], b"{}"))
 
 
 @pytest.mark.parametrize(("length", "body"), [(b"1", b"{}"), (b"3", b"{}")])
-def test_a_length_that_is_wrong_is_an_error(length: bytes, body: bytes) -> None:
+def test_a_wrong_content_length_is_an_error(length: bytes, body: bytes) -> None:
     with pytest.raises(RuntimeError, match="Content-Length"):
         asyncio.run(answered(ResponseCycle, [JSON, (b"content-length", length)], body))

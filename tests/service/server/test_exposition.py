@@ -1,4 +1,4 @@
-"""Series as text: the same as prometheus_client's, but others get their turn meanwhile."""
+"""Metrics as text: as prometheus_client writes them, without blocking the event loop."""
 
 import asyncio
 
@@ -29,13 +29,13 @@ async def test_the_text_is_that_of_prometheus_client(registry: CollectorRegistry
     assert await write(registry.collect(), {}) == generate_latest(registry)
 
 
-async def test_further_labels_stand_in_order(registry: CollectorRegistry) -> None:
+async def test_additional_labels_are_sorted(registry: CollectorRegistry) -> None:
     text = (await write(registry.collect(), {"name": "0"})).decode()
     assert 'requests_total{model="m",name="0",path="/"} 3.0\n' in text
     assert 'level{name="0"} 1.23456789e+07\n' in text
 
 
-async def test_others_get_their_turn() -> None:
+async def test_other_tasks_run_meanwhile() -> None:
     registry = CollectorRegistry()
     gauge = Gauge("many", "Many.", ["of"], registry=registry)
     for number in range(20_000):

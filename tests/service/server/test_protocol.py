@@ -1,4 +1,4 @@
-"""A client's share of a server is bounded before the application sees it: bytes, connections and time."""
+"""Limits of a client before the application sees its requests: bytes, connections and time."""
 
 import contextlib
 import http.client
@@ -33,7 +33,7 @@ def server(module_server_process: Callable[..., Any]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def hasty(module_server_process: Callable[..., Any]) -> Any:
+def impatient(module_server_process: Callable[..., Any]) -> Any:
     """A server with a model m and short timeouts for headers and bodies."""
     server = module_server_process(
         "--header-timeout-seconds", str(HEADER_SECONDS), "--body-timeout-seconds", str(BODY_SECONDS)
@@ -85,7 +85,7 @@ def ended(connection: socket.socket) -> bool:
         return True
 
 
-def send_for_ever(connection: socket.socket, data: bytes, most: int) -> int:
+def send_until_refused(connection: socket.socket, data: bytes, most: int) -> int:
     """Send again and again until the server does not take it any more; how many bytes went."""
     sent = 0
     with contextlib.suppress(OSError):
@@ -125,16 +125,16 @@ def memory(server: Any) -> int:
     ],
     ids=["request line", "value", "headers", "name"],
 )
-def test_a_head_has_a_limit(server: Any, begin: bytes, more: bytes) -> None:
+def test_the_size_of_request_headers_is_limited(server: Any, begin: bytes, more: bytes) -> None:
     before = refusals(server, "headers")
     with connected(server, begin + more * 66) as connection:
         assert refusal(connection) == (431, "headers_too_large")
     assert refusals(server, "headers") == before + 1
     with connected(server, begin) as connection:
-        assert send_for_ever(connection, more * 30, 500 * 2**20) < 20 * 2**20
+        assert send_until_refused(connection, more * 30, 500 * 2**20) < 20 * 2**20
 
 
-def test_a_large_head_within_the_limit_is_taken(server: Any) -> None:
+def test_large_headers_within_the_limit_are_accepted(server: Any) -> None:
     head = PING[:-2] + b"X: " + b"a" * 60_000 + b"\r\n\r\n"
     with connected(server) as connection:
         for _ in range(3):
@@ -143,7 +143,7 @@ def test_a_large_head_within_the_limit_is_taken(server: Any) -> None:
             assert answer(connection)[0] == 200
 
 
-def test_endless_heads_hold_nobody_up(server: Any) -> None:
+def test_endless_headers_do_not_delay_others(server: Any) -> None:
     with connected(server, b"GET / HTTP/1.1\r\nX: ") as connection:
         sent = 0
         with contextlib.suppress(OSError):
@@ -154,19 +154,19 @@ def test_endless_heads_hold_nobody_up(server: Any) -> None:
             assert answer(other)[0] == 200
 
 
-def test_trailers_have_a_limit(server: Any) -> None:
+def test_the_size_of_trailers_is_limited(server: Any) -> None:
     with connected(server, UPDATE + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nX: ") as connection:
-        assert send_for_ever(connection, b"a" * 2**15, 100 * 2**20) < 10 * 2**20
+        assert send_until_refused(connection, b"a" * 2**15, 100 * 2**20) < 10 * 2**20
 
 
 @pytest.mark.parametrize("malformed", [b"\0\0\0\0\r\n\r\n", b"GET\r\n\r\n", b"GET http://[ HTTP/1.1\r\n\r\n"])
-def test_what_is_not_http_is_told_so(server: Any, malformed: bytes) -> None:
+def test_malformed_requests_are_refused(server: Any, malformed: bytes) -> None:
     with connected(server, malformed) as connection:
         assert refusal(connection) == (400, "malformed_request")
 
 
 @pytest.mark.parametrize("path", [b"/v1/models/m/update", b"/v1/datasets?name=d&format=libsvm"])
-def test_a_length_that_is_no_sane_number(server: Any, path: bytes) -> None:
+def test_invalid_content_lengths_are_refused(server: Any, path: bytes) -> None:
     media_type = b"application/json" if b"models" in path else b"text/plain"
     head = (
         b"POST "
@@ -184,7 +184,7 @@ def test_a_length_that_is_no_sane_number(server: Any, path: bytes) -> None:
 # -- pipelines ----------------------------------------------------------------------------------------
 
 
-def test_requests_that_come_together_are_answered_in_order(server: Any) -> None:
+def test_pipelined_requests_are_answered_in_order(server: Any) -> None:
     paths = [b"/livez", b"/v1/models/m", b"/nowhere", b"/readyz", b"/livez"]
     with connected(
         server, b"".join(b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n" % path for path in paths)
@@ -195,18 +195,18 @@ def test_requests_that_come_together_are_answered_in_order(server: Any) -> None:
     assert re.findall(rb"HTTP/1.1 (\d+)", received) == [b"200", b"200", b"404", b"200", b"200"]
 
 
-def test_a_chain_of_requests_has_a_limit(server: Any) -> None:
+def test_the_number_of_pipelined_requests_is_limited(server: Any) -> None:
     """A connection with more ends after those that were taken; none of the others takes memory."""
     before, refused_before = memory(server), refusals(server, "malformed")
     with contextlib.ExitStack() as stack:
         for _ in range(4):
             connection = stack.enter_context(connected(server))
-            send_for_ever(connection, PING * 1000, 2_000_000 * len(PING))
+            send_until_refused(connection, PING * 1000, 2_000_000 * len(PING))
         eventually(lambda: refusals(server, "malformed") == refused_before + 4)
         assert memory(server) - before < len(PING) * 2_000_000, "a quarter of what was to be sent"
 
 
-def test_a_client_that_leaves_a_chain_is_no_error(server: Any) -> None:
+def test_a_client_that_disconnects_during_a_pipeline_is_no_error(server: Any) -> None:
     """The request that is being answered is not the last one that came, and must know that its client is gone."""
     ask = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
     for _ in range(20):
@@ -217,7 +217,7 @@ def test_a_client_that_leaves_a_chain_is_no_error(server: Any) -> None:
     assert "request_failed" not in server.log_tail(1_000)
 
 
-def test_those_before_one_that_is_refused_are_answered(server: Any) -> None:
+def test_requests_before_a_refused_one_are_answered(server: Any) -> None:
     with connected(server, PING * 100) as connection:
         received = b""
         with contextlib.suppress(ConnectionResetError):
@@ -229,24 +229,24 @@ def test_those_before_one_that_is_refused_are_answered(server: Any) -> None:
 # -- time ---------------------------------------------------------------------------------------------
 
 
-def test_a_head_that_does_not_end_in_time(hasty: Any) -> None:
-    with connected(hasty, PING[:-4]) as connection:
+def test_headers_that_do_not_end_in_time_are_refused(impatient: Any) -> None:
+    with connected(impatient, PING[:-4]) as connection:
         assert refusal(connection) == (408, "request_timeout")
-    with connected(hasty) as connection:
+    with connected(impatient) as connection:
         connection.sendall(PING)
         assert answer(connection)[0] == 200
         connection.sendall(PING[:-4])
         assert refusal(connection) == (408, "request_timeout")
 
 
-def test_a_head_that_dribbles(hasty: Any) -> None:
+def test_single_bytes_do_not_extend_the_timeout_of_headers(impatient: Any) -> None:
     """A byte now and then does not buy time."""
-    with connected(hasty) as connection:
+    with connected(impatient) as connection:
         connection.settimeout(0.1)
-        assert is_cut_off(connection, PING * 20)
+        assert is_disconnected(connection, PING * 20)
 
 
-def is_cut_off(connection: socket.socket, dribbled: bytes) -> bool:
+def is_disconnected(connection: socket.socket, dribbled: bytes) -> bool:
     """Return whether the server answers or closes a connection before it has all of a head that comes byte by byte."""
     try:
         for byte in dribbled:
@@ -259,31 +259,31 @@ def is_cut_off(connection: socket.socket, dribbled: bytes) -> bool:
     return False
 
 
-def test_a_connection_that_says_nothing(hasty: Any) -> None:
-    with connected(hasty) as connection:
+def test_a_silent_connection_is_closed(impatient: Any) -> None:
+    with connected(impatient) as connection:
         assert ended(connection)
 
 
 @pytest.mark.parametrize("sent", [b"", b'{"x": {"a"'])
-def test_a_body_that_does_not_come_in_time(hasty: Any, sent: bytes) -> None:
-    with connected(hasty, UPDATE + b"Content-Length: 27\r\n\r\n" + sent) as connection:
+def test_a_body_that_does_not_arrive_in_time_is_refused(impatient: Any, sent: bytes) -> None:
+    with connected(impatient, UPDATE + b"Content-Length: 27\r\n\r\n" + sent) as connection:
         assert refusal(connection) == (408, "request_timeout")
 
 
-def test_a_body_that_nobody_reads(hasty: Any) -> None:
-    """It was answered long ago, and goes on for ever."""
+def test_an_endless_body_of_an_answered_request_is_cut_off(impatient: Any) -> None:
+    """The request was answered long ago."""
     with connected(
-        hasty, b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"
+        impatient, b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n"
     ) as connection:
         assert answer(connection)[0] == 404
         connection.settimeout(0.05)
-        assert is_cut_off(connection, b"a" * 2_000)
+        assert is_disconnected(connection, b"a" * 2_000)
 
 
-def test_each_request_of_a_connection_has_the_whole_time(hasty: Any) -> None:
-    before = metric(hasty, 'manylabel_updates_total{model="m"}')
+def test_each_request_of_a_connection_has_the_whole_time(impatient: Any) -> None:
+    before = metric(impatient, 'manylabel_updates_total{model="m"}')
     request = UPDATE + b"Content-Length: %d\r\n\r\n" % len(ITEM) + ITEM
-    with connected(hasty) as connection:
+    with connected(impatient) as connection:
         for updates in until_both_have_passed():
             connection.sendall(request)
             assert answer(connection)[1]["updates"] == before + updates
@@ -295,10 +295,10 @@ def until_both_have_passed() -> Iterator[int]:
     return itertools.takewhile(lambda _: time.monotonic() < ends, itertools.count(1))
 
 
-def test_a_stream_may_go_on_as_long_as_it_moves(hasty: Any) -> None:
+def test_a_stream_may_last_longer_than_the_timeouts(impatient: Any) -> None:
     head = UPDATE.replace(b"update", b"stream").replace(b"json", b"x-ndjson") + b"Transfer-Encoding: chunked\r\n\r\n"
     chunk = b"%x\r\n%b\n\r\n" % (len(ITEM) + 1, ITEM)
-    with connected(hasty, head + chunk) as connection:
+    with connected(impatient, head + chunk) as connection:
         response = http.client.HTTPResponse(connection)
         response.begin()
         for number in until_both_have_passed():
@@ -312,7 +312,7 @@ def test_a_stream_may_go_on_as_long_as_it_moves(hasty: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def crowded(module_server_process: Callable[..., Any]) -> Any:
+def small_server(module_server_process: Callable[..., Any]) -> Any:
     """A server with few connections, little memory for bodies, and little patience with clients that do not read."""
     flags = ("--header-timeout-seconds", str(HEADER_SECONDS), "--idle-timeout-seconds", "2")
     server = module_server_process("--max-connections", "8", "--max-buffered-bytes", "1000000", *flags).start()
@@ -320,26 +320,26 @@ def crowded(module_server_process: Callable[..., Any]) -> Any:
     return server
 
 
-def test_answers_that_are_not_read(crowded: Any) -> None:
+def test_a_client_that_reads_no_responses_is_cut_off(small_server: Any) -> None:
     """A client that asks and asks, and reads nothing, is cut off."""
-    before = refusals(crowded, "unread")
+    before = refusals(small_server, "unread")
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(SECONDS)
-        connection.connect(("127.0.0.1", crowded.port))
+        connection.connect(("127.0.0.1", small_server.port))
         for _ in range(10):
             connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 4)
-            assert pinged(crowded)
-        eventually(lambda: metric(crowded, "manylabel_unsent_bytes") > 0)
-        eventually(lambda: refusals(crowded, "unread") == before + 1)
+            assert pinged(small_server)
+        eventually(lambda: metric(small_server, "manylabel_unsent_bytes") > 0)
+        eventually(lambda: refusals(small_server, "unread") == before + 1)
 
 
-def test_connections_have_a_limit(crowded: Any) -> None:
-    """Those that are in use stay, and one too many is told so; those that nobody uses give way."""
+def test_the_number_of_connections_is_limited(small_server: Any) -> None:
+    """Connections in use stay, and one too many is refused; unused connections are closed."""
     request = UPDATE + b"Content-Length: 27\r\n\r\n"
     with contextlib.ExitStack() as stack:
-        in_use = [stack.enter_context(connected(crowded, request)) for _ in range(8)]
-        with connected(crowded, PING) as connection:
+        in_use = [stack.enter_context(connected(small_server, request)) for _ in range(8)]
+        with connected(small_server, PING) as connection:
             status, document, headers = answer(connection)
             assert (status, document["code"], headers["Retry-After"]) == (503, "server_busy", "1")
             assert ended(connection)
@@ -348,10 +348,10 @@ def test_connections_have_a_limit(crowded: Any) -> None:
             assert answer(connection)[0] == 200
         assert metric_over(in_use[0], 'manylabel_refusals_total{reason="connections"}') == 1
         assert metric_over(in_use[0], "manylabel_connections") == 8
-        eventually(lambda: pinged(crowded))
+        eventually(lambda: pinged(small_server))
     with contextlib.ExitStack() as stack:
-        silent = [stack.enter_context(connected(crowded)) for _ in range(8)]
-        eventually(lambda: pinged(crowded))
+        silent = [stack.enter_context(connected(small_server)) for _ in range(8)]
+        eventually(lambda: pinged(small_server))
         assert sum(ended(connection) for connection in silent[:8]) == 8
 
 
@@ -367,29 +367,29 @@ def metric_over(connection: socket.socket, name: str) -> float:
     return float(re.search(rf"^{re.escape(name)} (\S+)$", response.read().decode(), re.MULTILINE)[1])  # type: ignore[index]
 
 
-def test_bodies_have_a_limit_together(crowded: Any) -> None:
+def test_bodies_have_a_limit_together(small_server: Any) -> None:
     head = UPDATE + b"Content-Length: 600000\r\n\r\n"
-    with connected(crowded, head + b" " * 500_000) as first:
-        eventually(lambda: metric(crowded, "manylabel_body_bytes") == 500_000)
-        with connected(crowded, head + b" " * 599_000) as second:
+    with connected(small_server, head + b" " * 500_000) as first:
+        eventually(lambda: metric(small_server, "manylabel_body_bytes") == 500_000)
+        with connected(small_server, head + b" " * 599_000) as second:
             status, document, headers = answer(second)
             assert (status, document["code"], headers["Retry-After"]) == (503, "server_busy", "1")
-        with connected(crowded, head + b" " * 450_000):
-            eventually(lambda: metric(crowded, "manylabel_body_bytes") == 950_000)
-            with connected(crowded, UPDATE + b"Content-Length: 65535\r\n\r\n") as small:  # it takes several reads
+        with connected(small_server, head + b" " * 450_000):
+            eventually(lambda: metric(small_server, "manylabel_body_bytes") == 950_000)
+            with connected(small_server, UPDATE + b"Content-Length: 65535\r\n\r\n") as small:  # it takes several reads
                 for _ in range(4):
                     small.sendall(b" " * 15_000)
-                    assert pinged(crowded)
+                    assert pinged(small_server)
                 small.sendall(b" " * (5_535 - len(ITEM)) + ITEM)
                 assert answer(small)[0] == 200
-        eventually(lambda: metric(crowded, "manylabel_body_bytes") == 500_000)
+        eventually(lambda: metric(small_server, "manylabel_body_bytes") == 500_000)
         first.sendall(b" " * (100_000 - len(ITEM)) + ITEM)
         assert answer(first)[0] == 200
-    assert metric(crowded, "manylabel_body_bytes") == 0
-    assert refusals(crowded, "memory") == 1
+    assert metric(small_server, "manylabel_body_bytes") == 0
+    assert refusals(small_server, "memory") == 1
 
 
-def test_descriptors_are_kept_for_the_servers_own_files(tmp_path: Path, server_process: Callable[..., Any]) -> None:
+def test_connections_leave_descriptors_for_files(tmp_path: Path, server_process: Callable[..., Any]) -> None:
     """More connections than there are descriptors: an update, and a snapshot, still find theirs."""
     code = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256)); "
     (tmp_path / "sitecustomize.py").write_text(code)

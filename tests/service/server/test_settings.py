@@ -1,4 +1,4 @@
-"""Settings: all documented; flags before environment before file before defaults; clear refusals."""
+"""Settings: documentation, precedence of flags, environment and file, and errors."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def test_defaults() -> None:
     assert settings == Settings()
 
 
-def test_flags_go_before_the_environment_before_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flags_override_the_environment_and_that_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "manylabel.toml"
     file.write_text('port = 1\nhost = "file"\nmax_labels = 1\ndata_dir = "from file"\n')
     monkeypatch.setenv("MANYLABEL_PORT", "2")
@@ -59,6 +59,12 @@ def test_the_environment_may_name_the_file(tmp_path: Path, monkeypatch: pytest.M
         (["--port", "-1"], "port"),
         (["--max-body-bytes", "0"], "max_body_bytes: must be greater than 0 (got '0')"),
         (["--workers", "2"], "workers: must be 1 with store = sqlite"),
+        (["--job-runner", "rq"], "job_runner: must be local unless the store is a redis"),
+        (["--trusted-proxies", "balancer"], "10.0.0.0/8"),
+        (["--tls-cert-file", "x.pem"], "tls_key_file: must be set together with tls_cert_file"),
+        (["--tls-key-file", "x.pem"], "tls_key_file: must be set together with tls_cert_file"),
+        (["--redis-cert-file", "x.pem"], "redis_key_file: must be set together with redis_cert_file"),
+        (["--redis-key-file", "x.pem"], "redis_key_file: must be set together with redis_cert_file"),
         (["--preload", "maybe"], "preload: must be a valid boolean (got 'maybe')"),
         (["--snapshot-every-seconds", "inf"], "snapshot_every_seconds: "),
         (["--snapshot-every-seconds", "nan"], "snapshot_every_seconds: "),

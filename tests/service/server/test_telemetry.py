@@ -1,4 +1,4 @@
-"""Log lines: one JSON object or one text each, from this program and its libraries alike."""
+"""Log lines, as JSON and as text, of this program and of its libraries."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def printed(log_format: str, log_level: str) -> str:
     return done.stderr
 
 
-def test_json_lines_hold_a_traceback_without_the_values_of_variables() -> None:
+def test_json_lines_have_tracebacks_without_values_of_variables() -> None:
     text = printed("json", "info")
     broken, detail, library = map(json.loads, text.splitlines())
     assert (broken["event"], broken["level"], broken["request_id"]) == ("broken", "error", "r-1")
@@ -48,7 +48,7 @@ def test_json_lines_hold_a_traceback_without_the_values_of_variables() -> None:
     assert "s3cret" not in text
 
 
-def test_console_lines_are_for_people_and_have_colours_on_a_terminal_only() -> None:
+def test_console_lines_have_colours_only_on_a_terminal() -> None:
     lines = printed("console", "info").splitlines()
     assert not [line for line in lines if "\x1b" in line]
     places = {line.index(mark) for line, mark in ((lines[0], "request_id="), (lines[-2], "model="))}
@@ -71,7 +71,7 @@ def test_console_lines_are_for_people_and_have_colours_on_a_terminal_only() -> N
 
 
 @pytest.mark.parametrize("log_format", ["json", "console"])
-def test_the_level_holds_for_all(log_format: str) -> None:
+def test_the_log_level_applies_to_libraries(log_format: str) -> None:
     text = printed(log_format, "error")
     assert "broken" in text
     assert "of a library" in text

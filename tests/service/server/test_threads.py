@@ -1,4 +1,4 @@
-"""Threads for what takes long give way to the event loop."""
+"""Threads for long work have a lower priority than the event loop."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ def niceness() -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a priority for each thread")
-def test_background_threads_give_way_to_the_others() -> None:
+def test_background_threads_have_a_lower_priority() -> None:
     before = niceness()
     with background_threads() as threads:
         assert threads.submit(niceness).result() == max(before, NICENESS)

@@ -1,4 +1,4 @@
-"""A server that speaks https: the certificate that it shows, also once that has changed."""
+"""A server with TLS: its certificate, and the change of the certificate."""
 
 import contextlib
 import http.client
@@ -21,7 +21,6 @@ from tests.support.waiting import eventually
 
 from manylabel_clients import Client, ConnectionFailed
 from manylabel_service.server.tls import Certificate, expiry
-from manylabel_service.settings import read_settings
 
 SECONDS = 120.0
 DAY = 86_400.0
@@ -100,11 +99,6 @@ def shown(server: ServerProcess) -> str:
         connection.close()
 
 
-def logged(server: ServerProcess, event: str) -> list[Any]:
-    lines = [json.loads(line) for line in server.log.read_text().splitlines() if line.startswith("{")]
-    return [line for line in lines if line["event"] == event]
-
-
 class TestAnswers:
     def test_over_tls(self, server: ServerProcess) -> None:
         connection = connect(server)
@@ -113,10 +107,10 @@ class TestAnswers:
         assert connection.sock.version() in ("TLSv1.2", "TLSv1.3")
         assert live(connection)
         connection.close()
-        assert logged(server, "serving")[0]["url"] == server.url
+        assert server.logged("serving")[0]["url"] == server.url
         assert server.url.startswith("https://")
 
-    def test_large_ones_and_streams(self, server: ServerProcess) -> None:
+    def test_large_responses_and_streams(self, server: ServerProcess) -> None:
         body = json.dumps({"name": "m", "algorithm": "falt", "labels": [f"label {n}" for n in range(1000)]})
         line = json.dumps({"x": {"a": 1}, "y": ["label 1"]}) + "\n"
         connection = connect(server)
@@ -131,7 +125,7 @@ class TestAnswers:
             assert answer.status in (200, 201)
         connection.close()
 
-    def test_refusals_before_a_request_is_read(self, server: ServerProcess) -> None:
+    def test_too_large_headers_are_refused(self, server: ServerProcess) -> None:
         assert server.tls is not None
         with (
             socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as plain,
@@ -144,25 +138,25 @@ class TestAnswers:
             assert answer.headers["Strict-Transport-Security"]
             assert connection.recv(1) == b""
 
-    def test_who_says_nothing_is_let_go(self, server: ServerProcess) -> None:
+    def test_a_silent_client_is_disconnected(self, server: ServerProcess) -> None:
         seconds = 30.0  # half of what it would be without a bound of ours
         with socket.create_connection(("127.0.0.1", server.port), timeout=seconds) as connection:
             assert connection.recv(1) == b""
 
-    def test_who_speaks_no_tls_is_refused(self, server: ServerProcess) -> None:
+    def test_a_client_without_tls_is_disconnected(self, server: ServerProcess) -> None:
         with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
             connection.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
             with contextlib.suppress(ConnectionResetError):
                 assert not connection.recv(2**16).startswith(b"HTTP")
         assert shown(server) == "first"
 
-    def test_how_long_the_certificate_is_valid(self, server: ServerProcess) -> None:
+    def test_the_expiry_of_the_certificate_is_a_metric(self, server: ServerProcess) -> None:
         with urllib.request.urlopen(f"{server.url}/metrics", context=server.tls) as answer:
             lines = answer.read().decode().splitlines()
         (line,) = [line for line in lines if line.startswith("manylabel_tls_certificate_expires_seconds ")]
         assert DAY < float(line.split()[1]) <= 2 * DAY
 
-    def test_to_the_client_and_the_command(
+    def test_the_client_and_the_command_verify_the_certificate(
         self, server: ServerProcess, authority: Authority, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with Client(server.url) as client, pytest.raises(ConnectionFailed, match="certificate"):
@@ -176,7 +170,7 @@ class TestAnswers:
 
 
 class TestChanges:
-    def test_a_new_certificate_is_shown_and_connections_go_on(
+    def test_a_new_certificate_is_used_and_connections_stay_open(
         self, server: ServerProcess, files: Pair, second: Pair
     ) -> None:
         connection = connect(server)
@@ -186,25 +180,25 @@ class TestChanges:
         eventually(lambda: shown(server) == "second", SECONDS)
         live(connection)
         connection.close()
-        assert logged(server, "tls_certificate_read")
+        assert server.logged("tls_certificate_read")
 
     @pytest.mark.parametrize("broken", ["nothing", "rubbish", "the key of another"])
-    def test_the_one_before_is_shown_while_files_cannot_be_used(
+    def test_the_old_certificate_is_used_while_the_files_are_invalid(
         self, server: ServerProcess, files: Pair, first: Pair, second: Pair, broken: str
     ) -> None:
-        n_before = len(logged(server, "tls_certificate_unusable"))
+        n_before = len(server.logged("tls_certificate_unusable"))
         if broken == "nothing":
             files.cert.unlink()
         elif broken == "rubbish":
             files.cert.write_text("-----BEGIN CERTIFICATE-----\nrubbish\n")
         else:
             shutil.copyfile(second.cert, files.cert)
-        eventually(lambda: len(logged(server, "tls_certificate_unusable")) > n_before, SECONDS)
+        eventually(lambda: len(server.logged("tls_certificate_unusable")) > n_before, SECONDS)
         assert shown(server) == "first"
         put(second, files)
         eventually(lambda: shown(server) == "second", SECONDS)
 
-    def test_a_link_that_leads_elsewhere(self, tmp_path: Path, first: Pair, second: Pair) -> None:
+    def test_a_changed_link_is_noticed(self, tmp_path: Path, first: Pair, second: Pair) -> None:
         """Replace the files as Kubernetes does with mounted secrets."""
         for name, pair in (("1", first), ("2", second)):
             (tmp_path / name).mkdir()
@@ -231,29 +225,19 @@ class TestChanges:
         with server_process(*flags(files), *more, tls=authority.trusted()).start() as server:
             assert {shown(server) for _ in range(20)} == {"first"}
             put(second, files)
-            eventually(lambda: len(logged(server, "tls_certificate_read")) == 2, SECONDS)
+            eventually(lambda: len(server.logged("tls_certificate_read")) == 2, SECONDS)
             assert {shown(server) for _ in range(20)} == {"second"}
 
 
 class TestSettings:
-    @pytest.mark.parametrize("kind", ["tls", "redis"])
-    @pytest.mark.parametrize("part", ["cert", "key"])
-    def test_a_certificate_and_a_key_go_together(
-        self, kind: str, part: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        with pytest.raises(SystemExit) as end:
-            read_settings([f"--{kind}-{part}-file", "x.pem"])
-        assert end.value.code == 2
-        assert f"{kind}_key_file: must be set together with {kind}_cert_file" in capsys.readouterr().err
-
-    def test_a_pair_that_cannot_be_used_keeps_the_server_from_starting(
+    def test_a_server_does_not_start_with_an_invalid_pair(
         self, server_process: Callable[..., ServerProcess], first: Pair, second: Pair
     ) -> None:
         server = server_process(*flags(Pair(first.cert, second.key))).start(wait=False)
         assert server.process is not None
         assert server.process.wait(SECONDS) == 1
         server.process = None
-        assert "tls_cert_file" in logged(server, "cannot_start")[0]["error"]
+        assert "tls_cert_file" in server.logged("cannot_start")[0]["error"]
 
     def test_an_encrypted_key_is_refused_and_not_asked_about(self, tmp_path: Path, first: Pair) -> None:
         locked = tmp_path / "locked.key"
@@ -262,10 +246,10 @@ class TestSettings:
         with pytest.raises(ValueError, match="encrypted"):
             Certificate(first.cert, locked)
 
-    def test_old_versions_of_tls_are_not_spoken(self, first: Pair) -> None:
+    def test_old_versions_of_tls_are_not_supported(self, first: Pair) -> None:
         assert Certificate(*first).context.minimum_version == ssl.TLSVersion.TLSv1_2
 
-    def test_when_a_certificate_ends(self, first: Pair) -> None:
+    def test_the_expiry_of_a_certificate_is_read(self, first: Pair) -> None:
         command = ["openssl", "x509", "-enddate", "-noout", "-in", first.cert]
         told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         assert expiry(first.cert.read_text()) == ssl.cert_time_to_seconds(told.strip().removeprefix("notAfter="))
@@ -273,7 +257,7 @@ class TestSettings:
             with pytest.raises(ValueError, match="no certificate"):
                 expiry(text)
 
-    def test_the_end_of_one_that_lasts_long(self, tmp_path: Path) -> None:
+    def test_an_expiry_after_2049_is_read(self, tmp_path: Path) -> None:
         """Times after 2049 are written otherwise."""
         key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem")
         command = ["openssl", "req", "-x509", *key, "-out", "cert.pem", "-subj", "/CN=long", "-days", "20000"]

@@ -1,4 +1,4 @@
-"""Traces of requests, as a collector gets them from a real server."""
+"""Traces of requests, as a collector receives them from a real server."""
 
 import json
 import re
@@ -22,7 +22,6 @@ from manylabel_service.telemetry.tracing import MAX_TRACED_UPDATES
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 MARK = "zq7secret"
-ONLY_IF_ASKED = {"OTEL_TRACES_SAMPLER": "parentbased_always_off"}
 EXAMPLE = {"x": {MARK: 1.0}, "y": [f"{MARK}-label"]}
 
 
@@ -75,9 +74,12 @@ def send(server: ServerProcess, path: str, body: Any, parent: str = "") -> Any:
         return json.load(error)
 
 
-def test_a_request_is_a_trace_from_the_route_to_the_fold(server_process: Callable[..., ServerProcess]) -> None:
+def test_a_request_is_a_trace_from_the_route_to_the_model(
+    server_process: Callable[..., ServerProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off")  # only requests that ask for it are traced
     with collector() as (address, received):
-        server = server_process("--otel-endpoint", address, environment=ONLY_IF_ASKED).start()
+        server = server_process("--otel-endpoint", address).start()
         send(server, "/v1/models", {"name": "tags", "algorithm": "falt"}, f"00-{TRACE}-{PARENT}-00")
         updated = send(server, "/v1/models/tags/update", EXAMPLE, f"00-{TRACE}-{PARENT}-01")
         refused = send(server, f"/v1/models/tags/update?{MARK}=1", {MARK: [MARK]}, f"00-{'1' * 32}-{PARENT}-01")
@@ -128,7 +130,7 @@ def test_a_long_stream_has_a_bounded_number_of_spans(server_process: Callable[..
     assert len([span for span in spans if span["name"] == "POST /v1/models/{name}/stream"]) == 1
 
 
-def test_a_collector_that_is_not_there_holds_up_nobody(server_process: Callable[..., ServerProcess]) -> None:
+def test_a_missing_collector_does_not_delay_requests(server_process: Callable[..., ServerProcess]) -> None:
     server = server_process("--otel-endpoint", f"http://127.0.0.1:{free_port()}/v1/traces").start()
     send(server, "/v1/models", {"name": "tags", "algorithm": "falt"})
     assert send(server, "/v1/models/tags/update", EXAMPLE)["updates"] == 1
@@ -147,7 +149,7 @@ print(*(name for name in sys.modules if name.startswith("opentelemetry")))
 """
 
 
-def test_without_the_setting_nothing_of_it_is_loaded() -> None:
+def test_opentelemetry_is_loaded_only_if_configured() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "\n"
     importing = [
@@ -176,7 +178,7 @@ read_settings(["--otel-endpoint", sys.argv[1]])
 @pytest.mark.parametrize(
     ("address", "said"), [("http://localhost:4318/v1/traces", "manylabel[otel]"), ("localhost:4318", "address")]
 )
-def test_what_is_missing_is_named(address: str, said: str) -> None:
+def test_a_missing_package_or_address_is_named(address: str, said: str) -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT, address], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert said in done.stderr

@@ -1,4 +1,4 @@
-"""The server extends classes of uvicorn that are not public: what it uses of them exists in the version allowed."""
+"""The attributes of private classes of uvicorn that the server uses exist in the installed version."""
 
 import ast
 import inspect
@@ -35,7 +35,7 @@ def of_self(cls: type, context: type[ast.expr_context]) -> set[str]:
     [(BoundedProtocol, HttpToolsProtocol), (ResponseCycle, RequestResponseCycle)],
     ids=["protocol", "cycle"],
 )
-def test_what_is_inherited_is_there(ours: type, theirs: type) -> None:
+def test_inherited_attributes_exist(ours: type, theirs: type) -> None:
     own = of_self(ours, ast.Store) | vars(ours).keys()
     provided = of_self(theirs, ast.Store) | {name for cls in theirs.__mro__ for name in vars(cls)}
     inherited = of_self(ours, ast.Load) - own
@@ -47,7 +47,7 @@ def test_what_is_inherited_is_there(ours: type, theirs: type) -> None:
         assert list(inspect.signature(getattr(ours, name)).parameters) == parameters, name
 
 
-def test_a_version_that_was_never_tried_is_not_installed() -> None:
+def test_only_tested_versions_of_uvicorn_are_allowed() -> None:
     project = tomllib.loads(PYPROJECT.read_text())["project"]
     every = chain(project.get("dependencies", ()), *project.get("optional-dependencies", {}).values())
     (uvicorn,) = [each for each in map(Requirement, every) if each.name == "uvicorn"]

@@ -1,4 +1,4 @@
-"""One scrape shows all workers of a server, however some of them are."""
+"""One scrape shows all workers of a server, also if some do not respond."""
 
 import asyncio
 import contextlib
@@ -55,7 +55,7 @@ def up(series: dict[tuple[str, frozenset[tuple[str, str]]], float]) -> list[floa
     return [series["manylabel_worker_up", frozenset({("worker", str(number))})] for number in range(3)]
 
 
-async def test_every_series_says_whose_it_is(three: list[Telemetry]) -> None:
+async def test_every_series_has_a_worker_label(three: list[Telemetry]) -> None:
     await listen(three[2])
     for asked in three:
         series = await scrape(asked)
@@ -69,7 +69,7 @@ async def test_every_series_says_whose_it_is(three: list[Telemetry]) -> None:
         assert learnt == {1, 10, 100}
 
 
-async def test_a_worker_that_is_not_there_is_down(three: list[Telemetry]) -> None:
+async def test_a_missing_worker_is_down(three: list[Telemetry]) -> None:
     assert up(await scrape(three[0])) == [1, 1, 0]
 
 
@@ -93,7 +93,7 @@ async def test_a_worker_that_does_not_answer_is_down(
     assert not any("half" in name for name, _ in series)
 
 
-async def test_a_worker_that_never_ends_its_answer_is_down(
+async def test_a_worker_with_an_endless_response_is_down(
     three: list[Telemetry], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker_metrics, "MAX_BYTES", 2**20)
@@ -109,7 +109,7 @@ async def test_a_worker_that_never_ends_its_answer_is_down(
         assert up(await scrape(three[0])) == [1, 1, 0]
 
 
-async def test_a_replacement_takes_the_place_of_the_dead(three: list[Telemetry], tmp_path: Path) -> None:
+async def test_a_replacement_uses_the_socket_of_a_dead_worker(three: list[Telemetry], tmp_path: Path) -> None:
     (tmp_path / "2.sock").touch()  # what a killed one leaves
     await listen(three[2])
     assert up(await scrape(three[1])) == [1, 1, 1]
@@ -122,5 +122,5 @@ def test_joined_families_keep_their_series_together() -> None:
     assert join([]) == b""
 
 
-async def test_a_server_of_one_process_has_no_such_label() -> None:
+async def test_a_server_of_one_process_has_no_worker_label() -> None:
     assert b"worker" not in await Telemetry().exposition()

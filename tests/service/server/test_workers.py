@@ -1,4 +1,4 @@
-"""Several processes on one port: they share the work, outlive each other, and end together."""
+"""Several processes on one port: they share the work, survive each other, and stop together."""
 
 import contextlib
 import http.client
@@ -54,21 +54,14 @@ def server(process: Any) -> Any:
 
 def start(server: Any) -> None:
     """Start it, and wait until all its workers are ready."""
-    before = len(told(server, "serving"))
+    before = len(server.logged("serving"))
     server.start(wait=False)
-    eventually(lambda: len(told(server, "serving")) > before, otherwise=server.log_tail)
-
-
-def told(server: Any, event: str) -> list[dict[str, Any]]:
-    """The lines of the server's log, over all its lives, that tell of an event."""
-    text = server.log.read_text() if server.log.exists() else ""
-    lines = [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
-    return [line for line in lines if line["event"] == event]
+    eventually(lambda: len(server.logged("serving")) > before, otherwise=server.log_tail)
 
 
 def pids(server: Any) -> dict[int, int]:
     """The processes by the worker's number."""
-    return {line["worker"]: line["pid"] for line in told(server, "worker_ready")}
+    return {line["worker"]: line["pid"] for line in server.logged("worker_ready")}
 
 
 def request(server: Any, method: str, path: str, body: Any = None) -> tuple[int, Any]:
@@ -114,7 +107,7 @@ def updates(server: Any, position: str) -> set[int]:
     return {request(server, "GET", "/v1/models/m")[1]["updates"] for _ in range(20)}
 
 
-def test_connections_are_shared_and_metrics_show_all_workers(server: Any) -> None:
+def test_workers_share_connections_and_metrics_show_all_of_them(server: Any) -> None:
     n, first = 64, series(server)
     before = request(server, "GET", "/v1/models/m")[1]["updates"]
     position = ""
@@ -134,11 +127,11 @@ def test_connections_are_shared_and_metrics_show_all_workers(server: Any) -> Non
     assert set(last["process_resident_memory_bytes", ""]) == {"0", "1"} or sys.platform != "linux"
 
 
-def test_a_killed_worker_is_not_missed_and_comes_back(server: Any) -> None:
+def test_a_killed_worker_is_replaced_while_the_other_responds(server: Any) -> None:
     server.stop()
     start(server)  # which is forked now, so that a replacement is ready soon
     before, seen = pids(server), Counter[str]()
-    n_ready, stop = len(told(server, "worker_ready")), threading.Event()
+    n_ready, stop = len(server.logged("worker_ready")), threading.Event()
 
     def ask() -> None:
         while not stop.is_set():
@@ -151,7 +144,7 @@ def test_a_killed_worker_is_not_missed_and_comes_back(server: Any) -> None:
     asking.start()
     try:
         os.kill(before[0], signal.SIGKILL)
-        eventually(lambda: len(told(server, "worker_ready")) > n_ready, otherwise=server.log_tail)
+        eventually(lambda: len(server.logged("worker_ready")) > n_ready, otherwise=server.log_tail)
     finally:
         stop.set()
         asking.join()
@@ -159,8 +152,8 @@ def test_a_killed_worker_is_not_missed_and_comes_back(server: Any) -> None:
     after = pids(server)
     assert after[0] != before[0]
     assert after[1] == before[1]
-    assert told(server, "worker_ended")[-1]["restart_in_seconds"] == 0.0
-    assert {line["status"] for line in told(server, "worker_ended")} == {-signal.SIGKILL}
+    assert server.logged("worker_ended")[-1]["restart_in_seconds"] == 0.0
+    assert {line["status"] for line in server.logged("worker_ended")} == {-signal.SIGKILL}
     # The other one answers meanwhile; a replacement that is not ready takes no connection.
     assert set(seen) <= {"200", "none"}
     assert seen["200"] > 20
@@ -170,18 +163,18 @@ def test_a_killed_worker_is_not_missed_and_comes_back(server: Any) -> None:
     assert series(server)["manylabel_worker_up", ""] == {"0": 1.0, "1": 1.0}
 
 
-def test_the_port_is_not_shared_with_another_server(server: Any, server_process: Callable[..., Any]) -> None:
+def test_another_server_cannot_use_the_port(server: Any, server_process: Callable[..., Any]) -> None:
     for flags in (server.flags, ()):
         second = server_process(*flags, port=server.port)
         second.start(wait=False)
         assert second.process.wait(WAIT_SECONDS) == 1
-        assert f"cannot listen on 127.0.0.1 port {server.port}" in told(second, "cannot_start")[0]["error"]
+        assert f"cannot listen on 127.0.0.1 port {server.port}" in second.logged("cannot_start")[0]["error"]
         second.process = None
     assert request(server, "GET", "/readyz")[0] == 200
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
-def test_all_end_together_and_nothing_is_lost(server: Any, by: signal.Signals) -> None:
+def test_a_signal_stops_all_workers_and_loses_nothing(server: Any, by: signal.Signals) -> None:
     processes = pids(server)
     n_updates = request(server, "POST", "/v1/models/m/update", ITEM)[1]["updates"]
     server.process.send_signal(by)
@@ -191,9 +184,9 @@ def test_all_end_together_and_nothing_is_lost(server: Any, by: signal.Signals) -
     assert server.process.wait(WAIT_SECONDS) == 0
     server.process = None
     assert not any(map(is_alive, processes.values()))
-    assert told(server, "stopped")
+    assert server.logged("stopped")
     assert "Traceback" not in server.log.read_text()
-    assert not told(server, "worker_killed")
+    assert not server.logged("worker_killed")
     start(server)
     assert request(server, "GET", "/v1/models/m")[1]["updates"] == n_updates
 
@@ -242,7 +235,7 @@ def test_a_worker_that_does_not_stop_is_killed(redis_url: str) -> None:
     assert not any(map(is_alive, processes.values()))
 
 
-def test_a_start_that_cannot_succeed_is_given_up(
+def test_a_start_that_cannot_succeed_is_not_retried(
     new_redis: Callable[..., Any], server_process: Callable[..., Any]
 ) -> None:
     """A store that waiting does not repair: every worker would fail again."""
@@ -251,9 +244,9 @@ def test_a_start_that_cannot_succeed_is_given_up(
         server.start(wait=False)
         assert server.process.wait(WAIT_SECONDS) == 1
     server.process = None
-    assert "password" in told(server, "cannot_start")[0]["error"]
-    assert not told(server, "serving")
-    assert not told(server, "worker_ended")
+    assert "password" in server.logged("cannot_start")[0]["error"]
+    assert not server.logged("serving")
+    assert not server.logged("worker_ended")
 
 
 def test_restarts_slow_down_until_a_worker_is_stable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -277,11 +270,3 @@ def test_restarts_slow_down_until_a_worker_is_stable(monkeypatch: pytest.MonkeyP
     assert live(workers.STABLE_SECONDS - 1) == 30.0
     assert live(workers.STABLE_SECONDS + 1) == 0.0
     assert live(1) == 0.5
-
-
-def test_sqlite_has_one_process() -> None:
-    command = [sys.executable, "-m", "manylabel_service", "--workers", "2"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
-    assert done.returncode == 2
-    assert "error: workers: " in done.stderr
-    assert "sqlite" in done.stderr

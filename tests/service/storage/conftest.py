@@ -56,6 +56,17 @@ def new_store(under_test: StoreUnderTest) -> Callable[[], Store]:
 
 
 @pytest.fixture
+async def stores(under_test: StoreUnderTest) -> AsyncIterator[list[Store]]:
+    """Open stores of two processes over one place, or the only store of an embedded one."""
+    stores = [under_test.new() for _ in range(2 if under_test.is_shared else 1)]
+    for store in stores:
+        await store.open()
+    yield stores
+    for store in stores:
+        await store.close()
+
+
+@pytest.fixture
 async def store(new_store: Callable[[], Store]) -> AsyncIterator[Store]:
     store = new_store()
     await store.open()

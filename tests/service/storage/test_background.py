@@ -1,11 +1,11 @@
-"""Background tasks are waited for to the last, whatever state they are in."""
+"""All background tasks are waited for, whatever their state."""
 
 import asyncio
 
 from manylabel_service.storage.background import BackgroundTasks
 
 
-async def test_the_end_is_found_where_all_have_just_ended() -> None:
+async def test_done_returns_if_all_tasks_have_just_ended() -> None:
     """The tasks have ended, and the callbacks that take them out have not run yet."""
     tasks = BackgroundTasks()
     ended = asyncio.Event()
@@ -18,7 +18,7 @@ async def test_the_end_is_found_where_all_have_just_ended() -> None:
     await asyncio.wait_for(tasks.done(), 120)
 
 
-async def test_a_task_that_begins_another_is_not_the_last() -> None:
+async def test_done_waits_for_tasks_that_tasks_begin() -> None:
     tasks = BackgroundTasks()
     did = []
 
@@ -34,7 +34,7 @@ async def test_a_task_that_begins_another_is_not_the_last() -> None:
     assert did == ["second"]
 
 
-async def test_a_task_that_fails_ends_too() -> None:
+async def test_done_waits_for_failed_tasks() -> None:
     tasks = BackgroundTasks()
 
     async def fail() -> None:

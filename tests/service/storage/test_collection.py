@@ -1,4 +1,4 @@
-"""Documents of one kind as models: compare-and-set, retries, damage, and what changed."""
+"""Documents of one kind as models: compare-and-set, retries, damage and changes."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ async def test_a_model_is_stored_at_its_revision(store: Any, counts: Collection[
     assert await counts.names() == {"a"}
 
 
-async def test_a_change_is_repeated_if_another_one_came_first(store: Any, counts: Collection[Count]) -> None:
+async def test_a_change_is_retried_after_a_conflict(store: Any, counts: Collection[Count]) -> None:
     other, put = Collection(store.documents, "count", Count), counts.put
     overtaken = 0
 
@@ -84,7 +84,7 @@ async def test_a_document_is_deleted_at_its_revision_or_at_any(store: Any, count
     assert await counts.delete("a")
 
 
-async def test_what_cannot_be_read_is_told_apart_and_can_be_deleted(store: Any, counts: Collection[Count]) -> None:
+async def test_a_damaged_document_is_reported_and_can_be_deleted(store: Any, counts: Collection[Count]) -> None:
     await counts.put("whole", Count())
     await store.documents.put("count", "damaged", b'{"n": "x"}', revision=None)
     with pytest.raises(DocumentDamaged):
@@ -100,7 +100,40 @@ async def test_what_cannot_be_read_is_told_apart_and_can_be_deleted(store: Any, 
     assert await counts.names() == {"whole"}
 
 
-async def test_changes_that_could_not_be_taken_in_come_again(store: Any, counts: Collection[Count]) -> None:
+class Older:
+    """Documents of a store that came back with older data."""
+
+    def __init__(self, documents: Any) -> None:
+        self._documents, self.shift = documents, 0
+
+    async def revisions(self, kind: str) -> dict[str, int]:
+        return {name: revision - self.shift for name, revision in (await self._documents.revisions(kind)).items()}
+
+    async def all(self, kind: str, after: int = 0) -> list[Any]:
+        found = [one._replace(revision=one.revision - self.shift) for one in await self._documents.all(kind)]
+        return [one for one in found if one.revision > after or not after]
+
+
+async def test_documents_of_a_store_restored_from_older_data_are_read_again(store: Any) -> None:
+    counts = Collection(store.documents, "count", Count)
+    for name in "abc":
+        await counts.put(name, Count())
+    documents: Any = Older(store.documents)
+    follower = Collection(documents, "count", Count)
+
+    async def changed(whole: bool = False) -> tuple[list[str], set[str] | None]:
+        async with follower.changes(whole) as (values, names):
+            return list(values), names
+
+    assert await changed() == (["a", "b", "c"], {"a", "b", "c"})
+    documents.shift = 1
+    assert await changed() == ([], None)
+    assert await changed(whole=True) == (["a", "b", "c"], {"a", "b", "c"})
+    documents.shift = 0
+    assert await changed() == (["c"], None), "the cursor went back too"
+
+
+async def test_changes_whose_processing_failed_are_returned_again(store: Any, counts: Collection[Count]) -> None:
     for name in (names := [f"{n}" for n in range(2 * module.MAX_INLINE)]):
         await counts.put(name, Count())
     with pytest.raises(ZeroDivisionError):

@@ -1,24 +1,12 @@
-"""Files opened in a thread are closed also where their caller is cancelled while they are opened."""
+"""Files opened in a thread are closed if their caller is cancelled meanwhile."""
 
 import asyncio
 import threading
-from functools import partial
 
 import pytest
 from tests.support.waiting import eventually_async
 
 from manylabel_service.storage import blob_pieces, file_to_blob, open_in_thread
-
-
-async def test_it_is_returned_open(tmp_path):
-    (tmp_path / "file").write_bytes(b"12")
-    with await open_in_thread(partial((tmp_path / "file").open, "rb")) as file:
-        assert file.read() == b"12"
-
-
-async def test_one_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        await open_in_thread(partial((tmp_path / "file").open, "rb"))
 
 
 async def test_a_cancelled_caller_leaves_no_file_open(tmp_path):
@@ -41,7 +29,7 @@ async def test_a_cancelled_caller_leaves_no_file_open(tmp_path):
     await eventually_async(lambda: opened and opened[0].closed)
 
 
-async def test_a_file_that_is_stored_is_closed_where_its_caller_gives_up(tmp_path, monkeypatch):
+async def test_a_file_is_closed_if_its_upload_is_cancelled(tmp_path, monkeypatch):
     opened = []
     (tmp_path / "file").write_bytes(b"12")
     real = open_in_thread

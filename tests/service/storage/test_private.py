@@ -1,4 +1,4 @@
-"""The data directory is for the user of the process alone, whatever the umask is and whatever was there."""
+"""Only the user of the process can read the data directory, whatever its earlier permissions and the umask."""
 
 import os
 import stat
@@ -23,19 +23,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-async def test_a_store_opens_nothing_to_others(tmp_path: Path) -> None:
-    data = tmp_path / "new" / "data"
-    with structlog.testing.capture_logs() as lines:
-        store = SQLiteStore(data)
-        await store.open()
-        modes = {path.name: mode(path) for path in [data, *data.iterdir()]}
-        await store.close()
-    files = {"lock", "reserve", "manylabel.sqlite3", "manylabel.sqlite3-wal", "manylabel.sqlite3-shm"}
-    assert modes == dict.fromkeys(files, 0o600) | dict.fromkeys(("data", "blobs"), 0o700)
-    assert lines == []
-
-
-async def test_a_directory_that_is_open_to_others_is_closed_and_the_log_says_so(tmp_path: Path) -> None:
+async def test_a_directory_that_others_can_read_is_made_private_with_a_warning(tmp_path: Path) -> None:
     data = tmp_path / "data"
     for folder in (data, data / "blobs"):
         folder.mkdir(mode=0o755)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 import structlog
+from tests.service.stores import read_all
 
 from manylabel_service.errors import (
     BlobDamaged,
@@ -107,9 +108,7 @@ async def filled(store: Store, name: str, others: Store | None = None) -> tuple[
 
 
 @pytest.mark.parametrize("edit", DAMAGES)
-async def test_an_entry_that_does_not_fit_is_named_and_the_others_are_read(
-    new_store: Callable[[], Store], edit: Edit
-) -> None:
+async def test_a_damaged_entry_is_an_error_and_other_logs_are_read(new_store: Callable[[], Store], edit: Edit) -> None:
     store = new_store()
     await store.open()
     record, entries = await filled(store, "m")
@@ -121,27 +120,20 @@ async def test_an_entry_that_does_not_fit_is_named_and_the_others_are_read(
     await store.open()
     for limit in (1, 3, 1000):
         with pytest.raises(ModelDamaged, match=r"'m' is damaged \(.* at position"):
-            await read_all(store, record, limit)
+            await read_all(store, record, limit=limit)
     if edit is not last_lost or isinstance(store, RedisStore):
         with pytest.raises(ModelDamaged):
             await store.logs.append(record, [b"more"], START, "log")
-    assert await read_all(store, other, 3) == intact
+    assert await read_all(store, other, limit=3) == intact
     intact += await store.logs.append(other, [b"more"], intact[-1].position, "log")
-    assert await read_all(store, other, 1000) == intact
+    assert await read_all(store, other) == intact
     await store.models.delete(record)
     assert await store.models.all() == [other]
     assert [entry.position for entry in entries]
     await store.close()
 
 
-async def read_all(store: Store, record: ModelMeta, limit: int, after: str = START) -> list[Entry]:
-    entries: list[Entry] = []
-    while page := await store.logs.read(record, entries[-1].position if entries else after, limit):
-        entries += page
-    return entries
-
-
-async def test_a_chain_that_two_processes_make_holds_over_trims(
+async def test_the_checksums_of_a_log_of_two_processes_survive_trims(
     new_store: Callable[[], Store], request: pytest.FixtureRequest
 ) -> None:
     store = new_store()
@@ -154,15 +146,15 @@ async def test_a_chain_that_two_processes_make_holds_over_trims(
         await store.logs.trim(record, entries[through].position)
         with pytest.raises(LogTrimmed):
             await store.logs.read(record, START, 1)
-        assert await read_all(store, record, 2, entries[through].position) == entries[through + 1 :]
+        assert await read_all(store, record, entries[through].position, limit=2) == entries[through + 1 :]
     entries += await store.logs.append(record, [b"x", b"y"] * 50, entries[-1].position, "log")
-    assert await read_all(others or store, record, 7, entries[8].position) == entries[9:]
+    assert await read_all(others or store, record, entries[8].position, limit=7) == entries[9:]
     for each in (store, others):
         if each is not None:
             await each.close()
     store = new_store()
     await store.open()
-    assert await read_all(store, record, 7, entries[8].position) == entries[9:]
+    assert await read_all(store, record, entries[8].position, limit=7) == entries[9:]
     await store.close()
 
 
@@ -190,7 +182,7 @@ async def test_a_damaged_record_is_listed_and_can_only_be_deleted(store: Store) 
     assert await store.models.find("m") == found
     with pytest.raises(ModelDamaged, match=r"'m' is damaged \(its record"):
         found.check()
-    assert await read_all(store, other, 1000) == intact
+    assert await read_all(store, other) == intact
     await store.models.delete(found)
     assert await store.models.all() == [other]
     await store.models.create("m", b"{}")
@@ -209,7 +201,7 @@ async def test_a_damaged_document_is_named_and_the_others_are_listed(store: Stor
     await store.documents.delete("jobs", "a", revision=revision)
 
 
-async def test_a_damaged_list_of_snapshots_is_made_from_the_blobs(store: Store) -> None:
+async def test_a_damaged_list_of_snapshots_is_rebuilt_from_the_blobs(store: Store) -> None:
     record, entries = await filled(store, "m")
     for entry in entries[3:5]:
         await store.snapshots.put(record, entry.position, b"at " + entry.position.encode())
@@ -226,7 +218,7 @@ async def test_a_damaged_list_of_snapshots_is_made_from_the_blobs(store: Store) 
         assert await store.snapshots.get(record, each.position) == b"at " + each.position.encode()
 
 
-async def test_a_damaged_prediction_is_named_and_not_answered(store: Store) -> None:
+async def test_a_damaged_prediction_is_logged_and_not_returned(store: Store) -> None:
     record = await store.models.create("m", b"{}")
     await store.predictions.put(record, {"a": b"one"}, 60, 10)
     prediction = Keys.of(record).prediction("a")
@@ -241,7 +233,7 @@ async def test_a_damaged_prediction_is_named_and_not_answered(store: Store) -> N
 
 
 @pytest.mark.parametrize("size", [10, 5 << 20])
-async def test_a_damaged_blob_never_ends(store: Store, size: int, tmp_path: Path) -> None:
+async def test_a_damaged_blob_is_an_error_before_its_end(store: Store, size: int, tmp_path: Path) -> None:
     await store.blobs.put("a", pieces_of(bytes(size)))
     await store.blobs.put("b", pieces_of(b"other"))
     if isinstance(store, SQLiteStore):
@@ -272,7 +264,7 @@ FLIPS = 300
 
 
 async def contents(directory: Path) -> dict[str, Any]:
-    """Return the answers of a store, or the error in place of an answer; only the error, if it cannot be opened."""
+    """Return the results of a store, or the error instead of a result; only the error, if it cannot be opened."""
     store = SQLiteStore(directory)
     try:
         await store.open()
@@ -292,7 +284,7 @@ async def contents(directory: Path) -> dict[str, Any]:
         if isinstance(models, list) and any(record.damaged for record in models):
             found["models"] = ModelDamaged("", "")
         for record in [record for record in models if not record.damaged] if isinstance(models, list) else []:
-            await ask(f"log of {record.name}", read_all(store, record, 100, AFTER.get(record.name, START)))
+            await ask(f"log of {record.name}", read_all(store, record, AFTER.get(record.name, START), limit=100))
             await ask(f"predictions of {record.name}", store.predictions.get(record, ["p", "q"]))
         documents = await ask("documents", store.documents.all("jobs"))
         if isinstance(documents, list) and any(document.damaged for document in documents):
@@ -335,11 +327,11 @@ def silent(was: dict[str, Any], now: dict[str, Any], lines: list[Any]) -> list[s
     changed = [
         what for what in was if not isinstance(now.get(what, absent), StorageError) and now.get(what) != was[what]
     ]
-    # A prediction whose id is damaged is under an id that nobody asks for: it counts as expired.
+    # A prediction whose id is damaged is under an id that is never requested: it counts as expired.
     return [what for what in changed if not (what.startswith("predictions") and now.get(what) == [None, None])]
 
 
-async def test_no_flipped_byte_is_answered_without_a_word(tmp_path: Path) -> None:
+async def test_no_flipped_byte_goes_unnoticed(tmp_path: Path) -> None:
     await make(tmp_path / "whole")
     AFTER["trimmed"] = "20"
     before = await contents(tmp_path / "whole")

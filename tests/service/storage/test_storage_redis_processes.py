@@ -1,31 +1,19 @@
-"""Several stores over one Redis, as several processes have them; and what is left by those that died."""
+"""Several processes on one Redis, and the remains of killed ones."""
 
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+from tests.service.stores import opened_redis, read_all
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
-from manylabel_service.errors import ModelExists, ModelGone, StorageUnavailable
-from manylabel_service.storage import SEED, START, Address, Entry, ModelMeta, pieces_of
+from manylabel_service.errors import ModelGone, StorageUnavailable
+from manylabel_service.storage import SEED, START, Entry, pieces_of
 from manylabel_service.storage.redis import RedisStore, blobs, logs, models
 from manylabel_service.storage.redis import watcher as changes
 from manylabel_service.storage.redis.keys import GONE, LOOSE, MODELS, STAGED, Keys
-
-Stores = Callable[[], AsyncExitStack]
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[RedisStore]:
-    store = RedisStore(Address.parse(url))
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
 
 
 @pytest.fixture(params=["redis", "cluster"])
@@ -40,13 +28,13 @@ def url(request: pytest.FixtureRequest, ask_redis: Callable[..., bytes]) -> str:
 
 @pytest.fixture
 async def store(url: str) -> AsyncIterator[RedisStore]:
-    async with opened(url) as store:
+    async with opened_redis(url) as store:
         yield store
 
 
 @pytest.fixture
 async def other(url: str) -> AsyncIterator[RedisStore]:
-    async with opened(url) as store:
+    async with opened_redis(url) as store:
         yield store
 
 
@@ -61,37 +49,10 @@ async def keys_of(url: str, store: RedisStore) -> set[str]:
     return found
 
 
-async def read_all(store: RedisStore, record: ModelMeta, after: str = START) -> list[Entry]:
-    entries: list[Entry] = []
-    while page := await store.logs.read(record, after, 1000):
-        entries += page
-        after = page[-1].position
-    return entries
-
-
 # -- logs -----------------------------------------------------------------------------------------
 
 
-async def test_two_processes_see_one_log_in_one_order(store: RedisStore, other: RedisStore) -> None:
-    record = await store.models.create("m", b"spec")
-    assert await other.models.find("m") == record
-
-    async def caller(store: RedisStore, who: int) -> list[Entry]:
-        seen: list[Entry] = []
-        for turn in range(25):
-            own = [b"%d-%d-%d" % (who, turn, i) for i in range(turn % 3 + 1)]
-            answer = await store.logs.append(record, own, seen[-1].position if seen else START, "log")
-            assert [entry.payload for entry in answer[-len(own) :]] == own
-            seen += answer
-        return seen
-
-    views = await asyncio.gather(*(caller(s, i) for i, s in enumerate((store, other, store, other))))
-    whole = await read_all(other, record)
-    assert len(whole) == len({entry.payload for entry in whole}) == 4 * 49
-    assert all(view == whole[: len(view)] for view in views)
-
-
-async def test_who_is_far_behind_gets_all_of_it(
+async def test_an_append_returns_all_missed_entries(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs, "PAGE_ENTRIES", 100)
@@ -108,7 +69,7 @@ async def test_who_is_far_behind_gets_all_of_it(
     assert await read_all(store, record) == answer
 
 
-async def test_an_answer_to_a_reader_is_bounded_in_bytes(store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_bytes_of_a_page_of_entries_are_limited(store: RedisStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "PAGE_BYTES", 1 << 20)
     record = await store.models.create("m", b"")
     written = await store.logs.append(record, [bytes(300_000)] * 40, START, "log")
@@ -117,7 +78,7 @@ async def test_an_answer_to_a_reader_is_bounded_in_bytes(store: RedisStore, monk
     assert 3 <= len(page) <= 12, "one step of the script may go beyond, and is small"
 
 
-async def test_a_trim_gives_the_space_back(store: RedisStore, other: RedisStore) -> None:
+async def test_a_trim_frees_memory(store: RedisStore, other: RedisStore) -> None:
     record = await store.models.create("m", b"")
     written: list[Entry] = []
     for _ in range(25):
@@ -133,7 +94,7 @@ async def test_a_trim_gives_the_space_back(store: RedisStore, other: RedisStore)
 # -- changes --------------------------------------------------------------------------------------
 
 
-async def test_an_entry_of_another_process_wakes(
+async def test_an_entry_of_another_process_ends_a_wait(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "CHECK_SECONDS", 600.0)  # by the entry itself, not by checking now and then
@@ -152,7 +113,7 @@ async def test_an_entry_of_another_process_wakes(
     assert await store.logs.changed(stale, 30.0) == records
 
 
-async def test_a_deletion_by_another_process_wakes(
+async def test_a_deletion_by_another_process_ends_a_wait(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(changes, "CHECK_SECONDS", 600.0)  # by the stream of deletions, not by checking now and then
@@ -166,36 +127,17 @@ async def test_a_deletion_by_another_process_wakes(
         assert await asyncio.wait_for(waiting, DEADLINE_SECONDS) == [doomed]
         assert await store.logs.changed({kept: last, doomed: START}, 30.0) == [doomed]
         assert await store.logs.changed({kept: START, doomed: START}, 30.0) == [kept, doomed]
+        successor = await other.models.create("doomed", b"")
+        assert await store.logs.changed({kept: last, doomed: START}, 30.0) == [doomed]
+        await other.models.delete(successor)
         await other.models.delete(kept)
         assert await store.logs.changed({kept: last}, 30.0) == [kept]
-
-
-async def test_a_name_given_anew_is_a_deletion_too(store: RedisStore, other: RedisStore) -> None:
-    old = await store.models.create("m", b"old")
-    await store.logs.append(old, [b"old"], START, "log")
-    await other.models.delete(old)
-    new = await other.models.create("m", b"new")
-    assert await store.logs.changed({old: START}, 30.0) == [old]
-    with pytest.raises(ModelGone):
-        await store.logs.append(old, [b"late"], START, "log")
-    with pytest.raises(ModelGone):
-        await store.models.delete(old)
-    assert await read_all(store, new) == []
-    assert await store.models.all() == [new]
 
 
 # -- creation and deletion, half done -------------------------------------------------------------
 
 
-async def test_of_creations_by_many_processes_one_succeeds(store: RedisStore, other: RedisStore) -> None:
-    calls = [(store, other)[i % 2].models.create("m", b"%d" % i, b"state" if i % 3 else None) for i in range(20)]
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    created = [outcome for outcome in outcomes if isinstance(outcome, ModelMeta)]
-    assert sum(isinstance(outcome, ModelExists) for outcome in outcomes) == 19
-    assert await other.models.all() == created
-
-
-async def test_a_deleted_model_leaves_nothing(url: str, store: RedisStore) -> None:
+async def test_a_deleted_model_leaves_no_keys(url: str, store: RedisStore) -> None:
     kept = await store.models.create("kept", b"")
     before = await keys_of(url, store)
     record = await store.models.create("m", b"", b"seed")
@@ -211,18 +153,7 @@ async def test_a_deleted_model_leaves_nothing(url: str, store: RedisStore) -> No
     assert await store.models.all() == [kept]
 
 
-async def test_a_snapshot_that_is_replaced_or_deleted_leaves_no_chunks(url: str, store: RedisStore) -> None:
-    record = await store.models.create("m", b"")
-    before = await keys_of(url, store)
-    for size in (3 * blobs.PIECE_BYTES, 10, blobs.PIECE_BYTES + 1):
-        await store.snapshots.put(record, START, bytes(size))
-        pieces = [key for key in await keys_of(url, store) if key.startswith("ml:{blob.")]
-        assert len(pieces) == -(-size // blobs.PIECE_BYTES)
-    await store.snapshots.delete(record, START)
-    assert {key for key in await keys_of(url, store) if "documents" not in key} == before
-
-
-async def test_a_reader_goes_on_when_another_process_puts_equal_bytes(
+async def test_a_reader_continues_if_another_process_stores_equal_bytes(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blobs, "PIECE_BYTES", 1000)
@@ -239,24 +170,7 @@ async def test_a_reader_goes_on_when_another_process_puts_equal_bytes(
     assert [piece async for piece in reading] == [], "of another size, they are not the same bytes"
 
 
-async def test_a_snapshot_that_is_written_wrongly_is_refused_and_leaves_the_one_before(
-    url: str, store: RedisStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record = await store.models.create("m", b"")
-    await store.snapshots.put(record, START, b"good")
-    before, command = await keys_of(url, store), store.engine.connection.command
-
-    async def flawed(*words: Any) -> Any:
-        return await command(*(words if words[0] != "SET" else (words[0], words[1], b"baad", *words[3:])))
-
-    monkeypatch.setattr(store.engine.connection, "command", flawed)
-    with pytest.raises(StorageUnavailable, match="differs from what was written"):
-        await store.snapshots.put(record, START, b"news")
-    assert await store.snapshots.get(record, START) == b"good"
-    assert await keys_of(url, store) == before
-
-
-async def test_the_pieces_of_a_writer_that_died_at_the_last_step_are_removed(
+async def test_the_chunks_of_a_writer_that_died_before_the_last_step_are_removed(
     url: str, store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, run = await keys_of(url, store), store.engine.connection.run
@@ -278,7 +192,7 @@ async def test_the_pieces_of_a_writer_that_died_at_the_last_step_are_removed(
     assert await keys_of(url, store) == before
 
 
-async def test_who_comes_too_late_with_the_last_step_of_a_blob_is_told(
+async def test_a_blob_whose_chunks_were_removed_as_orphans_is_an_error(
     url: str, store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, run = await keys_of(url, store), store.engine.connection.run
@@ -302,7 +216,7 @@ async def test_who_comes_too_late_with_the_last_step_of_a_blob_is_told(
     assert await keys_of(url, store) == before
 
 
-async def test_a_creation_that_was_given_up_is_undone(
+async def test_a_creation_whose_process_died_is_undone(
     url: str, store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = await keys_of(url, other)
@@ -325,7 +239,7 @@ async def test_a_creation_that_was_given_up_is_undone(
     assert await other.models.create("late", b"") in await store.models.all()
 
 
-async def test_who_comes_too_late_with_a_creation_is_told(
+async def test_a_creation_that_takes_too_long_is_an_error(
     store: RedisStore, other: RedisStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = store.models._name
@@ -356,7 +270,7 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(ur
     )
     assert answer == ["ok"]
     assert await store.models.all() == []
-    async with opened(url) as heir:
+    async with opened_redis(url) as heir:
 
         async def cleaned() -> bool:
             return (
@@ -372,8 +286,8 @@ async def test_a_deletion_that_was_interrupted_is_finished_by_another_process(ur
 # -- callers that give up -------------------------------------------------------------------------
 
 
-async def test_replies_go_to_who_asked_however_many_give_up(store: RedisStore) -> None:
-    """Each reply tells its question, so one that went to somebody else would be seen."""
+async def test_cancelled_calls_do_not_mix_up_replies(store: RedisStore) -> None:
+    """Each reply names its request, so a reply to another request would be noticed."""
     names = [f"m{i}" for i in range(8)]
     records = {name: await store.models.create(name, name.encode()) for name in names}
     for name, record in records.items():

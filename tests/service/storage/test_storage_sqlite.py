@@ -1,4 +1,4 @@
-"""Promises of the embedded store alone: its files, its lock, and its behaviour when the disk fails."""
+"""Behaviour of the embedded store alone: its files, its lock, and errors of the disk."""
 
 # ruff: noqa: ASYNC220, ASYNC240 - the loops here serve one test each, which may look at its files
 import asyncio
@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.service.stores import read_all
 from tests.support.snapshot_files import snapshot_files
 from tests.support.waiting import DEADLINE_SECONDS
 
@@ -59,14 +60,6 @@ async def opened(directory: Path, busy_timeout_seconds: float = 5.0) -> AsyncIte
         await store.close()
 
 
-async def read_all(store: SQLiteStore, record: ModelMeta, after: str = START) -> list[Entry]:
-    entries: list[Entry] = []
-    while page := await store.logs.read(record, after, 10_000):
-        entries += page
-        after = page[-1].position
-    return entries
-
-
 def rows(database: Path, query: str) -> list[tuple[object, ...]]:
     with contextlib.closing(sqlite3.connect(database)) as connection:
         return connection.execute(query).fetchall()
@@ -88,16 +81,6 @@ def files_limited_to(size_bytes: int) -> Iterator[None]:
 # -- opening --------------------------------------------------------------------------------------
 
 
-async def test_a_second_opener_is_told_who_has_it(directory: Path) -> None:
-    async with opened(directory):
-        with pytest.raises(StoreLocked, match="stop that process") as caught:
-            await SQLiteStore(directory).open()
-        assert (caught.value.directory, caught.value.pid) == (directory, os.getpid())
-        assert str(directory) in str(caught.value)
-    async with opened(directory):
-        pass
-
-
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
@@ -112,24 +95,14 @@ asyncio.run(main())
 """
 
 
-async def test_a_model_whose_creation_was_interrupted_leaves_no_rows(directory: Path, database: Path) -> None:
-    async with opened(directory) as store:
-        await store.models._prepare("m", b"spec", START)  # and the process is killed before it has its name
-    async with opened(directory) as store:
-        await store.cleaned()
-        assert await store.models.all() == []
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        rows = [connection.execute(f"SELECT count(*) FROM {table}").fetchone() for table in ("models", "entries")]
-    assert rows == [(0,), (0,)]
-
-
-async def test_the_lock_of_a_killed_process_is_gone(directory: Path) -> None:
+async def test_a_directory_is_locked_while_the_process_that_opened_it_lives(directory: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(directory)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"open\n"
-        with pytest.raises(StoreLocked) as caught:
+        with pytest.raises(StoreLocked, match="stop that process") as caught:
             await SQLiteStore(directory).open()
-        assert caught.value.pid == holder.pid
+        assert (caught.value.directory, caught.value.pid) == (directory, holder.pid)
+        assert str(directory) in str(caught.value)
         holder.kill()
     async with opened(directory):
         pass
@@ -187,14 +160,14 @@ async def test_blobs_without_their_database_are_not_swept_away(directory: Path, 
     assert [file.read_bytes() for file in directory.glob("blobs/*")] == [b"precious"]
 
 
-async def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
+async def test_an_impossible_data_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for directory in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(StoreUnusable, match=r"file.*data directory"):
             await SQLiteStore(directory).open()
 
 
-async def test_an_opening_whose_caller_gave_up_holds_nothing(directory: Path) -> None:
+async def test_a_cancelled_opening_releases_the_directory(directory: Path) -> None:
     began, may_go_on = threading.Event(), threading.Event()
     store = SQLiteStore(directory)
     open_files = store.engine._open
@@ -226,7 +199,7 @@ async def append_until_it_fails(store: SQLiteStore, record: ModelMeta, written: 
         written += await store.logs.append(record, [bytes(2000)] * size, written[-1].position, "log")
 
 
-async def test_a_full_disk_takes_nothing_and_heals(directory: Path) -> None:
+async def test_a_full_disk_adds_nothing_and_heals(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         written = await store.logs.append(record, [b"%d" % i for i in range(100)], START, "log")
@@ -244,130 +217,99 @@ async def test_a_full_disk_takes_nothing_and_heals(directory: Path) -> None:
         assert await read_all(store, record) == written
 
 
-async def test_a_database_at_its_limit_takes_nothing_and_heals(directory: Path) -> None:
+async def test_a_full_database_adds_nothing_and_heals(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         written = await store.logs.append(record, [b"first"], START, "fsync")
+        revision = await store.documents.put("jobs", "a", b"older", revision=None)
         connection = store.engine.tables.connection
         (pages,) = connection.execute("PRAGMA page_count").fetchone()
         connection.execute(f"PRAGMA max_page_count = {pages + 20}")
-        for count in (1, 7, 300):
+        large = bytes(500_000)
+        for call in (
+            lambda: store.logs.append(record, [large], written[-1].position, "fsync"),
+            lambda: store.logs.append(record, [large] * 300, written[-1].position, "fsync"),
+            lambda: store.documents.put("jobs", "a", large, revision=revision),
+            lambda: store.documents.put("jobs", "b", large, revision=None),
+        ):
             with pytest.raises(StorageFull, match="space") as caught:
-                await store.logs.append(record, [bytes(100_000)] * count, written[-1].position, "fsync")
+                await call()
             assert caught.value.heals
         assert await read_all(store, record) == written
+        assert await store.documents.all("jobs") == [Document("a", revision, b"older")]
         connection.execute("PRAGMA max_page_count = 1000000")
-        answer = await store.logs.append(record, [bytes(100_000)] * 7, written[-1].position, "fsync")
+        answer = await store.logs.append(record, [large] * 7, written[-1].position, "fsync")
         assert [entry.position for entry in answer] == [str(i) for i in range(2, 9)]
         assert await read_all(store, record) == written + answer
+        assert await store.documents.put("jobs", "a", large, revision=revision) > revision
 
 
-async def test_a_snapshot_that_does_not_fit_leaves_the_older_one_and_no_trace(directory: Path) -> None:
+async def test_data_that_do_not_fit_leave_the_older_data_and_no_file(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
-        await store.logs.append(record, [b"1", b"2"], START, "log")
         await store.logs.append(record, [b"x"], START, "log")
-        await store.snapshots.put(record, "1", b"older")
-        with files_limited_to(1_000_000):
-            for position in ("1", "2"):
-                with pytest.raises(StorageFull, match="space") as caught:
-                    await store.snapshots.put(record, position, bytes(3_000_000))
-                assert caught.value.heals
-        assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1"]
-        assert await store.snapshots.get(record, "1") == b"older"
-        assert [file.read_bytes() for file in directory.glob("blobs/*")] == [b"older"]
-        await store.snapshots.put(record, "2", bytes(3_000_000))
-        assert await store.snapshots.get(record, "2") == bytes(3_000_000)
-
-
-async def test_a_snapshot_whose_row_fails_leaves_no_file_of_its_own(directory: Path, database: Path) -> None:
-    async with opened(directory, busy_timeout_seconds=0.01) as store:
-        record = await store.models.create("m", b"")
-        await store.logs.append(record, [b"x"], START, "log")
-        await store.snapshots.put(record, "1", b"older")
-        with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            for position in ("0", "1"):
-                with pytest.raises(StorageUnavailable):
-                    await store.snapshots.put(record, position, b"newer")
-        assert [file.read_bytes() for file in directory.glob("blobs/*")] == [b"older"]
-        assert [snapshot.position for snapshot in await store.snapshots.all(record)] == ["1"]
-        assert await store.snapshots.get(record, "1") == b"older"
-
-
-async def test_a_blob_that_does_not_fit_leaves_the_older_one_and_no_trace(directory: Path) -> None:
-    async with opened(directory) as store:
+        await store.snapshots.put(record, START, b"older")
         await store.blobs.put("b", pieces_of(b"older"))
+        large = bytes(9_000_000)
         with files_limited_to(5_000_000):
-            for key in ("b", "c"):
+            for call in (
+                lambda: store.snapshots.put(record, START, large),
+                lambda: store.snapshots.put(record, "1", large),
+                lambda: store.blobs.put("b", pieces_of(large)),
+                lambda: store.blobs.put("c", pieces_of(large)),
+            ):
                 with pytest.raises(StorageFull, match="space") as caught:
-                    await store.blobs.put(key, pieces_of(bytes(9_000_000)))
+                    await call()
                 assert caught.value.heals
-        assert await store.blobs.keys() == ["b"]
+        assert [snapshot.position for snapshot in await store.snapshots.all(record)] == [START]
+        assert await store.snapshots.get(record, START) == b"older"
         assert await blob_bytes(store.blobs, "b") == b"older"
-        assert len(list(directory.glob("blobs/*"))) == 1
-        assert await store.blobs.put("b", pieces_of(bytes(9_000_000))) == 9_000_000
+        assert [file.read_bytes() for file in directory.glob("blobs/*")] == [b"older"] * 2
+        await store.snapshots.put(record, "1", large)
+        assert await store.blobs.put("b", pieces_of(large)) == len(large)
 
 
-async def test_a_blob_whose_row_fails_leaves_no_file(directory: Path, database: Path) -> None:
-    async with opened(directory, busy_timeout_seconds=0.01) as store:
-        await store.blobs.put("b", pieces_of(b"older"))
-        with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            for key in ("b", "c"):
-                with pytest.raises(StorageUnavailable):
-                    await store.blobs.put(key, pieces_of(b"newer"))
-            with pytest.raises(StorageUnavailable):
-                await store.blobs.delete("b")
-        assert await store.blobs.keys() == ["b"]
-        assert await blob_bytes(store.blobs, "b") == b"older"
-        assert len(list(directory.glob("blobs/*"))) == 1
-
-
-async def test_a_blob_whose_caller_gave_up_at_the_last_step_stays(
+async def test_a_blob_that_is_cancelled_after_its_publication_stays(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(directory) as store:
         write, put = store.engine.threads.write, store.blobs._publish
 
-        async def write_for_nobody(function: Callable[..., Any], *words: Any) -> Any:
+        async def write_and_cancel(function: Callable[..., Any], *words: Any) -> Any:
             answer = await write(function, *words)
             if function == put:
                 raise asyncio.CancelledError
             return answer
 
-        monkeypatch.setattr(store.engine.threads, "write", write_for_nobody)
+        monkeypatch.setattr(store.engine.threads, "write", write_and_cancel)
         with pytest.raises(asyncio.CancelledError):
             await store.blobs.put("b", pieces_of(b"new"))
         assert await blob_bytes(store.blobs, "b") == b"new"
 
 
-async def test_documents_that_do_not_fit_change_nothing(directory: Path) -> None:
-    async with opened(directory) as store:
-        revision = await store.documents.put("jobs", "a", b"older", revision=None)
-        connection = store.engine.tables.connection
-        (pages,) = connection.execute("PRAGMA page_count").fetchone()
-        connection.execute(f"PRAGMA max_page_count = {pages + 20}")
-        for name, known in (("a", revision), ("b", None)):
-            with pytest.raises(StorageFull, match="space"):
-                await store.documents.put("jobs", name, bytes(500_000), revision=known)
-        assert await store.documents.all("jobs") == [Document("a", revision, b"older")]
-        connection.execute("PRAGMA max_page_count = 1000000")
-        assert await store.documents.put("jobs", "a", bytes(500_000), revision=revision) > revision
-
-
-async def test_a_locked_database_heals(directory: Path, database: Path) -> None:
+async def test_a_locked_database_changes_nothing_and_heals(directory: Path, database: Path) -> None:
     async with opened(directory, busy_timeout_seconds=0.01) as store:
         record = await store.models.create("m", b"")
+        await store.snapshots.put(record, START, b"older")
+        await store.blobs.put("b", pieces_of(b"older"))
         with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            with pytest.raises(StorageUnavailable, match="stop the program") as caught:
-                await store.logs.append(record, [b"no"], START, "log")
-            assert caught.value.heals
-            with pytest.raises(StorageUnavailable):
-                await store.models.create("n", b"")
-            with pytest.raises(StorageUnavailable):
-                await store.models.delete(record)
+            for call in (
+                lambda: store.logs.append(record, [b"no"], START, "log"),
+                lambda: store.models.create("n", b""),
+                lambda: store.models.delete(record),
+                lambda: store.snapshots.put(record, START, b"newer"),
+                lambda: store.blobs.put("b", pieces_of(b"newer")),
+                lambda: store.blobs.put("c", pieces_of(b"newer")),
+                lambda: store.blobs.delete("b"),
+            ):
+                with pytest.raises(StorageUnavailable, match="stop the program") as caught:
+                    await call()
+                assert caught.value.heals
+        assert [file.read_bytes() for file in directory.glob("blobs/*")] == [b"older"] * 2
+        assert await store.snapshots.get(record, START) == b"older"
+        assert await blob_bytes(store.blobs, "b") == b"older"
+        assert await store.blobs.keys("c") == []
         answer = await store.logs.append(record, [b"yes"], START, "log")
         assert [entry[:2] for entry in answer] == [("1", b"yes")]
         assert await store.models.all() == [record]
@@ -387,7 +329,7 @@ async def test_a_database_that_may_not_be_written_does_not_heal(directory: Path)
 # -- durability, checkpoints ----------------------------------------------------------------------
 
 
-async def test_fsync_is_on_exactly_where_it_was_asked_for(directory: Path) -> None:
+async def test_only_appends_that_request_fsync_have_it(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         for durability, level in (("log", 1), ("fsync", 2), ("log", 1), ("fsync", 2)):
@@ -435,7 +377,7 @@ async def test_a_checkpoint_waits_for_the_disk(
         assert str(database) in synced
 
 
-async def test_an_append_by_who_knows_the_log_is_one_statement(directory: Path) -> None:
+async def test_an_append_after_the_last_entry_is_one_statement(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         (entry,) = await store.logs.append(record, [b"w"], START, "log")
@@ -455,7 +397,7 @@ async def test_read_stops_at_many_bytes(directory: Path, monkeypatch: pytest.Mon
         assert await read_all(store, record) == written
 
 
-# -- what is left over ----------------------------------------------------------------------------
+# -- remains of killed processes, deletions and trims -----------------------------------------------
 
 
 async def test_snapshots_that_no_document_names_are_swept_at_opening(directory: Path) -> None:
@@ -484,7 +426,7 @@ async def test_blobs_that_no_row_points_to_are_swept_at_opening(directory: Path)
 
 
 @pytest.mark.parametrize("damage", ["missing", "short"])
-async def test_a_blob_whose_file_is_damaged_says_so(directory: Path, damage: str) -> None:
+async def test_a_missing_or_short_file_of_a_blob_is_an_error(directory: Path, damage: str) -> None:
     async with opened(directory) as store:
         await store.blobs.put("b", pieces_of(bytes(5_000_000)))
         (file,) = directory.glob("blobs/*")
@@ -496,7 +438,7 @@ async def test_a_blob_whose_file_is_damaged_says_so(directory: Path, damage: str
 
 
 @pytest.mark.parametrize("flaw", [b"bad!", b"new"])
-async def test_a_snapshot_that_is_written_wrongly_is_refused_and_leaves_the_one_before(
+async def test_a_snapshot_that_is_written_incorrectly_leaves_the_previous_one(
     directory: Path, monkeypatch: pytest.MonkeyPatch, flaw: bytes
 ) -> None:
     async with opened(directory) as store:
@@ -534,7 +476,7 @@ async def fill(store: SQLiteStore, record: ModelMeta, entries: int) -> str:
     return after
 
 
-async def test_a_deleted_model_leaves_the_disk_while_others_go_on(directory: Path, database: Path) -> None:
+async def test_a_deleted_model_is_removed_from_the_disk_while_others_append(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
         record, other = await store.models.create("m", b""), await store.models.create("other", b"")
         await store.snapshots.put(record, await fill(store, record, 40_000), bytes(10_000))
@@ -591,7 +533,7 @@ async def test_a_trim_that_was_interrupted_is_finished_at_the_next_opening(direc
         ]
 
 
-async def test_a_step_of_a_trim_removes_no_more_than_it_may(directory: Path, database: Path) -> None:
+async def test_a_step_of_a_trim_removes_a_limited_number_of_entries(directory: Path, database: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         await store.logs.append(record, [b"x"] * 10, START, "log")
@@ -601,7 +543,7 @@ async def test_a_step_of_a_trim_removes_no_more_than_it_may(directory: Path, dat
 
 
 @pytest.mark.parametrize("change", ["deleted", "trimmed"])
-async def test_a_snapshot_that_was_overtaken_while_it_was_written_leaves_nothing(directory: Path, change: str) -> None:
+async def test_a_deletion_or_trim_during_the_storing_of_a_snapshot_leaves_nothing(directory: Path, change: str) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"")
         await store.logs.append(record, [b"x"], START, "log")
@@ -629,7 +571,7 @@ async def test_a_snapshot_that_was_overtaken_while_it_was_written_leaves_nothing
         assert list((directory / "blobs").iterdir()) == []
 
 
-async def test_the_incarnation_of_a_model_that_has_left_the_disk_is_not_used_again(directory: Path) -> None:
+async def test_the_incarnation_of_a_removed_model_is_not_used_again(directory: Path) -> None:
     incarnations = []
     for _ in range(3):
         async with opened(directory) as store:
@@ -638,9 +580,6 @@ async def test_the_incarnation_of_a_model_that_has_left_the_disk_is_not_used_aga
             await store.models.delete(record)
             await store.cleaned()
     assert incarnations == [1, 2, 3]
-
-
-# -- what a killed process leaves of a creation with a state --------------------------------------
 
 
 async def test_a_creation_with_a_state_that_was_interrupted_is_undone(directory: Path, database: Path) -> None:
@@ -659,7 +598,7 @@ async def test_a_creation_with_a_state_that_was_interrupted_is_undone(directory:
     assert rows(database, "SELECT incarnation FROM models") == [(created.incarnation,)]
 
 
-async def test_a_creation_with_a_state_whose_caller_gave_up_is_whole_or_absent(directory: Path) -> None:
+async def test_a_cancelled_creation_is_whole_or_absent(directory: Path) -> None:
     async with opened(directory) as store:
         for turn in range(12):
             task = asyncio.create_task(store.models.create(f"m{turn}", b"", bytes([turn])))
@@ -671,16 +610,6 @@ async def test_a_creation_with_a_state_whose_caller_gave_up_is_whole_or_absent(d
         assert created
         for record in created:
             assert await store.snapshots.get(record, "1") == bytes([int(record.name[1:])])
-
-
-async def test_predictions_go_with_their_model(directory: Path, database: Path) -> None:
-    async with opened(directory) as store:
-        record, other = await store.models.create("m", b""), await store.models.create("other", b"")
-        for model in (record, other):
-            await store.predictions.put(model, {"p": b"x"}, 600.0, 10)
-        await store.models.delete(record)
-        await store.cleaned()
-    assert rows(database, "SELECT incarnation FROM predictions") == [(other.incarnation,)]
 
 
 @pytest.mark.parametrize("name", ["manylabel.sqlite3", "manylabel.sqlite3-wal"])
@@ -706,7 +635,7 @@ async def test_nothing_is_acknowledged_once_a_file_is_gone(
         assert len(await store.logs.append(record, [b"again"], entry.position, "log")) == 1
 
 
-async def test_a_folder_of_blobs_that_somebody_removed_is_made_anew(directory: Path) -> None:
+async def test_a_removed_folder_of_blobs_is_created_again(directory: Path) -> None:
     async with opened(directory) as store:
         record = await store.models.create("m", b"spec")
         first, second = await store.logs.append(record, [b"a", b"b"], START, "log")

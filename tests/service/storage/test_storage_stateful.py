@@ -1,4 +1,4 @@
-"""Any order of calls against a perfect store in memory."""
+"""Random sequences of calls, compared with a model of the store in memory."""
 
 import asyncio
 import itertools
@@ -19,7 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from tests.service.stores import StoreUnderTest
-from tests.support.stores import until_answers
+from tests.support.stores import wait_until_available
 
 from manylabel_service.errors import (
     BlobNotFound,
@@ -97,11 +97,11 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        """The process ends without a word, or the server does; what was acknowledged stays."""
+        """The process or the server is killed; acknowledged changes stay."""
         if self.end_badly(self.store):
             self.abandoned.append(self.store)
             self.open()
-        self.run(until_answers(self.store))
+        self.run(wait_until_available(self.store))
 
     @rule(name=NAMES, spec=st.binary(max_size=20), state=st.none() | st.binary(max_size=50))
     def create(self, name: str, spec: bytes, state: bytes | None) -> None:

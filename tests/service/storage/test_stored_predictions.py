@@ -1,4 +1,4 @@
-"""Stored predictions share a thread with appends: no call of theirs does work for all that are stored."""
+"""The cost of calls on stored predictions, which share a thread with appends, is bounded."""
 
 from collections.abc import Callable
 from typing import Any
@@ -42,7 +42,7 @@ async def expired(store: Store, record: ModelMeta, number: int = MANY) -> None:
     assert await eventually_async(over)
 
 
-async def test_expired_predictions_are_removed_in_pieces(store: Store) -> None:
+async def test_expired_predictions_are_removed_in_steps(store: Store) -> None:
     record = await store.models.create("m", b"")
     await expired(store, record)
     before = await n_rows(store, record)
@@ -55,18 +55,19 @@ async def test_expired_predictions_are_removed_in_pieces(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("most", "most_bytes"), [(MANY + 1, 2**40), (2 * MANY, 40 * MANY)], ids=["number", "bytes"])
-async def test_a_full_model_has_room_for_as_many_as_have_expired(store: Store, most: int, most_bytes: int) -> None:
+async def test_expired_predictions_make_room_for_new_ones(store: Store, most: int, most_bytes: int) -> None:
     record = await store.models.create("m", b"")
     await expired(store, record)
     new = {f"new{i}": bytes(20) for i in range(1_000)}
     await store.predictions.put(record, new, 600.0, most, most_bytes)
     assert await store.predictions.get(record, ["new0", "new999", "old0"]) == [bytes(20), bytes(20), None]
+    assert sorted(await store.predictions.ids(record, 2 * MANY)) == sorted([*new, "live"])
     with pytest.raises(PredictionsFull):
         await store.predictions.put(record, dict.fromkeys("abc", b"x"), 600.0, 1_003)
     await store.predictions.put(record, dict.fromkeys("ab", b"x"), 600.0, 1_003)
 
 
-async def test_expired_predictions_of_a_model_that_is_not_used_go_too(store: Store) -> None:
+async def test_expired_predictions_of_an_unused_model_are_removed(store: Store) -> None:
     if not isinstance(store, SQLiteStore):
         pytest.skip("SQLite only: Redis removes these in upkeep, which has a test of its own below")
     record, other = [await store.models.create(name, b"") for name in ("m", "other")]
@@ -105,7 +106,7 @@ async def test_redis_never_removes_all_predictions_of_a_model_in_one_step(
     assert calls == [SWEPT_AT_ONCE, SWEPT_AT_ONCE, 1] * 2
 
 
-async def test_the_counts_are_right_after_a_refusal_a_replacement_and_a_restart(
+async def test_limits_hold_after_a_refusal_a_replacement_and_a_restart(
     sqlite_store: SQLiteStore,
 ) -> None:
     store = sqlite_store
@@ -124,7 +125,9 @@ async def test_the_counts_are_right_after_a_refusal_a_replacement_and_a_restart(
 
 
 @pytest.mark.parametrize(("stored", "most"), [("live", 1_000), ("expired", 100 * MIN_EXPIRED)])
-async def test_a_put_does_no_work_for_what_is_stored(sqlite_store: SQLiteStore, stored: str, most: int) -> None:
+async def test_a_put_costs_the_same_with_many_stored_predictions(
+    sqlite_store: SQLiteStore, stored: str, most: int
+) -> None:
     """Work is counted in instructions of SQLite's virtual machine."""
     engine = sqlite_store.engine
     record = await sqlite_store.models.create("m", b"")
@@ -156,7 +159,7 @@ async def test_a_put_does_no_work_for_what_is_stored(sqlite_store: SQLiteStore, 
             await sqlite_store.predictions.put(record, {"more": b"x"}, 600.0, MANY + 1)
 
 
-async def test_the_predictions_of_a_deleted_model_are_removed_in_pieces(
+async def test_the_predictions_of_a_deleted_model_are_removed_in_steps(
     sqlite_store: SQLiteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = sqlite_store.predictions

@@ -63,17 +63,30 @@ async def test_memory_is_released_after_any_error(error: BaseException, fails: s
     assert (shared.bytes_in_memory, taker.busy) == (0, False)
 
 
-async def test_memory_is_released_when_the_model_is_deleted(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry = await lone_fleet.start()
-    replica = await registry.create(lone_fleet.spec("m"))
-    await replica.update([lone_fleet.example(0)])
+@pytest.mark.parametrize("noticed", [False, True])
+async def test_a_deletion_drops_the_snapshot_that_is_being_stored(
+    any_fleet: Any, monkeypatch: pytest.MonkeyPatch, noticed: bool
+) -> None:
+    """The replica may notice that its model is gone before `delete` returns."""
+    registry = await any_fleet.start()
+    replica = await registry.create(any_fleet.spec("m"))
+    await replica.update([any_fleet.example(0)])
     began = asyncio.Event()
 
     async def never(*_: Any) -> None:
         began.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(lone_fleet.store(registry).snapshots, "put", never)
+    models = any_fleet.store(registry).models
+    delete = models.delete
+
+    async def delete_and_notice(record: ModelMeta) -> None:
+        await delete(record)
+        if noticed:
+            replica.handle_error(ModelGone(record.name, record.incarnation))
+
+    monkeypatch.setattr(any_fleet.store(registry).snapshots, "put", never)
+    monkeypatch.setattr(models, "delete", delete_and_notice)
     replica.snapshot_soon()
     await began.wait()
     assert registry.snapshot_room.bytes_in_memory

@@ -1,4 +1,4 @@
-"""Two servers over one Redis, whose C libraries choose other implementations, have the same models bit for bit."""
+"""Two servers whose C libraries are for different processors have the same models bit for bit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.faults.log_oracle import LogReader, fold
+from tests.faults.log_oracle import LogReader, replay
 from tests.support.hosts import WITHOUT_FMA
 from tests.support.stores import opened
 
@@ -44,7 +44,7 @@ FLAGS = ("--snapshot-retention-count", "10000", "--max-manual-snapshots", "1000"
     [(ESSENTIAL, 400), pytest.param(tuple(SPECS), 20_000, marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-async def test_both_have_the_same_bits(
+async def test_different_processors_compute_the_same_bits(
     redis_server: Any, server_process: Callable[..., Any], names: tuple[str, ...], n_examples: int
 ) -> None:
     flags = ("--store", redis_server.url, *FLAGS)
@@ -101,10 +101,10 @@ async def _check(store: Store, record: ModelMeta, stored: dict[str, bytes]) -> N
     """Hold what each server had at its position against the log, as this process learns it."""
     reader = LogReader(store, record)
     await reader.read_to_end()
-    folded = await asyncio.to_thread(fold, record, reader.entries, list(stored))
+    replayed = await asyncio.to_thread(replay, record, reader.entries, list(stored))
     assert len(stored) == 4
     for position, data in stored.items():
-        assert _parts(data) == _parts(folded.states[position]), f"{record.name} at {position}"
+        assert _parts(data) == _parts(replayed.states[position]), f"{record.name} at {position}"
 
 
 def _parts(state: bytes) -> tuple[dict[str, bytes], dict[str, Any]]:

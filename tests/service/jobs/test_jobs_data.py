@@ -1,4 +1,4 @@
-"""Which rows are learnt from and which are measured on."""
+"""The rows that are learnt from and the rows that are evaluated."""
 
 import numpy as np
 import pytest
@@ -44,7 +44,7 @@ def test_rows_of_splits_and_rows_without_labels(tmp_path):
     assert rows(unlabelled) == [1, 4]
 
 
-def test_nothing_to_learn_is_refused(tmp_path):
+def test_data_without_labelled_rows_are_refused(tmp_path):
     (tmp_path / "data").write_bytes(numbered(2, labelled=np.array([False, False])).to_bytes())
     with pytest.raises(ValueError, match="nothing to learn: 0 labelled rows"):
         load(request(), tmp_path)

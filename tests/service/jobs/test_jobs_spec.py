@@ -1,4 +1,4 @@
-"""Orders and trainers: what is accepted, what a search becomes."""
+"""Specifications of jobs: valid fields, and the tasks of a search."""
 
 import math
 
@@ -16,36 +16,20 @@ from manylabel_service.jobs.spec.trainers import PARAMS, complete
 @for_each(
     ("changes", "place"),
     [
-        ({"trainer": "m4l"}, ("trainer",)),
-        ({"params": {"C": -1.0}}, ("params", "C")),
-        ({"params": {"c": 1.0}}, ("params", "c")),
         ({"params": {"C": float("nan")}}, ("params", "C")),
-        ({"params": {"C": "1"}}, ("params", "C")),
-        ({"params": {"tol": 1.0}}, ("params", "tol")),
-        ({"params": {"kernel": "precomputed"}}, ("params", "kernel")),
         ({"data": {"dataset": "../songs"}}, ("data", "dataset", "dataset")),
-        ({"data": {"stream": "tags"}}, ("data", "stream", "last")),
-        ({"data": {"stream": "tags", "last": 0}}, ("data", "stream", "last")),
         ({"data": {"stream": "tags", "last": 5, "split": "train"}}, ("data", "stream", "split")),
-        ({"holdout": 1.0}, ("holdout", "share")),
         ({"holdout": True}, ("holdout", "rows")),
-        ({"seed": -1}, ("seed",)),
         ({"seed": 1.0}, ("seed",)),
-        ({"model": "Songs"}, ("model",)),
-        ({"promote": 1}, ("promote",)),
-        ({"search": {"kind": "grid", "params": {}}}, ("search", "grid", "params")),
-        ({"search": {"kind": "grid", "params": {"C": []}}}, ("search", "grid", "params", "C")),
-        ({"search": {"kind": "grid", "params": {"C": [1.0]}, "folds": 1}}, ("search", "grid", "folds")),
         ({"search": {"kind": "grid", "params": {"C": [1.0] * 30, "tol": [0.1] * 30}}}, ("search", "grid")),
         (
             {"search": {"kind": "random", "trials": MAX_TRIALS + 1, "params": {"C": [1.0]}}},
             ("search", "random", "trials"),
         ),
-        ({"search": {"kind": "grid", "params": {"C": [1.0]}, "measure": "luck"}}, ("search", "grid", "measure")),
-        ({"surprise": 1}, ("surprise",)),
     ],
 )
-def test_what_is_wrong_is_named(changes, place):
+def test_an_invalid_field_is_named(changes, place):
+    """Further fields are in the table of tests/service/api/routers/test_jobs.py."""
     with pytest.raises(ValidationError) as refused:
         spec(SHORT, **changes)
     assert any(error["loc"][: len(place)] == place for error in refused.value.errors())
@@ -74,7 +58,7 @@ def test_a_grid_is_every_combination():
 
 
 @for_each("trainer", PARAMS)
-def test_a_search_that_names_no_values_has_those_of_the_trainer(trainer):
+def test_a_search_without_values_uses_those_of_the_trainer(trainer):
     ordered = spec(SHORT, trainer=trainer, search={"kind": "grid", "folds": 2})
     (name, values), *others = ordered.search.params.items()
     assert not others
@@ -87,7 +71,7 @@ def test_a_search_that_names_no_values_has_those_of_the_trainer(trainer):
     assert len(plan(drawn)) == 5
 
 
-def test_a_search_that_names_no_values_tries_widths_of_an_rbf_kernel_that_has_the_default_one():
+def test_a_search_without_values_includes_the_width_of_an_rbf_kernel():
     def searched(**params):
         return spec(SHORT, trainer="m3l", params=params, search={"kind": "grid"}).search.params
 
@@ -99,7 +83,7 @@ def test_a_search_that_names_no_values_tries_widths_of_an_rbf_kernel_that_has_th
     assert JobSpec.model_validate_json(rbf.model_dump_json()) == rbf
 
 
-def test_random_values_lie_in_their_ranges_and_follow_from_the_seed():
+def test_random_values_are_in_their_ranges_and_reproducible():
     search = {
         "kind": "random",
         "trials": 200,
@@ -124,31 +108,16 @@ def test_random_values_lie_in_their_ranges_and_follow_from_the_seed():
 @for_each(
     ("params", "path", "detail"),
     [
-        ({"c": [1.0]}, ("search", "params", "c"), "is not a parameter of m3l"),
-        ({"C": [1.0, -1.0]}, ("search", "params", "C", 1), "must be greater than 0"),
-        ({"C": {"low": 0.0, "high": 1.0}}, ("search", "params", "C", "low"), "must be greater than 0"),
         ({"tol": {"low": 0.1, "high": 2.0}}, ("search", "params", "tol", "high"), "must be less than 1"),
         ({"degree": [2.5]}, ("search", "params", "degree", 0), "must be a valid integer"),
     ],
 )
-def test_a_search_over_what_is_not_allowed_is_refused(params, path, detail):
+def test_a_search_over_invalid_values_is_refused(params, path, detail):
     search = {"kind": "random", "trials": 2, "params": params}
     with pytest.raises(InvalidJob) as refused:
         plan(spec(SHORT, search=search))
     assert refused.value.path == path
     assert detail in refused.value.detail
-
-
-def test_a_range_with_a_gap_is_refused_where_a_draw_falls_into_it():
-    search = {"kind": "random", "trials": 20, "params": {"rank": {"low": 0.5, "high": 5}}}
-    with pytest.raises(InvalidJob, match=r"/search/params/rank must be .*, not [1-5]"):
-        plan(spec(SHORT, trainer="prml", search=search))
-
-
-@pytest.mark.parametrize("given", [{"low": 2.0, "high": 1.0}, {"low": -1.0, "high": 1.0, "log": True}])
-def test_a_range_has_an_order(given):
-    with pytest.raises(ValidationError, match="low must be"):
-        spec(SHORT, search={"kind": "random", "trials": 2, "params": {"C": given}})
 
 
 def test_infinite_rho_has_no_number_in_json():
