@@ -89,6 +89,27 @@ def test_a_warm_start_after_other_shapes_starts_anew(name):
     assert attributes(model) == attributes(anew)
 
 
+PRICES = {"m3l": "C", "mlrl": "lam", "ssmlrl": "lam1", "prml": "C", "prbr": "C", "lsa_mml": "beta"}
+"""A parameter of each learner that changes the optimum."""
+
+
+def objective(model) -> float:
+    found = [getattr(model, name, None) for name in ("primal_objective_", "objective_", "objective_trace_")]
+    return float(np.ravel(next(value for value in found if value is not None))[-1])
+
+
+@pytest.mark.parametrize("change", ["a price", "rows", "labels"])
+@EVERY
+def test_a_warm_start_after_a_change_reaches_the_objective_of_a_new_fit(name, change):
+    model = learner(name).set_params(warm_start=True, tol=1e-4, max_iter=3000).fit(given(name, X), Y)
+    rows, labels = (X[::-1], Y) if change == "rows" else (X, 1 - Y) if change == "labels" else (X, Y)
+    if change == "a price":
+        model.set_params(**{PRICES[name]: 5 * getattr(model, PRICES[name])})
+    expected = objective(clone(model).set_params(warm_start=False).fit(given(name, rows), labels))
+    near = {"prml": 2e-2, "lsa_mml": 3e-2}.get(name, 2e-3)
+    assert objective(model.fit(given(name, rows), labels)) == pytest.approx(expected, rel=near)
+
+
 @EVERY
 def test_too_few_iterations_are_a_warning(name):
     with pytest.warns(ConvergenceWarning, match="max_iter=1 "):

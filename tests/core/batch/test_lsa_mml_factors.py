@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
-from sklearn.linear_model import RidgeCV
 
 from manylabel_core.batch import LSAMML
 from manylabel_core.batch.views import factors as module
@@ -85,18 +84,6 @@ def test_rounds_make_what_was_seen_more_likely_until_nothing_does(seed, monkeypa
         assert log_likelihood(other, bases, rows) < values[-1] + 1e-6
 
 
-def test_the_first_covariance_is_that_of_rows_that_have_all_views():
-    """Rows that lack views say nothing of how views go together."""
-    blocks, rows, _ = case()
-    P = np.random.default_rng(0).normal(size=(N, K))
-    whole = ~np.isnan(rows).any(axis=1)
-    first = module._first_covariance(module.Patterns(blocks), P)
-    expected = P[whole].T @ P[whole] / whole.sum() + module.SHARE * P.T @ P / N
-    np.testing.assert_allclose(first, expected)
-    nowhere = [Block(block.X, np.arange(N) % 3 == v, block.mean, block.scale) for v, block in enumerate(blocks)]
-    np.testing.assert_allclose(module._first_covariance(module.Patterns(nowhere), P), P.T @ P / N)
-
-
 def planted(n, seed, widths=(40, 30, 50), noise=1.0):
     """Three views of one thing, each with much that is its own, and labels of that thing."""
     rng = np.random.default_rng(seed)
@@ -108,36 +95,6 @@ def planted(n, seed, widths=(40, 30, 50), noise=1.0):
             common @ rng.normal(size=(6, d)) + 1.5 * own @ rng.normal(size=(6, d)) + noise * rng.normal(size=(n, d))
         )
     return X, (common @ rng.normal(size=(6, 4)) + 0.5 * rng.normal(size=(n, 4)) > 0.5).astype(int)
-
-
-def quality_by_regression(X, Y, seen, asked, labelled, both, test):
-    """Columns that a row lacks are filled in by ridge regression on rows that have them; then labels."""
-    one, other = np.hstack([X[name] for name in seen]), np.hstack([X[name] for name in asked])
-    prices = np.logspace(-2, 5, 15)
-    learnt = np.hstack([one[labelled], RidgeCV(prices).fit(one[both], other[both]).predict(one[labelled])])
-    told = np.hstack([RidgeCV(prices).fit(other[both], one[both]).predict(other[test]), other[test]])
-    return macro_auc(Y[test], RidgeCV(prices).fit(learnt, Y[labelled]).predict(told))
-
-
-@pytest.mark.parametrize("n_both", [200, 40])
-def test_labels_of_other_views_are_learnt_as_well_as_by_regression(n_both):
-    """Labelled rows have one view, those that are asked about two others, and unlabelled rows have all.
-
-    With one price for all directions the mean gain is -.08 where 40 rows have all views.
-    """
-    gains, n = [], 400 + n_both
-    labelled, both, test = np.split(np.arange(n), [200, 200 + n_both])
-    for seed in range(2):
-        X, Y = planted(n, seed, widths=(60, 40, 80), noise=3.0)
-        missing = {name: np.zeros(n, bool) for name in X}
-        missing["image"][test] = missing["sound"][labelled] = missing["text"][labelled] = True
-        model = LSAMML(optimise="none").fit(X, Y, np.arange(n) < 200, missing)
-        asked = {name: X[name][test] for name in ("sound", "text")}
-        found = macro_auc(Y[test], model.label_scores(asked))
-        gains.append(found - quality_by_regression(X, Y, ["image"], ["sound", "text"], labelled, both, test))
-    assert np.mean(gains) > -0.02
-    again = LSAMML.from_bytes(model.to_bytes())
-    np.testing.assert_array_equal(again.label_scores(asked), model.label_scores(asked))
 
 
 def test_rows_of_which_none_has_all_views_are_learnt_from_and_predicted():

@@ -106,15 +106,10 @@ def test_it_stops_goes_on_and_comes_back_bit_by_bit(sparse):
     assert model.set_params(kernel="rbf").fit(X, Y).bases_["a"].shape == (20, 5)
 
 
-def test_bad_views_and_parameters_are_refused_by_name():
+def test_bad_views_are_refused_by_name():
     X, Y = rings()
-    for parameters, message in (
-        ({"kernel": "poly"}, "kernel must be one of 'linear', 'rbf', not 'poly'"),
-        ({"kernel": "rbf", "n_landmarks": 0}, "n_landmarks must be an integer from 1 to"),
-        ({"kernel": "rbf", "n_landmarks": 10, "n_components": 21}, "at most 20, not 21: the views have 20 features"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(message)):
-            LSAMML(**parameters).fit(X, Y)
+    with pytest.raises(ValueError, match="at most 20, not 21: the views have 20 features"):
+        LSAMML(kernel="rbf", n_landmarks=10, n_components=21).fit(X, Y)
     for b, message in ((1e200 * X["b"], "X['b'] has values too large"), (np.ones((300, 2)), "X['b'] must have rows")):
         with pytest.raises(ValueError, match=re.escape(message)):
             LSAMML(kernel="rbf").fit(X | {"b": b}, Y)

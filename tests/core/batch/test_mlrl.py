@@ -35,23 +35,17 @@ def objective(model: MLRL, X: np.ndarray, Y: np.ndarray) -> float:
 
 @pytest.mark.parametrize("lam", [1.0, 0.1, 0.01, 0.001])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_nuclear_norm_problem_has_the_same_optimum(lam, seed):
+def test_the_nuclear_norm_problem_has_the_same_optimum_and_the_weights_reach_it(lam, seed):
     X, Y = data(seed=seed)
     model = MLRL(optimise="none", lam=lam, tol=TOL, max_iter=500).fit(X, Y)
     optimum = nuclear_optimum(X, Y, lam)
     # The gap itself may be larger: a fit also ends where rounding keeps its lower bound from rising.
     assert model.dual_objective_ <= optimum * (1 + 1e-7)
     assert optimum * (1 - 1e-7) <= model.primal_objective_ <= optimum * (1 + TOL)
-
-
-@pytest.mark.parametrize("lam", [0.1, 0.001])
-def test_the_objective_reported_is_that_of_the_model(lam):
-    X, Y = data()
-    model = MLRL(optimise="none", lam=lam, tol=TOL).fit(X, Y)
-    # (6) is taken at the best intercepts, and these are those of the optimality conditions: equal in the end.
-    assert 1 - 1e-9 <= objective(model, X, Y) / model.primal_objective_ <= 1 + TOL
     gap = (model.primal_objective_ - model.dual_objective_) / model.primal_objective_
     assert model.duality_gap_ == pytest.approx(gap)
+    # (6) is taken at the best intercepts, and these are those of the optimality conditions: equal in the end.
+    assert 1 - 1e-9 <= objective(model, X, Y) / model.primal_objective_ <= 1 + TOL
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -80,28 +74,6 @@ def test_primal_weights_and_the_kernel_trick_agree():
     np.testing.assert_allclose(kernel.decision_function(X), linear.decision_function(X), atol=2e-2)
 
 
-def test_the_intercept_is_the_best_one():
-    """No other intercept has a lower mean hinge: it lies in the interval of the optimality conditions."""
-    X, Y = data()
-    model = MLRL(optimise="none", lam=0.01, tol=1e-6, max_iter=2000).fit(X, Y)
-    signs, scores = 2.0 * Y - 1, model.decision_function(X)
-    loss = np.maximum(0, 1 - signs * scores).sum(axis=0)
-    for shift in (-0.3, -1e-3, 1e-3, 0.3):
-        assert (np.maximum(0, 1 - signs * (scores + shift)).sum(axis=0) >= loss - 1e-4).all()
-
-
-def test_related_opposed_and_unrelated_labels_are_told_apart():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 10))
-    score = X[:, 0] + X[:, 1]
-    Y = np.column_stack([score > 0, score > 0.5, score < 0, X[:, 5] > 0]).astype(int)
-    correlation = MLRL(optimise="none", lam=1e-3).fit(X, Y).label_correlation_
-    assert correlation[0, 1] > 0.9
-    assert correlation[0, 2] < -0.9
-    assert np.abs(correlation[3, :3]).max() < 0.2
-    np.testing.assert_array_equal(np.diag(correlation), 1)
-
-
 def test_equal_labels_are_fully_correlated_and_make_the_covariance_singular():
     X, Y = data()
     Y[:, 4] = Y[:, 0]
@@ -123,21 +95,6 @@ def test_examples_without_features_are_learnt_by_their_majority():
     _, Y = data()
     model = MLRL(optimise="none").fit(np.zeros((len(Y), 3)), Y)
     np.testing.assert_array_equal(model.predict(np.zeros((1, 3)))[0], (Y.mean(axis=0) > 0.5).astype(int))
-
-
-@pytest.mark.parametrize("change", ["lam", "Y", "X", "one class"])
-def test_a_warm_start_holds_after_a_change(change):
-    X, Y = data(100)
-    model = MLRL(optimise="none", lam=1e-2, warm_start=True).fit(X, Y)
-    if change == "lam":
-        model.set_params(lam=0.1)
-    elif change == "X":
-        X = X[::-1]
-    else:
-        Y = Y.copy()
-        Y[:, 0] = 1 - Y[:, 0] if change == "Y" else 0
-    anew = MLRL(optimise="none", lam=model.lam).fit(X, Y)
-    assert model.fit(X, Y).primal_objective_ == pytest.approx(anew.primal_objective_, rel=2e-3)
 
 
 def test_a_fit_can_be_stopped_before_the_first_half_step_is_over():

@@ -7,12 +7,10 @@ from tests.core.batch.support import related
 from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
-from manylabel_core import FALT
 from manylabel_core.batch import PrBR, PrML
 from manylabel_core.batch.privileged import factors as factors_module
 from manylabel_core.batch.privileged.factors import leading
 from manylabel_core.batch.privileged.learner import nearest
-from manylabel_core.metrics import hamming_loss
 from manylabel_core.solvers.privileged.dual import LOSSES
 
 cp = lazy("cvxpy")
@@ -111,55 +109,6 @@ def test_without_a_price_of_its_own_what_labels_explain_costs_three_rho(learner,
     assert copied.C is None
 
 
-def test_a_finer_fit_is_no_worse():
-    rough, fine = (PrML(optimise="none", tol=tol, rounds=5).fit(X, Y).objective_ for tol in (1e-1, 1e-4))
-    assert fine < rough
-
-
-def test_with_a_full_rank_gamma1_only_scales():
-    """|D|^2/2 + gamma1 |W|^2/2 is then sqrt(gamma1) times the nuclear norm of Z."""
-    options = {"rank": 1.0, "rounds": 40, "tol": 1e-5, "max_iter": 100_000}
-    one = PrML(optimise="none", gamma1=1.0, C=0.2, rho=0.2, **options).fit(X, Y)
-    scaled = {"gamma2": 2.0, "C": 0.4, "rho": 0.4, "intercept_scaling": one.intercept_scaling / np.sqrt(2)}
-    other = PrML(optimise="none", gamma1=4.0, **scaled, **options).fit(X, Y)
-    assert other.objective_ == pytest.approx(2 * one.objective_, rel=1e-3)
-    np.testing.assert_allclose(one.coef_, other.coef_, atol=0.05)
-
-
-def test_planted_directions_are_found_again():
-    """Two hidden directions make all labels: the dictionary spans them."""
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(300, 20))
-    basis, _ = np.linalg.qr(rng.normal(size=(20, 2)))
-    Y = (X @ basis @ rng.normal(size=(2, 8)) > 0).astype(int)
-    model = PrML(optimise="none", rank=2, C=1.0, rho=1.0, tol=1e-3).fit(X, Y)
-    found, _ = np.linalg.qr(model.dictionary_.T)
-    assert np.linalg.svd(found.T @ basis)[1].min() > 0.97
-    fresh = rng.normal(size=(1000, 20))
-    assert np.linalg.matrix_rank(model.coef_, tol=1e-8) == 2
-    assert (model.predict(fresh) == model.predict(fresh @ basis @ basis.T)).mean() > 0.9
-
-
-def test_the_nuclear_norm_finds_a_low_rank_by_itself():
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(400, 20))
-    Y = (X @ rng.normal(size=(20, 2)) @ rng.normal(size=(2, 8)) > 0).astype(int)
-    model = PrML(optimise="none", rank=8, rho=0.02, rounds=20, tol=1e-4).fit(X, Y)
-    values = np.linalg.svd(model.coef_)[1]
-    assert values[2] < 0.05 * values[0]
-
-
-def test_labels_that_help_each_other_learn_better_from_few_examples():
-    few, many = data(40, 30, 10, seed=1), data(1000, 30, 10, seed=1)
-    W = np.linalg.svd(np.linalg.lstsq(many[0], many[1] - 0.5, rcond=None)[0])[1]
-    assert W[2] < 0.5 * W[0]
-    prml, prbr = (
-        model.fit(*few).predict(many[0])
-        for model in (PrML(optimise="none", rank=2, C=1, rho=1), PrBR(optimise="none", C=1, rho=1))
-    )
-    assert hamming_loss(many[1], prml) < hamming_loss(many[1], prbr)
-
-
 @for_each("loss", LOSSES)
 @for_each("rho", [0.05, 1.0])
 def test_prbr_with_idle_labels_is_a_machine_for_each(rho, loss):
@@ -179,25 +128,6 @@ def test_no_intercept_is_none():
     beside = PrBR(optimise="none", intercept_scaling=1.0, tol=1e-6, max_iter=10_000).fit(X, Y)
     assert (model.intercept_ == 0).all()
     np.testing.assert_allclose(model.coef_, np.column_stack([beside.coef_, beside.intercept_]), atol=2e-3)
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_intercepts_take_no_part_in_the_rank(learner):
-    """Labels of which each has a frequency of its own, and features that say nothing: weights are small, b is not."""
-    rng = np.random.default_rng(0)
-    rates = np.array([0.02, 0.1, 0.5, 0.9, 0.98])
-    labels = (rng.random((400, 5)) < rates).astype(int)
-    model = learner(optimise="none", rho=0.1).fit(rng.normal(size=(400, 3)) / 10, labels)
-    assert np.abs(model.coef_).max() < 0.2
-    assert (np.diff(model.intercept_) > 0.05).all()
-    np.testing.assert_allclose(model.intercept_, 2 * rates - 1, atol=0.15)
-
-
-def test_prbr_reports_its_objectives():
-    model = PrBR(optimise="none", tol=1e-3).fit(X, Y)
-    assert 0 <= model.duality_gap_ <= 1e-3
-    gap = (model.primal_objective_ - model.dual_objective_) / model.primal_objective_
-    assert model.duality_gap_ == pytest.approx(gap)
 
 
 @pytest.mark.parametrize("learner", BOTH)
@@ -227,19 +157,6 @@ def test_extreme_prices(learner, C):
     assert np.isfinite(model.decision_function(X)).all()
     if C > 1:
         assert (model.predict(X) == Y).mean() > 0.8
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_odd_labels_and_examples(learner):
-    """One class only, duplicates of labels and of examples, labels that exclude each other, an empty example."""
-    odd = np.column_stack([Y[:, 0], Y[:, 0], 1 - Y[:, 0], np.ones(len(Y)), np.zeros(len(Y))]).astype(int)
-    examples, labels = np.vstack([X, X, np.zeros((1, 8))]), np.vstack([odd, odd, odd[:1]])
-    model = learner(optimise="none", C=1.0, rho=2.0, tol=1e-3).fit(examples, labels)
-    predicted = model.predict(X)
-    assert (predicted[:, 3] == 1).all()
-    assert (predicted[:, 4] == 0).all()
-    np.testing.assert_allclose(model.coef_[0], model.coef_[1], atol=0.05)
-    np.testing.assert_allclose(model.coef_[0], -model.coef_[2], atol=0.05)
 
 
 @pytest.mark.parametrize("learner", BOTH)
@@ -290,19 +207,6 @@ LONG = {"tol": 1e-4, "rounds": 3, "C": 0.1, "rho": 0.4, "warm_start": True}
 """A fit with several rounds and passes in each, whose privileged labels are not idle."""
 
 
-@pytest.mark.parametrize(("call", "loss"), [(2, LOSSES[0]), (12, LOSSES[1])])
-def test_stopped_anywhere_it_goes_on_bit_by_bit(call, loss):
-    """Through bytes, and on to the end."""
-    told: list[int] = []
-    part = PrML(optimise="none", **LONG, loss=loss).fit(
-        X, Y, progress=lambda now: told.append(now.iteration) or len(told) == call
-    )
-    assert part.n_iter_ == told[-1]
-    whole = PrML(optimise="none", **LONG, loss=loss).fit(X, Y)
-    assert part.n_iter_ < whole.n_iter_
-    same(resumed(part), whole)
-
-
 def test_before_the_first_round_it_is_prbr():
     part = PrML(optimise="none", rank=2, **LONG)
     part.fit(X, Y, progress=lambda now: now.iteration == 1)
@@ -318,37 +222,11 @@ def test_further_rounds_go_on_from_where_it_ended():
     same(model, PrML(optimise="none", **LONG).fit(X, Y))
 
 
-def resumed(part, **parameters):
-    """Through bytes, and fitted to its end."""
-    return type(part).from_bytes(part.to_bytes(), **parameters).fit(X, Y)
-
-
 def same(one, other) -> None:
     attributes = [name for name in vars(other) if name.endswith("_")]
     assert set(attributes) == {name for name in vars(one) if name.endswith("_")}
     for name in attributes:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
-
-
-def test_what_has_ended_is_left_as_it_is():
-    model = PrML(optimise="none", warm_start=True).fit(X, Y)
-    coef, trace = model.coef_, model.objective_trace_
-    model.fit(X, Y)
-    np.testing.assert_array_equal(model.coef_, coef)
-    np.testing.assert_array_equal(model.objective_trace_, trace)
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_another_problem_of_the_same_shape_starts_from_there(learner):
-    """Other prices, examples or labels: the end is that of a fit from nothing, nearly."""
-    other_X, other_Y = data(seed=9)
-    model = learner(optimise="none", warm_start=True, tol=1e-4, max_iter=3000).fit(X, Y)
-    model.set_params(C=0.3, rho=0.5).fit(other_X, other_Y)
-    fresh = learner(optimise="none", C=0.3, rho=0.5, tol=1e-4, max_iter=3000).fit(other_X, other_Y)
-    name = "objective_" if learner is PrML else "primal_objective_"
-    assert getattr(model, name) == pytest.approx(getattr(fresh, name), rel=2e-2)
-    if learner is PrML:
-        check_trace(model)
 
 
 CHANGES = [
@@ -386,23 +264,6 @@ def test_variables_are_kept_only_to_go_on(learner):
     assert model.alpha_.shape == Y.shape
     smaller = model.fit(X[:50], Y[:50])
     assert smaller.alpha_.shape == (50, Y.shape[1])
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_an_online_model_starts_from_it(learner):
-    model = learner(optimise="none", C=1.0, rho=1.0).fit(X, Y)
-    linear = model.to_linear()
-    np.testing.assert_array_equal(linear.coef_, model.coef_)
-    for start in (model, linear):
-        stream = FALT.from_linear(start, dtype="float64")
-        np.testing.assert_allclose(stream.decision_function(X), model.decision_function(X), atol=1e-9)
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_equal_fits_give_equal_models(learner):
-    one, other = (learner(optimise="none", n_threads=n).fit(X, Y) for n in (1, 2))
-    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-9)
-    np.testing.assert_array_equal(one.coef_, learner(optimise="none").fit(X, Y).coef_)
 
 
 def test_progress_tells_where_it_is():

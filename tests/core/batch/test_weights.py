@@ -11,7 +11,7 @@ from tests.core.batch.support import related
 from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
-from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
+from manylabel_core.batch import M3L, MLRL, SSMLRL, PrBR, PrML
 from manylabel_core.batch.decisions.calibration import fit_curves
 from manylabel_core.batch.decisions.choice import tune_thresholds
 from manylabel_core.batch.segments import fit_in_segments
@@ -169,8 +169,3 @@ def test_weights_come_in_any_form_and_are_not_changed(make):
     listed = fit(make(optimise="none"), X, Y, sample_weight=WEIGHTS.tolist())
     for other in (series, listed):
         np.testing.assert_array_equal(array.decision_function(X), other.decision_function(X))
-
-
-def test_lsa_mml_refuses_weights():
-    with pytest.raises(ValueError, match="sample_weight must be None: LSAMML does not support sample weights"):
-        LSAMML().fit({"one": X}, Y, sample_weight=np.ones(N))

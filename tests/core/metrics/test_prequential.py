@@ -289,15 +289,6 @@ def test_parts_that_were_never_measured() -> None:
             prequential.check_parts([forged])
 
 
-@given(streams())
-def test_a_window_over_everything_is_the_cumulative(stream: list[Example]) -> None:
-    prequential = Prequential(1_000)
-    feed(prequential, stream)
-    measures = prequential.measures()
-    del measures["window"]["size"]
-    assert measures["window"] == measures["cumulative"]
-
-
 def _random(n: int, n_labels: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     Y = (rng.random((n, n_labels)) < rng.choice([0.0, 0.05, 0.4, 1.0], size=(n, 1))).astype(np.int8)
@@ -323,22 +314,6 @@ def test_as_the_batch_measures(n: int, n_labels: int, window: int) -> None:
     assert measures["cumulative"] == pytest.approx({"examples": n, **_batch(Y, scores)}, rel=1e-12)
     recent = {"size": window, "examples": min(n, window), **_batch(Y[-window:], scores[-window:])}
     assert measures["window"] == pytest.approx(recent, rel=1e-12)
-
-
-@for_each(("n_labels", "window"), [(60, 1), (60, 25), (60, 1_000), (2, 100)])
-def test_full_rings_and_restores_do_not_change_a_bit(n_labels: int, window: int) -> None:
-    n = 400
-    Y, scores = _random(n, n_labels, seed=window)
-    whole, part = Prequential(window), Prequential(window)
-    whole.update(scores, as_targets(Y), np.full(n, n_labels))
-    for i in range(n):
-        part.update(scores[i : i + 1], as_targets(Y[i : i + 1]), np.array([n_labels]))
-        if i % 7 == 0:
-            arrays = part.state()
-            part = Prequential(window)
-            part.restore(arrays)
-    assert same_bits(part, whole)
-    assert part.measures() == whole.measures()
 
 
 def test_the_window_does_not_drift() -> None:
@@ -369,12 +344,6 @@ def test_memory_is_bounded_by_the_window() -> None:
     assert empty.nbytes - empty.state()["bins"].nbytes < 7_000
 
 
-def test_nothing_seen() -> None:
-    measures = Prequential(3).measures()
-    assert measures["cumulative"] == due([])
-    assert measures["window"] == {"size": 3} | due([])
-
-
 def test_plain_numbers() -> None:
     prequential = Prequential()
     prequential.update(np.array([[0.0, 1.0, -1.0]]), as_targets([[1, 1]]), np.array([2]))
@@ -382,14 +351,6 @@ def test_plain_numbers() -> None:
         assert {type(measures.pop(name)) for name in ("examples", "size") if name in measures} == {int}
         assert {type(value) for value in measures.pop("baseline").values()} == {float}
         assert {type(value) for value in measures.values()} == {float}
-
-
-def test_an_example_that_says_nothing_is_not_counted() -> None:
-    prequential = Prequential(2)
-    feed(prequential, [Example([0.0] * 9, {}, complete=True, n_labels=0, n_known=0)])
-    feed(prequential, [Example([0.0] * 9, {}, complete=False, n_labels=4, n_known=4)])
-    measures = prequential.measures()
-    assert measures["cumulative"]["examples"] == measures["window"]["examples"] == 0
 
 
 def test_arrays_may_be_read_only_or_strided() -> None:

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.calibration import calibration_curve
-from sklearn.metrics import brier_score_loss
 from tests.support.cases import for_each
 
 from manylabel_core import FALT
@@ -166,16 +164,6 @@ def learnt() -> tuple[np.ndarray, np.ndarray, Prequential]:
         prequential.update(scores, targets, np.full(50, 5), probabilities)
         found.append(probabilities)
     return Y, np.concatenate(found), prequential
-
-
-def test_scikit_learn_draws_the_same_curve(learnt: tuple[np.ndarray, np.ndarray, Prequential]) -> None:
-    Y, probabilities, prequential = learnt
-    found = prequential.reliability()
-    share, mean = calibration_curve(Y.ravel(), probabilities.ravel(), n_bins=N_BINS)
-    there = found.number > 0
-    assert found.share_true[there] == pytest.approx(share, rel=1e-12)
-    assert found.mean_probability[there] == pytest.approx(mean, rel=1e-12)
-    assert found.brier_score == pytest.approx(brier_score_loss(Y.ravel(), probabilities.ravel()), rel=1e-12)
 
 
 def test_every_known_label_is_in_one_bin(learnt: tuple[np.ndarray, np.ndarray, Prequential]) -> None:

@@ -77,26 +77,6 @@ def test_the_strongest_are_listed() -> None:
         assert few.features.tolist() == above + below
 
 
-@pytest.mark.parametrize("make", [FALT, SALT])
-def test_names_what_was_planted(make: Make) -> None:
-    """A quantity with a mean of 1,000 says nothing of the labels; three words and one other quantity say all."""
-    generator = np.random.default_rng(3)
-    X = np.hstack(
-        [generator.normal((1000.0, 20.0), (1.0, 3.0), (2000, 2)), (generator.random((2000, 40)) < 0.2).astype(float)]
-    )
-    Y = np.stack([X[:, 1] > 20, X[:, 2] > 0, (X[:, 3] > 0) | (X[:, 4] > 0)], axis=1).astype(int)
-    model = make().partial_fit(sp.csr_array(X), Y)
-    planted = {0: {1}, 1: {2}, 2: {3, 4}}
-    x = np.zeros((1, 42))
-    x[0, [0, 1, 2, 3, 4, 9, 10, 11]] = [1003.0, 26.0, 1, 1, 1, 1, 1, 1]
-    row = as_rows(sp.csr_array(x))[0]
-    assert model.predict(x).tolist() == [[1, 1, 1]]
-    for label, features in planted.items():
-        assert (
-            set(model.pipeline.explain(row, [label], len(features))[0].features[: len(features)].tolist()) == features
-        )
-
-
 @for_each("make", [*EXPANSIONS.values(), *FEATURES.values()], ids=[*EXPANSIONS, *FEATURES])
 def test_is_refused_with_a_kernel(make: Make) -> None:
     X, Y = stream(10)
@@ -106,19 +86,6 @@ def test_is_refused_with_a_kernel(make: Make) -> None:
             model.pipeline.explain(row, labels, 3)
         with pytest.raises(NotLinear, match="linear"):
             model.pipeline.linear_form()
-
-
-def test_a_restored_learner_explains_alike() -> None:
-    X, Y = stream()
-    model = FALT(average=True).partial_fit(X, Y)
-    other = FALT(average=True)
-    other.restore(model.state())
-    row = as_rows(sp.csr_array(X[:1]))[0]
-    for one, two in zip(
-        model.pipeline.explain(row, range(4), 5), other.pipeline.explain(row, range(4), 5), strict=True
-    ):
-        assert [part.tolist() for part in one[:2]] == [part.tolist() for part in two[:2]]
-        assert one.rest == two.rest
 
 
 def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

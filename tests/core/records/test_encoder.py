@@ -99,20 +99,6 @@ def test_without_settings_long_strings_are_texts() -> None:
     )
 
 
-def test_texts_of_a_list_are_counted_together() -> None:
-    assert TITLE.encode({"title": ["one two", None, "two one", "one"]}) == {
-        "title=one": pytest.approx(1 + math.log(3), rel=1e-15),
-        "title=two": pytest.approx(1 + math.log(2), rel=1e-15),
-    }
-    pairs = RecordEncoder(TextSettings(fields=("title",), ngrams=(2, 2)))
-    assert pairs.encode({"title": ["one two", "three four"]}) == {"title=one two": 1.0, "title=three four": 1.0}
-
-
-def test_the_type_of_a_value_decides() -> None:
-    assert TITLE.encode({"title": 1984, "meta": {"note": True}}) == {"title": 1984.0, "meta.note": 1.0}
-    assert TITLE.encode({"title": {"de": "Der Zug"}}) == {"title.de=Der Zug": 1.0}
-
-
 def test_absence_and_zero() -> None:
     nothing = {"a": None, "b": "", "title": "", "c": [], "d": ["", None], "e": {}, "f": {"g": None}}
     assert TITLE.encode(nothing) == TITLE.encode({}) == TITLE.encode("") == {}

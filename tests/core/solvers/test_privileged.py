@@ -11,7 +11,6 @@ from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
 from manylabel_core.solvers import Privileged, solve_privileged_dual
-from manylabel_core.solvers.privileged._visits import excess
 from manylabel_core.solvers.privileged.task import kinds_of
 
 cp = lazy("cvxpy")
@@ -150,47 +149,6 @@ def test_some_privileged_labels_only():
         result = solve_privileged_dual(X, problem, tol=TOL, max_iter=20_000)
         check(result, optimum(X, Y, 0.1, rho, 1.0, mask=mask), TOL)
     assert (result.at.known[:, :-1][~mask] == 0).all()
-
-
-def machines(X, Y, rho, loss):
-    """Solve machines without privileged features; return the objective, and the dual variables of the solution."""
-    Z = cp.Variable((X.shape[1], Y.shape[1]))
-    zeta = cp.pos(1 - cp.multiply(Y.astype(float), X @ Z))
-    price = rho * cp.sum(zeta) if loss == "hinge" else rho / 2 * cp.sum_squares(zeta)
-    best = cp.Problem(cp.Minimize(cp.sum_squares(Z) / 2 + price)).solve(solver=cp.CLARABEL)
-    return float(best), rho * np.maximum(0, 1 - Y * (X @ Z.value)).T
-
-
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_an_idle_teacher_leaves_an_ordinary_machine(loss):
-    """Nothing is gained by a slack that costs C >= max alpha: gamma and the labels of others do not matter.
-
-    With the hinge loss alpha is at most rho, with the squared one it has no bound but shows.
-    """
-    X, Y = data()
-    best, alpha = machines(X, Y, 0.2, loss)
-    most = 0.2 if loss == "hinge" else 1.001 * alpha.max()
-    for C, gamma in ((most, 1.0), (20 * most, 0.01)):
-        problem = Privileged(Y, C=C, rho=0.2, gamma=gamma, loss=loss)
-        result = solve_privileged_dual(X, problem, tol=1e-6, max_iter=20_000)
-        check(result, best, 1e-6)
-        assert (result.at.known == 0).all()
-        assert all(excess(problem.task, a, beta)[1] for a, beta in zip(result.at.alpha, result.at.beta, strict=True))
-
-
-def test_a_teacher_is_idle_only_where_it_gains_nothing():
-    """Below the largest alpha of the ordinary machine some label uses its privileged features, and gains by them."""
-    X, Y = data(n_labels=3)
-    rows = np.unique(Y, axis=0, return_index=True)[1]  # one example of each kind, whose mean alpha is its alpha
-    X, Y = X[rows], Y[rows]
-    best, alpha = machines(X, Y, 0.2, "squared_hinge")
-    C = 0.7 * alpha.max()
-    result = solve_privileged_dual(X, Privileged(Y, C=C, rho=0.2, gamma=0.1), tol=1e-6, max_iter=20_000)
-    check(result, optimum(X, Y, C, 0.2, 0.1), 1e-6)
-    used = result.at.known.any(axis=1)
-    assert used.any()
-    assert not used[alpha.max(axis=1) < C].any()
-    assert result.primal < best
 
 
 @given(st.data())

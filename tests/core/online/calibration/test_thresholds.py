@@ -72,15 +72,6 @@ def test_hamming_loss_is_near_the_least() -> None:
     assert ((margins > 0) != Y)[later].mean() > least + 0.05, "the test can fail"
 
 
-def test_a_shift_is_followed() -> None:
-    margins, _, Y = rare_labels()
-    other = 1.0 / (1.0 + np.exp(-(2.0 * margins + 1.0)))
-    Y[6000:] = (np.random.default_rng(1).random(margins.shape) < other)[6000:]
-    later = slice(9000, None)
-    best = max(f1((other > cut)[later].ravel().astype(float), Y[later].ravel()) for cut in GRID)
-    assert f1(decided("micro_f1", margins, Y)[0][later].ravel(), Y[later].ravel()) > best - 0.01
-
-
 @pytest.mark.parametrize("optimise", ["micro_f1", "macro_f1"])
 def test_labels_that_are_never_true_are_not_predicted(optimise: str) -> None:
     """An F of 0 asks for a cut at 0, and that would predict them everywhere."""
@@ -157,26 +148,6 @@ def test_only_what_is_shown_depends_on_the_measure(make: Make) -> None:
         assert (np.abs(moved[0]) > 1e-3).all() == (optimise not in unmoved)
         np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), rtol=1e-9)
         np.testing.assert_array_equal(model.predict(X), model.decision_function(X) > 0)
-
-
-@pytest.mark.parametrize("optimise", ["micro_f1", "hamming"])
-def test_labels_stand_in_the_order_of_their_probabilities(optimise: str) -> None:
-    """With one cut for all: where labels have been seen true often enough, and their slopes differ."""
-    rng = np.random.default_rng(4)
-    slopes, intercepts = np.array([0.5, 2.0, 6.0]), np.array([-2.0, 0.0, -1.0])
-    margins = rng.normal(size=(20_000, 3))
-    Y = (rng.random(margins.shape) < 1.0 / (1.0 + np.exp(-(slopes * margins + intercepts)))).astype(float)
-    scores = np.hstack([np.zeros((len(Y), 1)), margins])
-    probabilities = np.empty(margins.shape)
-    calibration = make_calibration(True, optimise)
-    calibration.grow(n_labels=3)
-    calibration.learn(scores, as_targets(Y), probabilities)
-    inside = ((probabilities > 1e-6) & (probabilities < 1 - 1e-6)).all(axis=1)
-    inside[:10_000] = False
-    odds = np.log(probabilities / (1 - probabilities))[inside]
-    differences = np.ptp(odds - START[SLOPE] * scores[inside, 1:], axis=1)
-    assert np.median(differences) < 0.05, "but for what trust is missing"
-    assert np.median(np.ptp(odds - margins[inside], axis=1)) > 1.0, "the test can fail"
 
 
 def test_what_is_chosen_by_default() -> None:

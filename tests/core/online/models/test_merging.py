@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from manylabel_core import KernelFALT
-from manylabel_core.online.models.expansion._merge import _least_loss, best_mixture, find_partner, mix
+from manylabel_core.online.models.expansion._merge import best_mixture, find_partner, mix
 from manylabel_core.online.models.expansion.merge import Merge
 from manylabel_core.online.models.expansion.strategy import Example, SupportVectors
 from manylabel_core.online.models.points import KernelSettings
@@ -41,19 +40,6 @@ def test_the_mixture_is_the_best_of_all(seed: int, n_columns: int, value: float,
     scale = alpha_b @ alpha_b
     assert loss <= by_grid.min() + 1e-9 * scale
     np.testing.assert_allclose(loss, losses(alpha_a, alpha_b, value, np.array([h]))[0], atol=1e-12 * scale)
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.floats(1e-3, 1.0))
-def test_no_partner_is_passed_over_that_could_be_better(seed: int, n_columns: int, value: float) -> None:
-    """The bound by which partners are passed over is what is lost with the best direction of the two's plane."""
-    rng = np.random.default_rng(seed)
-    alpha = rng.normal(size=(2, n_columns)) * rng.exponential(size=(2, 1))
-    bound = _least_loss(alpha[0] @ alpha[0], alpha[1] @ alpha[1], alpha[0] @ alpha[1], value)
-    root = np.linalg.cholesky(np.array([[1.0, value], [value, 1.0 + 1e-12]]))
-    singular = np.linalg.svd(root.T @ alpha, compute_uv=False)
-    scale = (alpha**2).sum()
-    np.testing.assert_allclose(bound, singular[1] ** 2 if n_columns > 1 else 0.0, atol=1e-6 * scale)
-    assert bound <= losses(alpha[0], alpha[1], value, GRID).min() + 1e-7 * scale
 
 
 def rbf(U: Array, V: Array, gamma: float) -> Array:
@@ -131,15 +117,3 @@ def test_a_mixture_of_sparse_vectors(a: dict[int, float], b: dict[int, float], h
     expected = {j: h * a.get(j, 0.0) + (1 - h) * b.get(j, 0.0) for j in a.keys() | b.keys()}
     assert indices[:n].tolist() == sorted(j for j, value in expected.items() if value != 0)
     assert values[:n].tolist() == [expected[j] for j in indices[:n]]
-
-
-def test_merging_keeps_what_came_long_before() -> None:
-    """A stream that comes back to the same places: the merged model is much better than one of its last examples."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 2))
-    Y = np.stack([X[:, 0] * X[:, 1] > 0, (X**2).sum(axis=1) > 1.4], axis=1).astype(int)
-    common = {"scaling": "none", "gamma": 2.0}
-    merged = KernelFALT(budget=12, strategy="merge", **common).partial_fit(X, Y)
-    last = KernelFALT(**common).partial_fit(X[-12:], Y[-12:])
-    errors = [((model.decision_function(X) > 0).astype(int) != Y).mean() for model in (merged, last)]
-    assert errors[0] < 0.8 * errors[1]

@@ -10,13 +10,9 @@ from manylabel_core import KernelFALT
 from manylabel_core.online.models.expansion import project as projecting
 from manylabel_core.online.models.expansion._project import (
     RIDGE,
-    border,
-    fits,
-    invert,
     least_missed,
     multiply,
     project,
-    replace,
 )
 from manylabel_core.online.models.expansion.project import Project
 
@@ -29,31 +25,6 @@ def gram(X: Array, gamma: float = 0.5) -> Array:
 
 def inverse(C: Array) -> Array:
     return np.linalg.inv(C + RIDGE * np.eye(len(C)))
-
-
-def test_bordering_is_the_inverse_with_one_more_vector() -> None:
-    C = gram(np.random.default_rng(0).normal(size=(20, 3)))
-    Q, product = np.zeros((20, 20)), np.empty(20)
-    for n in range(20):
-        rest = multiply(Q, C[n], n, product)
-        assert fits(Q, product, rest, n)
-        border(Q, product, rest, n)
-        np.testing.assert_allclose(Q[: n + 1, : n + 1], inverse(C[: n + 1, : n + 1]), rtol=1e-6, atol=1e-6)
-    again = np.empty((20, 20))
-    assert invert(C, 20, again)
-    np.testing.assert_array_equal(again, Q)
-
-
-@pytest.mark.parametrize("slot", [0, 3, 9])
-def test_replacing_is_the_inverse_with_another_vector(slot: int) -> None:
-    X = np.random.default_rng(1).normal(size=(11, 3))
-    C, n, product, leaving = gram(X), 10, np.empty(10), np.empty(11)
-    Q, both = inverse(C[:n, :n]), inverse(C)
-    rest = multiply(Q, C[n], n, product)
-    replace(Q, product, rest, slot, n, leaving)
-    np.testing.assert_allclose(leaving, both[:, slot], rtol=1e-6, atol=1e-8)
-    X[slot] = X[n]
-    np.testing.assert_allclose(Q, inverse(gram(X[:n])), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("slot", [0, 7])

@@ -220,19 +220,6 @@ def test_a_label_that_was_never_seen_is_predicted_by_its_title_once_titles_have_
     assert not again.predict(X)[:, 18:].any()
 
 
-def test_titles_of_other_labels_are_soon_ignored() -> None:
-    _, without = zero_shot({})
-    model, wrong = zero_shot({label: [(label + 7) % 20] for label in range(20)})
-    assert wrong > without - 0.02
-    assert model.state()["stack.shared"][4] < 0.05
-
-
-def test_before_much_was_seen_a_label_with_a_title_alone_is_cut_at_a_half() -> None:
-    X = np.zeros((1, 2 * N_WORDS), np.float32)
-    X[0, 4] = 1.0
-    assert not titled().predict(X).any()
-
-
 def test_a_label_that_begins_anew_keeps_its_title() -> None:
     X, Y = texts()
     model = titled(drift="adwin", on_drift="restart").partial_fit(X, Y)

@@ -143,25 +143,6 @@ def test_a_pass_is_a_step_as_much_larger(make: Any, weight: float) -> None:
     np.testing.assert_allclose(np.abs(heavy["weights"]), 0.1 * gradient / (1.0 + gradient), atol=1e-15)
 
 
-def test_where_a_weight_of_2_is_two_examples_and_where_not() -> None:
-    """For a hinge the path to the solution is the same; for a squared one the second step sees another slope."""
-    X, Y, _ = stream(30)
-    for variant, alike in (("PA-I", True), ("PA-II", False)):
-        twice, heavy = (PassiveAggressive(C=0.05, variant=variant, **PLAIN) for _ in range(2))
-        twice.partial_fit(np.repeat(X, 2, axis=0), np.repeat(Y, 2, axis=0))
-        heavy.partial_fit(X, Y, sample_weight=np.full(30, 2.0))
-        difference = np.abs(twice.decision_function(X) - heavy.decision_function(X)).max()
-        assert (difference < 1e-12) == alike
-
-
-def test_no_weight_overshoots() -> None:
-    """An implicit step ends where the loss does: a heavy example is learnt, not thrown beyond its margin."""
-    X, Y, _ = stream(1)
-    model = FALT(step="implicit", **PLAIN).partial_fit(X, Y, sample_weight=[1000.0])
-    margins = np.where(Y, 1, -1) * model.decision_function(X)
-    np.testing.assert_allclose(margins, 1.0, atol=1e-9)
-
-
 @every_learner
 def test_heavy_examples_of_any_size_stay_finite(make: Make) -> None:
     X = np.array([[1e15, -1e15], [1e-30, 3.0], [1e15, 1e15], [0.0, 0.0]])
