@@ -143,7 +143,7 @@ def test_a_function_without_a_place_for_its_cache_still_compiles(monkeypatch: py
 
 
 @pytest.mark.parametrize("files", [SimpleNamespace(), SimpleNamespace(_data_name_pattern="{index}.nbc")])
-def test_a_numba_that_names_its_files_in_another_way_keeps_none(
+def test_an_unknown_numba_file_naming_disables_the_cache(
     files: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Processes that compile at the same time could not be told apart: the code of one would be run by the other."""

@@ -39,7 +39,7 @@ def test_the_same_fit_gives_the_same_bits_and_changes_no_input(name):
 
 
 @EVERY
-def test_a_model_comes_back_as_it_was(name):
+def test_bytes_restore_the_model(name):
     model = learner(name).set_params(random_state=7, warm_start=True)
     model.fit(given(name, X), Y, label_names=["däs", "", "c" * 300])
     back = type(model).from_bytes(model.to_bytes())
@@ -51,7 +51,7 @@ def test_a_model_comes_back_as_it_was(name):
 
 
 @EVERY
-def test_names_of_labels_are_kept_as_long_as_they_are_given(name):
+def test_label_names_are_those_of_the_last_fit(name):
     model = learner(name).set_params(max_iter=2).fit(given(name, X), Frame(Y, ["a", "b", "c"]))
     assert [*model.label_names_] == ["a", "b", "c"]
     model.fit(given(name, X), Frame(Y, ["a", "b", "c"]), label_names=["d", "e", "f"])
@@ -82,7 +82,7 @@ def test_sparse_and_dense_rows_give_the_same_model(name):
 
 
 @EVERY
-def test_a_warm_start_after_other_shapes_starts_anew(name):
+def test_a_warm_start_with_other_shapes_is_a_new_fit(name):
     model = learner(name).set_params(warm_start=True).fit(given(name, X), Y)
     model.fit(given(name, X[:50]), Y[:50, :2])
     anew = learner(name).set_params(warm_start=True).fit(given(name, X[:50]), Y[:50, :2])

@@ -14,7 +14,7 @@ def random_spd(n: int, seed: int, rank: int | None = None) -> np.ndarray:
     return A @ A.T
 
 
-def test_a_singular_one_gets_eps_and_stays_close_to_the_best():
+def test_a_singular_covariance_gets_eps_and_stays_near_the_optimum():
     WW = random_spd(6, 0, rank=3)
     best = best_covariance(WW)
     assert 0 < best.eps <= FLOOR
@@ -40,7 +40,7 @@ class Toy:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_model_closes_in_on_the_minimum_from_below(seed):
+def test_lower_model_approaches_the_minimum_from_below(seed):
     toy = Toy(seed, lam=0.5)
     model = LowerModel(toy.lam)
     at = center = np.eye(4) / 4
@@ -65,7 +65,7 @@ def test_the_model_closes_in_on_the_minimum_from_below(seed):
     assert reached - bound < 1e-3 * abs(reached)
 
 
-def test_the_model_keeps_a_bounded_number_of_planes_and_does_not_forget_its_best_bound():
+def test_lower_model_bounds_its_planes_and_keeps_its_best_bound():
     model, bound = LowerModel(1.0), -np.inf
     for k in range(3 * PLANES):
         M = random_spd(3, k)

@@ -158,19 +158,19 @@ def test_a_precomputed_matrix_may_round_its_halves_differently(learner):
 
 @for_each("learner", LEARNERS)
 @for_each("names", [["one"], ["one", "one"], ["one", "two", "three"]])
-def test_label_names_must_fit(learner, names):
+def test_label_names_must_match_the_labels(learner, names):
     with pytest.raises(ValueError, match="label_names must hold 2 different names"):
         learner().fit(X, Y, label_names=names)
 
 
 @for_each("learner", LEARNERS)
-def test_label_names_must_be_several(learner):
+def test_label_names_must_be_a_sequence(learner):
     with pytest.raises(ValueError, match="label_names must hold names"):
         learner().fit(X, Y, label_names=5)
 
 
 @for_each("learner", LEARNERS)
-def test_a_model_scores_only_what_it_was_fitted_on(learner):
+def test_predict_refuses_other_features_and_unfitted_models(learner):
     with pytest.raises(NotFittedError):
         learner().predict(X)
     model = learner().fit(X, Y)
@@ -189,7 +189,7 @@ def test_an_indicator_matrix_may_be_of_any_type(learner):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_entries_of_sparse_labels_may_stand_in_parts(learner):
+def test_duplicate_entries_of_sparse_labels_are_summed(learner):
     parts = twice(Y, half=0.5)
     expected = learner().fit(X, Y).decision_function(X)
     np.testing.assert_array_equal(learner().fit(X, parts).decision_function(X), expected)

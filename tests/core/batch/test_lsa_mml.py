@@ -88,7 +88,7 @@ def test_the_objective_never_rises(parameters, lacking):
     assert model.view_weights_ @ model.view_shares_ == pytest.approx(1)
 
 
-def test_a_view_left_out_is_one_that_all_rows_lack():
+def test_an_omitted_view_equals_a_view_that_all_rows_lack():
     X, Y, _ = planted()
     model = LSAMML(n_components=3).fit(X, Y)
     expected = model.decision_function(X, {"text": np.ones(200, dtype=bool)})
@@ -123,7 +123,7 @@ def test_the_representation_is_that_of_the_attributes():
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_what_missing_rows_hold_is_never_looked_at(sparse):
+def test_values_of_missing_rows_are_ignored(sparse):
     X, Y, _ = planted()
     missing = {"sound": np.arange(200) % 3 == 0, "image": np.arange(200) % 5 == 1}
     labelled = np.arange(200) % 2 == 0
@@ -142,7 +142,7 @@ def test_what_missing_rows_hold_is_never_looked_at(sparse):
     assert all(model.to_bytes() == models[0].to_bytes() for model in models)
 
 
-def test_entries_of_a_sparse_view_may_stand_in_any_order_and_twice():
+def test_sparse_views_may_have_unsorted_and_duplicate_entries():
     X, Y, _ = planted()
     entries = sp.coo_array(X["text"])
     order = np.random.default_rng(0).permutation(2 * entries.nnz)
@@ -163,7 +163,7 @@ def test_entries_of_a_sparse_view_may_stand_in_any_order_and_twice():
     "parameters",
     [{}, {"gamma": 0.0}, {"centre": False}, {"beta": 1e-6}, {"n_components": 15}],
 )
-def test_components_beyond_the_rank_of_views_do_not_hang_on_rounding(parameters):
+def test_components_beyond_the_rank_do_not_depend_on_rounding(parameters):
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=(100, 3))
     X = {"a": hidden @ rng.normal(size=(3, 12)), "b": hidden @ rng.normal(size=(3, 10))}
@@ -177,7 +177,7 @@ def test_components_beyond_the_rank_of_views_do_not_hang_on_rounding(parameters)
         np.testing.assert_allclose(fit(other, Y, **parameters).label_scores(X), expected.label_scores(X), atol=1e-10)
 
 
-def test_labels_that_views_say_nothing_of_do_not_take_all_components():
+def test_unpredictable_labels_do_not_take_all_components():
     rng = np.random.default_rng(0)
     seen, unseen = np.split(np.linalg.qr(rng.normal(size=(60, 5)))[0], [3], axis=1)
     X = {"a": seen @ rng.normal(size=(3, 6)), "b": seen @ rng.normal(size=(3, 5))}
@@ -191,7 +191,7 @@ def test_labels_that_views_say_nothing_of_do_not_take_all_components():
 
 
 @pytest.mark.parametrize("lacking", [0.0, 0.3])
-def test_the_objective_is_the_one_that_is_documented(lacking):
+def test_the_objective_is_as_documented(lacking):
     X, Y, _ = planted(80)
     n, labelled, rng = 80, np.arange(80) < 50, np.random.default_rng(1)
     there = {"sound": rng.random(n) >= lacking, "text": np.ones(n, bool), "image": rng.random(n) >= lacking}
@@ -276,7 +276,7 @@ def test_without_a_refit_the_weights_are_those_of_the_alternation():
 RESUMED = {"optimise": "none", "n_components": 4, "tol": 1e-5, "max_iter": 1000, "warm_start": True}
 
 
-def test_a_fit_at_its_end_stays_there():
+def test_refitting_a_converged_model_changes_nothing():
     X, Y, _ = planted()
     model = LSAMML(**RESUMED).fit(X, Y)
     before, told = model.to_bytes(), []
@@ -286,7 +286,7 @@ def test_a_fit_at_its_end_stays_there():
 
 
 @pytest.mark.parametrize("change", ["Y", "X", "views", "rows lack views", "beta", "n_components"])
-def test_a_warm_start_after_a_change_is_a_start(change):
+def test_a_warm_start_after_a_change_converges_again(change):
     X, Y, _ = planted(noise=2.0)
     model = LSAMML(**RESUMED | {"tol": 1e-4}).fit(X, Y)
     missing = None
@@ -309,7 +309,7 @@ def test_a_warm_start_after_a_change_is_a_start(change):
     assert model.objective_trace_[-1] == pytest.approx(anew.objective_trace_[-1], rel=0.03)
 
 
-def test_progress_tells_every_iteration():
+def test_progress_reports_every_iteration():
     X, Y, _ = planted()
     told = []
     model = LSAMML(n_components=3, optimise="none").fit(X, Y, progress=told.append)

@@ -51,7 +51,7 @@ def random_factors(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_row_is_represented_by_what_a_normal_distribution_expects_of_it(seed):
+def test_a_row_is_represented_by_its_conditional_expectation(seed):
     blocks, rows, bases = case(seed)
     factors = random_factors(seed)
     P = factors.represent(blocks, bases, range(3))
@@ -65,7 +65,7 @@ def test_a_row_is_represented_by_what_a_normal_distribution_expects_of_it(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_rounds_make_what_was_seen_more_likely_until_nothing_does(seed, monkeypatch):
+def test_rounds_raise_the_likelihood_to_a_maximum(seed, monkeypatch):
     blocks, rows, bases = case(seed)
     P = np.random.default_rng(seed).normal(size=(N, K))
     monkeypatch.setattr(module, "STRENGTH", 1.0)
@@ -97,7 +97,7 @@ def planted(n, seed, widths=(40, 30, 50), noise=1.0):
     return X, (common @ rng.normal(size=(6, 4)) + 0.5 * rng.normal(size=(n, 4)) > 0.5).astype(int)
 
 
-def test_rows_of_which_none_has_all_views_are_learnt_from_and_predicted():
+def test_rows_that_all_lack_a_view_are_learnt_and_predicted():
     X, Y = planted(600, 4)
     missing = {name: np.arange(600) % 3 == v for v, name in enumerate(X)}
     train, test = np.arange(600) < 400, np.arange(600) >= 400
@@ -107,7 +107,7 @@ def test_rows_of_which_none_has_all_views_are_learnt_from_and_predicted():
     assert macro_auc(Y[test], model.label_scores({"text": X["text"][test]})) > 0.75
 
 
-def test_where_no_row_lacks_a_view_there_is_nothing_to_expect():
+def test_complete_rows_need_no_factors():
     X, Y = planted(100, 5)
     lacking = {"text": np.arange(100) % 2 == 0}
     model = LSAMML(optimise="none").fit(X, Y, missing=lacking)

@@ -120,7 +120,7 @@ def test_the_limit_of_components():
     assert LSAMML(max_iter=1, tol=0.5).fit(wide, np.arange(250)[:, None] % 2).n_components_ == 200
 
 
-def test_a_ridge_too_small_for_what_views_leave_open_is_named():
+def test_a_ridge_too_small_for_a_unique_solution_is_named():
     missing = {"a": HALF}
     with pytest.raises(ValueError, match="ridge and label_ridge must be larger: without them a solution is not unique"):
         LSAMML(n_components=7, ridge=1e-300, label_ridge=1e-300).fit(X, Y, ~HALF, missing)
@@ -141,7 +141,7 @@ BAD_AT_PREDICT = {
 
 @for_each("method", ["transform", "label_scores", "decision_function", "predict"])
 @for_each("case", BAD_AT_PREDICT)
-def test_what_was_not_fitted_is_refused(case, method):
+def test_predict_refuses_views_that_do_not_match_the_fit(case, method):
     arguments, message = BAD_AT_PREDICT[case]
     model = quick().fit(X, Y)
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -177,7 +177,7 @@ EMPTY = [None, "?", "", np.nan, -1, "ab", [1, 2, 3], object()]
 
 
 @for_each("empty", EMPTY)
-def test_what_unlabelled_rows_hold_is_never_looked_at(empty):
+def test_labels_of_unlabelled_rows_are_ignored(empty):
     expected = quick().fit(X, Y, HALF).to_bytes()
     held = [row if known else [empty, empty] for row, known in zip(Y.tolist(), HALF, strict=True)]
     whole = [row if known else empty for row, known in zip(Y.tolist(), HALF, strict=True)]
@@ -199,7 +199,7 @@ def test_what_unlabelled_rows_hold_is_never_looked_at(empty):
         ([0, 1], "Unknown label type: Y must "),
     ],
 )
-def test_what_labelled_rows_hold_is_looked_at(empty, message):
+def test_labels_of_labelled_rows_are_validated(empty, message):
     objects = Y.astype(object)
     objects[3, 1] = empty
     for given in (objects, objects.tolist()):

@@ -45,7 +45,7 @@ SHAPES = pytest.mark.parametrize(
 
 
 @SHAPES
-def test_rows_left_out_get_what_a_fit_to_the_others_gives_them(n, d, rank):
+def test_leave_one_out_residuals_equal_those_of_separate_fits(n, d, rank):
     F, Y = features(n, d, rank)
     rotated = rotate(F - F.mean(axis=0), Y - Y.mean(axis=0))
     for penalty in rotated.penalties()[4::6]:
@@ -54,7 +54,7 @@ def test_rows_left_out_get_what_a_fit_to_the_others_gives_them(n, d, rank):
 
 
 @SHAPES
-def test_the_penalty_is_the_one_with_the_least_error_of_rows_left_out(n, d, rank):
+def test_penalty_has_the_least_leave_one_out_error(n, d, rank):
     F, Y = features(n, d, rank)
     centred = F - F.mean(axis=0)
     largest = np.linalg.eigvalsh(centred.T @ centred)[-1]
@@ -79,7 +79,7 @@ def test_the_regression_is_the_minimiser(n, d, rank):
     assert value == pytest.approx(problem.value, rel=1e-6, abs=1e-9)
 
 
-def test_the_leverage_of_rows_that_are_fitted_exactly_is_not_rounding():
+def test_leverage_of_exactly_fitted_rows_is_accurate():
     """With as many directions as rows and hardly a penalty, what is left of a row is still what others tell of it."""
     rng = np.random.default_rng(0)
     F, Y = rng.normal(size=(8, 30)), rng.normal(size=(8, 2))
@@ -114,7 +114,7 @@ def views(n=240, seed=0):
 
 
 @pytest.mark.parametrize("n_labelled", [5, 30, 200])
-def test_labels_are_fitted_again_to_what_views_tell(n_labelled):
+def test_weights_of_labels_are_refitted_to_the_representation(n_labelled):
     X, Y = views()
     labelled = np.arange(240) < n_labelled
     model = LSAMML(n_components=20, r=3.0, view_weights="equal").fit(X, Y, labelled)
@@ -129,14 +129,14 @@ def test_labels_are_fitted_again_to_what_views_tell(n_labelled):
 
 
 @pytest.mark.parametrize("r", [1.5, 2.0, 5.0])
-def test_the_weights_of_the_labels_are_what_errors_are_multiplied_with_for_every_r(r):
+def test_factors_of_views_do_not_depend_on_r(r):
     X, Y = views()
     expected = LSAMML(n_components=20, r=2.0, max_iter=1, tol=0.5).fit(X, Y).view_weights_ ** 2
     found = LSAMML(n_components=20, r=r, max_iter=1, tol=0.5).fit(X, Y).view_weights_ ** r
     np.testing.assert_allclose(found / found[0], expected / expected[0])
 
 
-def test_views_weigh_the_same_where_that_is_asked_for_or_labels_are_few():
+def test_views_have_equal_weights_on_request_or_with_few_labels():
     X, Y = views()
     few = np.arange(240) < 49
     for model in (LSAMML(view_weights="equal").fit(X, Y), LSAMML(view_weights="labels").fit(X, Y, few)):
@@ -146,7 +146,7 @@ def test_views_weigh_the_same_where_that_is_asked_for_or_labels_are_few():
     np.testing.assert_allclose(model.view_weights_, 1 / 2.5)
 
 
-def test_rows_that_lack_views_do_not_say_what_these_tell():
+def test_rows_lacking_a_view_do_not_affect_its_weight():
     X, Y = views()
     lacks = np.arange(240) % 3 == 0
     X["loud"][lacks] = np.nan
@@ -185,14 +185,14 @@ def test_no_weight_could_be_doubled_or_halved():
                 assert error(trial) > (1 - 2e-3) * error(found)
 
 
-def test_the_search_ends_at_the_ratio():
+def test_search_stops_at_the_largest_ratio():
     found = doubled_or_halved(lambda c: float(np.exp(c[1] - c[0])), 2)
     assert found[0] == RATIO * found[1]
     np.testing.assert_array_equal(doubled_or_halved(lambda c: 1.0, 3), 1.0)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_principal_axes_hold_what_a_view_holds(sparse):
+def test_principal_axes_reproduce_a_view(sparse):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 5)) @ rng.normal(size=(5, 30)) + 100 * rng.normal(size=30)
     block = Block(sp.csr_array(X) if sparse else X, None, rng.normal(size=30), 2.0)

@@ -107,7 +107,7 @@ def test_the_width_is_kept_for_prediction(gamma):
     np.testing.assert_array_equal(again.decision_function(X[:5]), model.decision_function(X[:5]))
 
 
-def test_a_gram_matrix_over_its_limit_is_not_stored_and_changes_nothing():
+def test_a_gram_matrix_over_cache_mb_is_computed_row_by_row():
     X, Y = data(300)
     stored = M3L(optimise="none", kernel="rbf", R=coupled(), **PRECISE).fit(X, Y)
     computed = M3L(optimise="none", kernel="rbf", R=coupled(), cache_mb=0.1, **PRECISE).fit(X, Y)
@@ -115,7 +115,7 @@ def test_a_gram_matrix_over_its_limit_is_not_stored_and_changes_nothing():
     np.testing.assert_allclose(computed.decision_function(X), stored.decision_function(X), atol=2e-3)
 
 
-def test_only_examples_that_are_needed_are_kept():
+def test_only_support_vectors_are_kept():
     X, Y = data(300)
     far = M3L(optimise="none", kernel="rbf", C=100.0, tol=1e-6, max_iter=10_000).fit(
         X[:, :1], (X[:, :1] > 0).astype(int)
@@ -124,7 +124,7 @@ def test_only_examples_that_are_needed_are_kept():
     assert not (M3L(optimise="none").fit(X, Y).coef_ == 0).any()
 
 
-def test_a_prior_object_says_what_was_added():
+def test_a_prior_reports_its_eps():
     X, Y = data()
     prior = priors.category_attributes(Y[:2])
     model = clone(M3L(optimise="none", R=prior)).fit(X, Y)

@@ -83,7 +83,7 @@ def test_equal_labels_are_fully_correlated_and_make_the_covariance_singular():
 
 
 @pytest.mark.parametrize("value", [0, 1])
-def test_nothing_to_learn_is_learnt(value):
+def test_labels_of_one_class_give_a_zero_gap(value):
     X, Y = data()
     model = MLRL(optimise="none", lam=1e-3).fit(X, np.full_like(Y, value))
     assert (model.predict(X) == value).all()
@@ -97,7 +97,7 @@ def test_examples_without_features_are_learnt_by_their_majority():
     np.testing.assert_array_equal(model.predict(np.zeros((1, 3)))[0], (Y.mean(axis=0) > 0.5).astype(int))
 
 
-def test_a_fit_can_be_stopped_before_the_first_half_step_is_over():
+def test_a_fit_can_stop_within_the_first_half_step():
     X, Y = data(200)
     told = []
     model = MLRL(optimise="none", kernel="rbf").fit(X, Y, progress=lambda progress: told.append(progress) or True)
@@ -106,7 +106,7 @@ def test_a_fit_can_be_stopped_before_the_first_half_step_is_over():
     assert model.decision_function(X).shape == Y.shape
 
 
-def test_progress_tells_the_whole_problem():
+def test_progress_reports_the_whole_objective():
     X, Y = data(200)
     told = []
     model = MLRL(optimise="none", lam=1e-3).fit(X, Y, progress=lambda progress: told.append(progress))

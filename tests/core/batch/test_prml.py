@@ -68,7 +68,7 @@ def test_the_objective_falls_and_is_that_of_the_model(C, rho, loss):
     assert 0 <= model.duality_gap_ <= model.tol
 
 
-def test_the_trace_is_what_came_out():
+def test_trace_shows_rounds_that_raise_the_objective():
     """Rounds as rough as that may raise the objective, and the trace tells."""
     model = PrML(optimise="none", C=0.1, rho=0.5, rounds=20, tol=0.5).fit(X, Y)
     assert np.diff(model.objective_trace_).max() > 0
@@ -100,7 +100,7 @@ def test_rounds_go_to_the_optimum_of_the_nuclear_norm(parameters):
 
 @for_each("learner", [PrML, PrBR])
 @for_each(("rho", "C"), [(0.05, 3 * 0.05), (2.0, 6.0), (np.inf, 0.3)])
-def test_without_a_price_of_its_own_what_labels_explain_costs_three_rho(learner, rho, C):
+def test_c_defaults_to_three_times_rho(learner, rho, C):
     options = {"rho": rho, "optimise": "none", "tol": 1e-2 if np.isfinite(rho) else 0.3}
     found, same, other = (learner(C=price, **options).fit(X, Y) for price in (None, C, C / 100))
     np.testing.assert_array_equal(found.coef_, same.coef_)
@@ -111,7 +111,7 @@ def test_without_a_price_of_its_own_what_labels_explain_costs_three_rho(learner,
 
 @for_each("loss", LOSSES)
 @for_each("rho", [0.05, 1.0])
-def test_prbr_with_idle_labels_is_a_machine_for_each(rho, loss):
+def test_prbr_with_idle_privileged_labels_is_a_linear_svm_per_label(rho, loss):
     C = rho if loss == "hinge" else 100 * rho
     model = PrBR(optimise="none", C=C, rho=rho, loss=loss, intercept_scaling=2.0, tol=1e-6, max_iter=100_000).fit(X, Y)
     for label in range(Y.shape[1]):
@@ -122,7 +122,7 @@ def test_prbr_with_idle_labels_is_a_machine_for_each(rho, loss):
         assert model.intercept_[label] == pytest.approx(machine.intercept_[0], abs=5e-3)
 
 
-def test_no_intercept_is_none():
+def test_fit_without_intercept_has_zero_intercepts():
     ones = np.ones((len(X), 1))
     model = PrBR(optimise="none", fit_intercept=False, tol=1e-6, max_iter=10_000).fit(np.hstack([X, ones]), Y)
     beside = PrBR(optimise="none", intercept_scaling=1.0, tol=1e-6, max_iter=10_000).fit(X, Y)
@@ -131,7 +131,7 @@ def test_no_intercept_is_none():
 
 
 @pytest.mark.parametrize("learner", BOTH)
-def test_privileged_labels_can_be_few(learner):
+def test_only_the_nearest_labels_are_privileged(learner):
     few = learner(optimise="none", privileged=2).fit(X, Y)
     mask = nearest(2 * Y - 1, 2)
     assert (mask.sum(axis=1) == 2).all()
@@ -152,7 +152,7 @@ def test_nearest_labels_by_hamming_distance():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @for_each("learner", BOTH)
 @for_each("C", [1e-8, 1e6])
-def test_extreme_prices(learner, C):
+def test_extreme_values_of_c_give_finite_scores(learner, C):
     model = learner(optimise="none", C=C, rho=3 * C, max_iter=100).fit(X, Y)
     assert np.isfinite(model.decision_function(X)).all()
     if C > 1:
@@ -165,7 +165,7 @@ def test_one_label_and_one_example(learner):
 
 
 @for_each(("rank", "expected"), [(1, 1), (3, 3), (0.5, 3), (1.0, 6), (1000, 6)])
-def test_ranks(rank, expected):
+def test_rank_sets_the_size_of_the_factors(rank, expected):
     model = PrML(optimise="none", rank=rank).fit(X, Y)
     assert model.dictionary_.shape == (expected, 8)
     assert model.label_factors_.shape == (expected, 6)
@@ -207,7 +207,7 @@ LONG = {"tol": 1e-4, "rounds": 3, "C": 0.1, "rho": 0.4, "warm_start": True}
 """A fit with several rounds and passes in each, whose privileged labels are not idle."""
 
 
-def test_before_the_first_round_it_is_prbr():
+def test_a_stop_before_the_first_round_leaves_prbr():
     part = PrML(optimise="none", rank=2, **LONG)
     part.fit(X, Y, progress=lambda now: now.iteration == 1)
     assert part.n_rounds_ == 0
@@ -216,7 +216,7 @@ def test_before_the_first_round_it_is_prbr():
     assert np.linalg.matrix_rank(part.label_factors_.T @ part.dictionary_) == 2
 
 
-def test_further_rounds_go_on_from_where_it_ended():
+def test_more_rounds_continue_a_finished_fit():
     model = PrML(optimise="none", **{**LONG, "rounds": 1}).fit(X, Y)
     model.set_params(rounds=3).fit(X, Y)
     same(model, PrML(optimise="none", **LONG).fit(X, Y))
@@ -238,7 +238,7 @@ CHANGES = [
 
 @for_each(("before", "after"), CHANGES)
 @for_each("learner", BOTH)
-def test_what_was_learnt_never_makes_infeasible_weights(learner, before, after):
+def test_a_warm_start_keeps_privileged_weights_feasible(learner, before, after):
     """Privileged weights of an earlier fit may break the constraints of other prices or labels."""
     rng = np.random.default_rng(2)
     examples, labels = rng.normal(size=(6, 2)), (rng.random((6, 3)) < 0.5).astype(int)
@@ -258,7 +258,7 @@ def test_what_was_learnt_never_makes_infeasible_weights(learner, before, after):
 
 
 @pytest.mark.parametrize("learner", BOTH)
-def test_variables_are_kept_only_to_go_on(learner):
+def test_dual_variables_are_kept_only_with_warm_start(learner):
     assert not hasattr(learner(optimise="none").fit(X, Y), "alpha_")
     model = learner(optimise="none", warm_start=True).fit(X, Y)
     assert model.alpha_.shape == Y.shape
@@ -266,7 +266,7 @@ def test_variables_are_kept_only_to_go_on(learner):
     assert smaller.alpha_.shape == (50, Y.shape[1])
 
 
-def test_progress_tells_where_it_is():
+def test_progress_reports_round_gap_and_objective():
     told = []
     model = PrML(optimise="none", tol=1e-3).fit(X, Y, progress=lambda now: told.append(now) and None)
     rounds = [now.iteration for now in told]

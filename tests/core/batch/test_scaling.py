@@ -72,7 +72,7 @@ def scores(trainer: str, X: Any, Y: Any) -> Any:
 
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("trainer", TRAINERS)
-def test_where_features_stand_and_how_large_they_are_changes_no_prediction(trainer: str, name: str) -> None:
+def test_shifted_and_stretched_features_give_the_same_predictions(trainer: str, name: str) -> None:
     X, Y = SETS[name]()
     raw = scores(trainer, X, Y)
     for copy, other in copies(X).items():
@@ -81,7 +81,7 @@ def test_where_features_stand_and_how_large_they_are_changes_no_prediction(train
         assert np.abs(found - raw).max() < 0.05 * np.abs(raw).max(), copy
 
 
-def test_without_scaling_they_change() -> None:
+def test_without_scaling_predictions_change() -> None:
     X, Y = sounds()
     raw, moved = (M3L(optimise="none", kernel="rbf").fit(each, Y).predict(each) for each in (X, copies(X)["both"]))
     assert (moved == raw).mean() < 0.95
@@ -118,7 +118,7 @@ def test_auto_is_the_scaling_of_the_online_learners() -> None:
     np.testing.assert_array_equal(found(X[:5]), found(stored(X[:5])).toarray())
 
 
-def test_auto_takes_what_is_missing_for_the_mean() -> None:
+def test_auto_replaces_missing_values_by_the_mean() -> None:
     X, Y = sounds()
     X = np.where(np.random.default_rng(0).random(X.shape) < 0.2, np.nan, X)
     X[:, 0] += 100.0
@@ -159,7 +159,7 @@ def test_unlabelled_rows_are_scaled_alike() -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def test_rows_that_lack_a_view_do_not_count() -> None:
+def test_rows_lacking_a_view_do_not_affect_its_scaling() -> None:
     X, Y = sounds()
     views, there = {"a": X[:, :WIDTH], "b": X[:, WIDTH:].copy()}, np.arange(len(X)) % 3 > 0
     views["b"][~there] = 1e9
@@ -169,7 +169,7 @@ def test_rows_that_lack_a_view_do_not_count() -> None:
         np.testing.assert_array_equal(array, expected[name])
 
 
-def test_a_stream_goes_on_from_a_scaled_model() -> None:
+def test_an_online_learner_starts_from_a_scaled_model() -> None:
     X, Y = sounds()
     model = M3L(optimise="none", scaling="auto").fit(X[:100], Y[:100])
     stream = FALT.from_linear(model)
@@ -182,7 +182,7 @@ def test_a_stream_goes_on_from_a_scaled_model() -> None:
         FALT.from_linear(M3L(optimise="none", max_iter=5, scaling="standard").fit(X[:100], Y[:100]))
 
 
-def test_what_is_refused() -> None:
+def test_invalid_scalings_are_refused() -> None:
     X, Y = sounds()
     with pytest.raises(ValueError, match="scaling must be"):
         M3L(optimise="none", scaling="unit").fit(X, Y)

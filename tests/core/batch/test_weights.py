@@ -77,7 +77,7 @@ def test_mlrl_and_ssmlrl_solve_the_weighted_problem(model):
 
 
 @EACH
-def test_a_weight_of_two_is_the_row_twice(make):
+def test_a_weight_of_two_equals_the_row_twice(make):
     weights = np.where(np.arange(N) % 3 == 0, 2.0, 1.0)
     twice = np.concatenate([np.arange(N), np.arange(0, N, 3)])
     options = {"optimise": "none", "tol": 1e-5, "max_iter": 2000}
@@ -130,7 +130,7 @@ def test_a_fit_in_segments_keeps_its_weights(make):
     np.testing.assert_allclose(whole.decision_function(X), at_once.decision_function(X), atol=0.05)
 
 
-def test_thresholds_and_probabilities_count_weights():
+def test_thresholds_and_probabilities_use_weights():
     """Those of rows held out, by fits that have learnt the others with theirs."""
     model = M3L(optimise="hamming").fit(X, Y, sample_weight=WEIGHTS)
     parts, scores = model.parts(N, 4), np.empty(Y.shape)
@@ -160,7 +160,7 @@ def test_weights_out_of_range_are_refused(make, weights, message):
 
 
 @EACH
-def test_weights_come_in_any_form_and_are_not_changed(make):
+def test_weights_of_any_array_type_are_accepted_and_unchanged(make):
     given = WEIGHTS.copy()
     array = fit(make(optimise="none"), X, Y, sample_weight=given)
     np.testing.assert_array_equal(given, WEIGHTS)

@@ -113,7 +113,7 @@ def test_a_row_without_a_weight_weighs_one(kind: str) -> None:
 
 @EACH
 @pytest.mark.parametrize("weight", [0.0, -1.0, 1000.5, float("inf")])
-def test_a_weight_that_is_none_is_refused_with_its_row_and_field(kind: str, weight: float) -> None:
+def test_an_invalid_weight_is_refused_with_its_row_and_field(kind: str, weight: float) -> None:
     places = {
         "csv": r"line 3: a weight is .*, in column 'w': expected a number above 0 and at most 1000",
         "tsv": r"line 3: a weight is .*, in column 'w': expected a number above 0 and at most 1000",
@@ -137,13 +137,13 @@ def test_a_weight_that_is_none_is_refused_with_its_row_and_field(kind: str, weig
         (np.array([True, True, False]), "must be 3 numbers"),
     ],
 )
-def test_npz_has_a_number_for_each_row(weight: Any, message: str) -> None:
+def test_npz_needs_one_weight_per_row(weight: Any, message: str) -> None:
     with pytest.raises(BadDataset, match=message):
         read_npz(npz(weight=weight))
 
 
 @for_each("row", ["120, 1, 0 {2}", "{2}", "120, 1, {2}", "{0 120}, {}", "{0 120}, {2}}", "1, 1, 0, {x}"])
-def test_braces_of_arff_that_are_no_weight(row: str) -> None:
+def test_invalid_arff_weights_are_refused(row: str) -> None:
     with pytest.raises(BadDataset, match="line 6"):
         read_arff(io.BytesIO(f"{HEADER}{row}\n".encode()), -2)
 

@@ -240,9 +240,7 @@ def test_a_restore_does_not_change_a_bit(stream: list[Example], window: int, dat
 
 
 @given(streams(), st.integers(1, 6), st.data())
-def test_truth_in_parts_counts_as_if_it_had_come_at_once(
-    stream: list[Example], window: int, data: st.DataObject
-) -> None:
+def test_labels_in_parts_count_as_labels_at_once(stream: list[Example], window: int, data: st.DataObject) -> None:
     """Among other examples; what is predicted of it does not change."""
     partial = [at for at, example in enumerate(stream) if not example.complete and len(example.truth) > 1]
     at = data.draw(st.sampled_from(partial)) if partial else None
@@ -269,7 +267,7 @@ def test_truth_in_parts_counts_as_if_it_had_come_at_once(
         assert_measures(found, expected)
 
 
-def test_parts_that_were_never_measured() -> None:
+def test_forged_parts_are_refused() -> None:
     prequential = Prequential(3)
     feed(prequential, [Example([0.0, 1.0, -1.0], {0: True}, False, 2, 2)])
     known = PartialTruth(1, np.array([0], np.int32), np.array([True]), np.array([[1.0], [np.nan]]))
@@ -304,7 +302,7 @@ def _batch(Y: np.ndarray, scores: np.ndarray) -> dict[str, float]:
 
 
 @for_each(("n", "n_labels", "window"), [(3_000, 23, 70), (300, 400, 90), (40, 5, 40), (40, 5, 41)])
-def test_as_the_batch_measures(n: int, n_labels: int, window: int) -> None:
+def test_values_equal_those_of_the_batch_metrics(n: int, n_labels: int, window: int) -> None:
     Y, scores = _random(n, n_labels, seed=n)
     prequential = Prequential(window)
     for rows in np.array_split(np.arange(n), 37):
@@ -344,7 +342,7 @@ def test_memory_is_bounded_by_the_window() -> None:
     assert empty.nbytes - empty.state()["bins"].nbytes < 7_000
 
 
-def test_plain_numbers() -> None:
+def test_metrics_are_python_numbers() -> None:
     prequential = Prequential()
     prequential.update(np.array([[0.0, 1.0, -1.0]]), as_targets([[1, 1]]), np.array([2]))
     for measures in prequential.measures().values():

@@ -80,7 +80,7 @@ def measured(*streams: Stream) -> Prequential:
 
 
 @given(streams())
-def test_each_bin_is_what_a_loop_finds(stream: Stream) -> None:
+def test_bins_equal_those_of_a_loop(stream: Stream) -> None:
     found = measured(stream).reliability()
     likely, true, weight = outcomes(stream).T
     bins = np.minimum((likely * N_BINS).astype(int), N_BINS - 1)
@@ -120,7 +120,7 @@ def test_calls_and_restarts_do_not_matter(stream: Stream, data: st.DataObject) -
 
 
 @given(streams())
-def test_other_measures_do_not_depend_on_it(stream: Stream) -> None:
+def test_probabilities_do_not_change_other_metrics(stream: Stream) -> None:
     with_it, without = measured(stream).state(), Prequential(window=5)
     without.update(*stream[:3])
     plain = without.state()
@@ -221,7 +221,7 @@ def test_probabilities_of_another_shape_change_nothing(shape: tuple[int, ...]) -
     assert bits(prequential) == before
 
 
-def test_no_probability_leads_out_of_the_bins() -> None:
+def test_invalid_probabilities_stay_within_the_bins() -> None:
     prequential = Prequential()
     wild = np.array([[-1e300, 1e300, np.nan]])
     prequential.update(np.zeros((1, 4)), as_targets([[1, 0, 1]]), np.array([3]), wild)

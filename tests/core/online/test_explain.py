@@ -35,7 +35,7 @@ def stream(n: int = 60) -> tuple[sp.csr_array, np.ndarray]:
 
 @pytest.mark.parametrize("make", LINEAR.values(), ids=list(LINEAR))
 @for_each("settings", SETTINGS)
-def test_adds_up_to_the_score(make: Make, settings: dict[str, object]) -> None:
+def test_contributions_add_up_to_the_score(make: Make, settings: dict[str, object]) -> None:
     X, Y = stream()
     model = make(**settings).partial_fit(X[:50], Y[:50])
     for one in X[50:]:
@@ -78,7 +78,7 @@ def test_the_strongest_are_listed() -> None:
 
 
 @for_each("make", [*EXPANSIONS.values(), *FEATURES.values()], ids=[*EXPANSIONS, *FEATURES])
-def test_is_refused_with_a_kernel(make: Make) -> None:
+def test_explanations_need_a_linear_model(make: Make) -> None:
     X, Y = stream(10)
     row = as_rows(sp.csr_array(X[:1]))[0]
     for model, labels in ((make(), []), (make().partial_fit(X, Y), [0])):
@@ -88,7 +88,7 @@ def test_is_refused_with_a_kernel(make: Make) -> None:
             model.pipeline.linear_form()
 
 
-def test_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explanations_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = stream(10)
     model = FALT().partial_fit(X, Y)
     monkeypatch.setattr("manylabel_core.explanation.MAX_EXPLAINED_PARTS", 5)

@@ -37,7 +37,7 @@ def test_parameters_are_kept_and_cloned(make: type[FALT]) -> None:
 
 
 @for_each("make", ALL)
-def test_it_is_an_estimator_of_scikit_learn_by_its_manners(make: type[FALT]) -> None:
+def test_learners_follow_the_conventions_of_scikit_learn(make: type[FALT]) -> None:
     model = make().set_params(drift="adwin", scaling="unit")
     assert repr(model) == f"{make.__name__}(drift='adwin', scaling='unit')"
     with pytest.raises(ValueError, match=f"{make.__name__} has no parameter 'sclaing'; it has .*, scaling"):
@@ -57,7 +57,7 @@ def test_every_parameter_is_documented_with_its_default(make: type[FALT]) -> Non
 
 
 @for_each("make", ALL)
-def test_shapes_and_types_of_answers(make: type[FALT]) -> None:
+def test_shapes_and_types_of_predictions(make: type[FALT]) -> None:
     model = make().partial_fit(X, Y)
     labels, thresholds = model.scores(X[:7])
     assert (labels.shape, thresholds.shape) == ((7, 3), (7,))
@@ -70,7 +70,7 @@ def test_shapes_and_types_of_answers(make: type[FALT]) -> None:
 
 
 @for_each("make", ALL)
-def test_nothing_to_predict_with(make: type[FALT]) -> None:
+def test_an_unfitted_learner_cannot_predict(make: type[FALT]) -> None:
     for method in ("predict", "decision_function", "scores"):
         with pytest.raises(NotFittedError, match=f"this {make.__name__} has not learnt anything yet"):
             getattr(make(), method)(X)

@@ -74,7 +74,7 @@ X, Y = data(30)
         (Shaped([[1.0, 2.0]], [1.0]), {"eta": 0}, "eta must be"),
     ],
 )
-def test_what_cannot_be_a_start_is_refused_by_name(model, parameters, message):
+def test_invalid_batch_models_are_refused_by_name(model, parameters, message):
     with pytest.raises(ValueError, match=message):
         FALT.from_linear(model, **parameters)
 

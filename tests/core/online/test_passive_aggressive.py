@@ -50,7 +50,7 @@ def test_it_is_the_algorithm_of_the_paper(variant: str, C: float, constant: floa
     np.testing.assert_allclose(weights[0, 1:], W[0], rtol=1e-10, atol=1e-12)
 
 
-def test_it_takes_no_state_with_a_threshold() -> None:
+def test_a_state_with_a_threshold_is_refused() -> None:
     state = FALT(step="implicit").partial_fit(X, Y).state()
     assert state["weights"][:, 0].any()
     with pytest.raises(ValueError, match="weights with a first column of 0"):
@@ -78,7 +78,7 @@ def test_the_kernel_version_is_that_of_the_paper(variant: str, fit_intercept: bo
 
 
 @pytest.mark.parametrize("name", ["coefficients", "intercept"])
-def test_a_kernel_model_takes_no_state_with_a_threshold(name: str) -> None:
+def test_a_kernel_state_with_a_threshold_is_refused(name: str) -> None:
     model = KernelPassiveAggressive(fit_intercept=True, budget=10, strategy="merge").partial_fit(X, Y)
     state = model.state()
     state[name][0, 0] = 0.5

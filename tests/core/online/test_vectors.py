@@ -81,7 +81,7 @@ def same(one: OnlineLearner, other: OnlineLearner) -> bool:
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_rows_give_the_bits_of_blocks_and_so_does_a_restored_state(name: str) -> None:
+def test_single_rows_and_restored_states_give_the_bits_of_a_batch(name: str) -> None:
     X, vectors, Y = stream()
     rows, targets = rows_of(X, vectors), as_targets(Y)
     whole, single = (grown(LEARNERS[name], X, vectors, Y.shape[1]) for _ in range(2))

@@ -66,7 +66,7 @@ def test_it_is_the_recipe_in_plain_python():
     assert state_numbers(promise) == plain.numbers()
 
 
-def test_truths_that_come_late_are_counted_by_the_decision_that_was_served():
+def test_late_truths_count_for_the_served_decision():
     p, truth = stream(2500, seed=2)
     promise, plain = Promise(Target(*EASY)), Plain(*EASY, p.shape[1])
     scores, waiting = scores_of(np.ones_like(truth, dtype=bool)), deque()

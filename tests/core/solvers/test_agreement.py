@@ -96,7 +96,7 @@ def test_only_pairs_well_settled_at_a_bound_are_not_visited(a, settled, slope, y
 
 
 @pytest.mark.parametrize("n_labels", [5, 20])
-def test_visits_to_labels_that_are_nearly_one_do_not_overshoot(n_labels, monkeypatch):
+def test_visits_to_nearly_equal_labels_do_not_overshoot(n_labels, monkeypatch):
     """Labels that answer to the same residual without hearing of each other would, each by itself, answer in full."""
     monkeypatch.setattr(linear_sides, "FEW", 1.0)
     X, Y = data()[0], np.tile(data()[1][:, 2:3], (1, n_labels))
@@ -227,7 +227,7 @@ def test_a_start_may_bring_its_weights_before_coupling(matrix, dtype, monkeypatc
 
 
 @pytest.mark.parametrize("c", [2.0, 1e4])
-def test_single_precision_can_be_insisted_on(c):
+def test_single_precision_can_be_forced(c):
     """Its gap may then stay open, and says so."""
     X, Y = data()
     result = solve_linear_dual(X, Y, coupling(True), c, tol=1e-4, max_iter=100, dtype=np.float32)
@@ -238,7 +238,7 @@ def test_single_precision_can_be_insisted_on(c):
     assert result.gap == pytest.approx((primal - result.alpha.sum() + quadratic / 2) / primal, rel=0.05)
 
 
-def test_rows_of_other_kinds_are_understood():
+def test_rows_of_other_matrix_types_are_accepted():
     X, Y = data()
     expected = solve_linear_dual(X, Y, coupling(True), 2.0)
     messy = X.tocoo()

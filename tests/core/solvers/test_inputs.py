@@ -63,7 +63,7 @@ def solve(form: str, **changes: Any) -> DualResult:
         ),
     ],
 )
-def test_what_cannot_be_solved_is_refused(form, changes, message):
+def test_invalid_problems_are_refused(form, changes, message):
     with pytest.raises(ValueError, match=message):
         solve(form, **changes)
 
@@ -96,7 +96,7 @@ class Rows:
         (Rows(np.ones((3, 3)), -np.ones(3)), "K must be positive semi-definite"),
     ],
 )
-def test_what_is_no_gram_matrix_is_refused(K, message):
+def test_invalid_gram_matrices_are_refused(K, message):
     with pytest.raises(ValueError, match=message):
         solve("kernel", K=K)
 
@@ -116,7 +116,7 @@ def test_what_is_no_gram_matrix_is_refused(K, message):
         ({"bias_feature": np.nan}, "bias_feature must"),
     ],
 )
-def test_what_is_no_matrix_of_features_is_refused(changes, message):
+def test_invalid_feature_matrices_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         solve("linear", **changes)
 

@@ -132,7 +132,7 @@ def test_each_point_may_have_a_bound_of_its_own(form, kind, equality):
 
 @for_each("equality", [False, True])
 @for_each("form", FORMS)
-def test_one_bound_for_all_is_that_of_each_to_the_bit(form, equality):
+def test_a_common_bound_equals_the_same_bound_for_each_point(form, equality):
     one = solve(form, coupling("dense"), 0.3, equality, tol=1e-3)
     each = solve(form, coupling("dense"), np.full(26, 0.3), equality, tol=1e-3)
     np.testing.assert_array_equal(one.alpha, each.alpha)
@@ -185,7 +185,7 @@ def test_the_bias_is_the_mean_over_the_free_points():
         assert result.bias[label] == pytest.approx(free.mean())
 
 
-def test_without_free_points_the_bias_is_the_middle_of_what_is_left():
+def test_without_free_points_the_bias_is_the_middle_of_its_interval():
     """The interval left is -1 + 0.3 to 1 - 0.1, by the margins of the two points."""
     result = solve_kernel_dual(np.diag([1.0, 3.0]), [[1], [-1]], [[1.0]], 0.1, equality=True)
     assert (result.alpha == 0.1).all()
@@ -194,7 +194,7 @@ def test_without_free_points_the_bias_is_the_middle_of_what_is_left():
 
 @for_each("equality", [False, True])
 @for_each("form", FORMS)
-def test_what_fits_one_block_takes_few_passes(form, equality):
+def test_a_single_block_takes_few_passes(form, equality):
     """The block is then solved for good; by passes of a few sweeps it would take about a thousand."""
     assert solve(form, coupling("dense"), 300.0, equality, tol=1e-6).n_iter < 200
 

@@ -232,7 +232,7 @@ def test_a_stopped_solver_goes_on_bit_by_bit(coupled, loss):
     assert (rest.primal, rest.dual, rest.n_iter) == (whole.primal, whole.dual, whole.n_iter)
 
 
-def test_weights_of_other_variables_are_not_believed():
+def test_weights_that_do_not_match_the_start_are_recomputed():
     X, Y = data()
     problem = Privileged(Y, C=0.1, rho=0.3, gamma=1.0)
     part = solve_privileged_dual(X, problem, tol=1e-2)

@@ -68,7 +68,7 @@ def test_cuts_and_curves_are_those_of_out_of_fold_scores(name):
     assert np.mean(likely[Y > 0]) > np.mean(likely[Y == 0])
 
 
-def test_rows_that_a_fold_has_learnt_would_show():
+def test_cuts_are_chosen_by_held_out_rows():
     """A machine that knows its rows by heart has useless scores of them: only rows held out say where to cut."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 200))
@@ -103,7 +103,7 @@ def test_without_a_measure_a_label_is_predicted_above_0():
 
 
 @pytest.mark.parametrize("kind", ["list", "sparse", "float32"])
-def test_rows_of_any_form_are_divided(kind):
+def test_rows_of_any_array_type_are_divided(kind):
     forms = {
         "list": (X.tolist(), Y.tolist()),
         "sparse": (sp.coo_array(X), sp.coo_array(Y)),
@@ -211,7 +211,7 @@ def test_a_fit_in_segments_chooses_cuts_at_its_end():
 
 
 @pytest.mark.parametrize("name", ["m3l", "prml"])
-def test_a_stream_goes_on_from_the_cuts(name):
+def test_an_online_learner_starts_from_the_cuts(name):
     model = fitted(name)
     assert model.threshold_.any()
     np.testing.assert_array_equal(FALT.from_linear(model, dtype="float64").predict(X), model.predict(X))

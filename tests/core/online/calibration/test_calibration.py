@@ -241,7 +241,7 @@ def test_without_probabilities(make: type[FALT]) -> None:
         other.pipeline.probabilities(np.zeros((2, 3)))
 
 
-def test_curves_stay_as_they_were_read() -> None:
+def test_returned_curves_are_copies() -> None:
     rng = np.random.default_rng(0)
     for n_labels in range(1, 9):  # whether or not every column is in use
         margins, Y = rng.normal(size=(40, n_labels)), rng.integers(0, 2, (40, n_labels))

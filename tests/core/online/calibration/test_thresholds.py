@@ -131,7 +131,7 @@ Y = (X[:, :3] + 0.3 * X[:, 3:] > 0.7).astype(int)
 
 
 @for_each("make", [FALT, SALT, KernelFALT, partial(KernelFALT, step="implicit")])
-def test_only_what_is_shown_depends_on_the_measure(make: Make) -> None:
+def test_the_metric_changes_only_the_shown_scores(make: Make) -> None:
     """Margins move by one number for each label, and are stretched by its slope; weights and probabilities stay."""
     plain = make(optimise="none").partial_fit(X[:150], Y[:150])
     for optimise in MEASURES:
@@ -150,7 +150,7 @@ def test_only_what_is_shown_depends_on_the_measure(make: Make) -> None:
         np.testing.assert_array_equal(model.predict(X), model.decision_function(X) > 0)
 
 
-def test_what_is_chosen_by_default() -> None:
+def test_default_metrics() -> None:
     assert FALT().resolved_params()["optimise"] == "micro_f1"
     assert FALT(calibrate=False).resolved_params()["optimise"] == "none"
     assert FALT(passes=3).resolved_params()["optimise"] == "none", "as in the paper"

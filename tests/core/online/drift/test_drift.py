@@ -84,7 +84,7 @@ def error_streams(draw: st.DrawFn) -> Array:
 
 
 @given(error_streams())
-def test_river_finds_the_same(errors: Array) -> None:
+def test_changes_are_those_of_river(errors: Array) -> None:
     compare_with_river([errors])
 
 
@@ -102,7 +102,7 @@ LONG: dict[str, Any] = {
 }
 
 
-def test_river_finds_the_same_in_long_streams() -> None:
+def test_changes_in_long_streams_are_those_of_river() -> None:
     """Side by side, so that no window touches another."""
     rng = np.random.default_rng(0)
     changes = compare_with_river([np.float64(make(rng)) for make in LONG.values()])
@@ -182,7 +182,7 @@ def grown(n_labels: int) -> Detectors:
 
 
 @for_each("seed", range(8))
-def test_what_a_detector_is_given(seed: int) -> None:
+def test_detectors_receive_known_labels_that_existed(seed: int) -> None:
     """Known labels only, that existed before the example; and the alarms are counted."""
     stream = judged_stream(seed)
     detectors = grown(6)
@@ -196,7 +196,7 @@ def test_what_a_detector_is_given(seed: int) -> None:
 
 
 @given(st.integers(0, 20))
-def test_calm_ends_where_something_may_sound(seed: int) -> None:
+def test_no_alarm_is_raised_before_the_next_check(seed: int) -> None:
     stream = judged_stream(seed)
     detectors, first, expected = grown(6), 0, grown(6).watch(stream.scores, stream.targets)
     while first < len(stream.scores):
@@ -247,7 +247,7 @@ def f1(scores: Array, Y: NDArray[np.int64], label: int) -> float:
 
 
 @pytest.mark.parametrize("make", [FALT, SALT, KernelFALT, PassiveAggressive])
-def test_one_label_drifts(make: type[FALT]) -> None:
+def test_only_the_detector_of_a_drifting_label_alarms(make: type[FALT]) -> None:
     """Its own detector notices within 100 examples; no other does, but for that of all labels together."""
     for seed in range(5):
         X, Y = drifting(seed, 2000, [2])
@@ -293,7 +293,7 @@ def test_f1_of_a_changed_label_is_higher_with_a_reaction(
 
 
 @pytest.mark.parametrize("parameters", [{}, {"optimise": "macro_f1"}, {"calibrate": False, "scaling": "none"}])
-def test_what_is_shown_is_watched(parameters: dict[str, Any]) -> None:
+def test_detectors_judge_the_predictions_of_learn(parameters: dict[str, Any]) -> None:
     """Detectors judge the predictions that `learn` gives, decision thresholds included, and change nothing in them."""
     X, Y = drifting(0, 900, ALL)
     known = np.random.default_rng(0).random(Y.shape) < 0.7

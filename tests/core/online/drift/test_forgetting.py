@@ -13,7 +13,7 @@ X = rng.normal(size=(80, 5))
 Y = (X @ rng.normal(size=(5, 4)) > 0.2).astype(int)
 
 
-def test_salt_forgets_the_squares_of_a_label_or_of_all() -> None:
+def test_salt_resets_the_squares_of_one_or_all_labels() -> None:
     model = SALT().partial_fit(X, Y)
     before = model.state()
     model.pipeline.model.reset_step_sizes(2)
@@ -27,7 +27,7 @@ def test_salt_forgets_the_squares_of_a_label_or_of_all() -> None:
 
 
 @pytest.mark.parametrize("step", ["stacked", "adaptive"])
-def test_falt_forgets_what_it_has_seen_of_features_for_all_labels_only(step: str) -> None:
+def test_falt_resets_feature_squares_for_all_labels_only(step: str) -> None:
     model = FALT(step=step).partial_fit(X, Y)
     before = model.state()
     model.pipeline.model.reset_step_sizes(2)

@@ -57,7 +57,7 @@ def test_projection_is_least_squares(slot: int) -> None:
     assert (np.diag(lost) <= (alpha[slot, 0] ** 2) * missed * (1 + 1e-9)).all()
 
 
-def test_who_is_missed_least() -> None:
+def test_the_vector_with_the_least_loss_is_removed() -> None:
     rng = np.random.default_rng(4)
     for _ in range(20):
         C, scales = gram(rng.normal(size=(9, 2))), rng.uniform(0.5, 2.0, size=9)
@@ -69,7 +69,9 @@ def test_who_is_missed_least() -> None:
 
 
 @pytest.mark.parametrize(("kernel", "gamma"), [("rbf", 1.0), ("linear", 1.0), ("poly", 0.5)])
-def test_the_inverse_stays_one_over_a_long_stream(kernel: str, gamma: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_inverse_stays_accurate_over_a_long_stream(
+    kernel: str, gamma: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rng = np.random.default_rng(5)
     refreshed = []
     monkeypatch.setattr(Project, "_refresh", lambda *_: refreshed.append(1))  # without a refresh, to see what piles up

@@ -178,7 +178,7 @@ def test_a_table_becomes_sparse_at_the_same_size_however_it_grows() -> None:
         assert_same(state, next(other for place, other in states if place == at))
 
 
-def test_room_that_is_made_ahead_shows_in_no_state() -> None:
+def test_reserved_capacity_is_in_no_state() -> None:
     with larger_than(3_000):
         model, ahead = FALT(), FALT()
         ahead.pipeline.reserve(D, L)
@@ -190,7 +190,7 @@ def test_room_that_is_made_ahead_shows_in_no_state() -> None:
         assert model.pipeline.nbytes == ahead.pipeline.nbytes
 
 
-def test_bytes_are_those_of_what_was_learnt() -> None:
+def test_size_is_that_of_the_learnt_blocks() -> None:
     """The bound of the size after learning holds, and is no larger than with all blocks."""
     with larger_than(0):
         model, dense = FALT(scaling="none"), 2 * 4 * (1 + D) * (1 + L)
@@ -246,7 +246,7 @@ FORGED: dict[str, tuple[str, Callable[[NDArray[Any]], NDArray[Any]]]] = {
 
 
 @for_each("name", FORGED)
-def test_what_is_no_sparse_table_is_refused(name: str) -> None:
+def test_forged_sparse_tables_are_refused(name: str) -> None:
     array, forge = FORGED[name]
     with larger_than(0):
         model = FALT()
@@ -343,7 +343,7 @@ def test_an_example_with_many_labels_takes_room_for_its_blocks_alone() -> None:
     assert len(table.parts[3]) < 1.6 * n_features * n_blocks
 
 
-def test_who_holds_an_array_of_a_pool_keeps_what_it_had() -> None:
+def test_growth_leaves_arrays_that_callers_hold_unchanged() -> None:
     table = SparseTable("float32")
     table.enlarge(1)
     table.reserve(1)

@@ -8,7 +8,7 @@ import pytest
 from manylabel_core.online.models.expansion.strategy import SupportVectors
 
 
-def test_a_slot_that_is_given_up_is_taken_by_the_last_vector() -> None:
+def test_the_last_vector_moves_into_a_removed_slot() -> None:
     """Against lists, while vectors come, move and leave, and the pool behind them is packed anew."""
     rng = np.random.default_rng(2)
     support, plain = SupportVectors("float64"), []

@@ -220,7 +220,7 @@ def test_a_label_that_was_never_seen_is_predicted_by_its_title_once_titles_have_
     assert not again.predict(X)[:, 18:].any()
 
 
-def test_a_label_that_begins_anew_keeps_its_title() -> None:
+def test_a_restarted_label_keeps_its_title() -> None:
     X, Y = texts()
     model = titled(drift="adwin", on_drift="restart").partial_fit(X, Y)
     model.pipeline._react(1)
@@ -260,7 +260,7 @@ def test_a_title_has_its_part_in_an_explanation_and_none_in_a_linear_form() -> N
         ({1: [1], 0: list(range(MAX_TITLE_WORDS + 1))}, r"^titles\[0\] must have at most 100 words"),
     ],
 )
-def test_what_is_no_title_changes_nothing(titles: Any, message: str) -> None:
+def test_invalid_titles_change_nothing(titles: Any, message: str) -> None:
     model = titled()
     before = bits(model)
     with pytest.raises(ValueError, match=message):

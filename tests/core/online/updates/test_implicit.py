@@ -107,7 +107,7 @@ def test_salt_solves_the_round_in_its_metric(seed: int) -> None:
     np.testing.assert_allclose(model.state()["squares"][1:], squares + gradient**2, rtol=1e-6, atol=1e-9)
 
 
-def test_passes_ask_for_the_paper() -> None:
+def test_passes_select_the_published_step() -> None:
     rng = np.random.default_rng(1)
     X, Y = rng.normal(size=(40, 5)), rng.integers(0, 2, size=(40, 3))
     short = FALT(eta=0.1, passes=2).partial_fit(X, Y).state()

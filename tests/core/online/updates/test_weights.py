@@ -127,7 +127,7 @@ def test_kernel_steps_are_the_linear_ones_with_a_linear_kernel(kernel: OnlineLea
 
 @for_each("weight", [0.1, 8.0])
 @for_each("make", [FALT, SALT])
-def test_a_pass_is_a_step_as_much_larger(make: Any, weight: float) -> None:
+def test_a_weight_multiplies_the_gradient_of_a_pass(make: Any, weight: float) -> None:
     """With the published step the gradient is multiplied: with FALT that is a larger eta, with SALT its squares too."""
     X, Y, _ = stream(1)
     weighted = make(eta=0.1, passes=3, **PLAIN).partial_fit(X, Y, sample_weight=[weight]).state()
@@ -165,7 +165,7 @@ def test_probabilities_count_weights() -> None:
 @for_each(
     "wrong", [[0.0], [-1.0], [np.nan], [np.inf], [1000.1], [1.0, 1.0], 1.0, ["1"], [True], [[1.0]], [None]], ids=str
 )
-def test_what_is_no_weight_is_refused(wrong: Any) -> None:
+def test_invalid_weights_are_refused(wrong: Any) -> None:
     model = FALT()
     with pytest.raises(ValueError, match="sample_weight"):
         model.partial_fit([[1.0]], [[1]], sample_weight=wrong)
