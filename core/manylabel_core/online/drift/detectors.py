@@ -118,7 +118,7 @@ class Detectors(Part):
             check_range(f"drift.{name}", arrays[name], 0, int(arrays["seen"][EXAMPLES]))
         if not are_windows(arrays["lengths"], arrays["sums"], arrays["runs"]):
             raise ValueError(
-                "drift.sums and drift.runs must have the number of errors in drift.lengths, each from 0 to 1"
+                "state must hold in drift.sums and drift.runs the number of errors in drift.lengths, each from 0 to 1"
             )
 
 
