@@ -241,7 +241,7 @@ def test_a_restore_does_not_change_a_bit(stream: list[Example], window: int, dat
 
 @given(streams(), st.integers(1, 6), st.data())
 def test_labels_in_parts_count_as_labels_at_once(stream: list[Example], window: int, data: st.DataObject) -> None:
-    """Among other examples; what is predicted of it does not change."""
+    """Other examples come between the parts; the prediction of the example does not change."""
     partial = [at for at, example in enumerate(stream) if not example.complete and len(example.truth) > 1]
     at = data.draw(st.sampled_from(partial)) if partial else None
     assume(at is not None)

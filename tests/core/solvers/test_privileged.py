@@ -153,7 +153,7 @@ def test_some_privileged_labels_only():
 
 @given(st.data())
 def test_points_are_feasible_and_gaps_not_negative(drawn):
-    """Whatever the problem, and wherever it is stopped."""
+    """This holds for any problem, stopped after any number of passes."""
     n, n_labels = drawn.draw(st.integers(1, 12)), drawn.draw(st.integers(1, 5))
     rng = np.random.default_rng(drawn.draw(st.integers(0, 2**16)))
     X = np.hstack([rng.normal(size=(n, 3)) * (rng.random((n, 3)) < 0.6), np.ones((n, 1))])
@@ -178,7 +178,7 @@ def test_points_are_feasible_and_gaps_not_negative(drawn):
 @for_each(("loss", "intercept"), FORMS)
 @for_each("coupled", [False, True])
 def test_the_gap_is_that_of_the_problem_as_written(coupled, loss, intercept):
-    """Far from the optimum, from Z, b, w~, alpha and beta alone."""
+    """The objectives are computed from Z, b, w~, alpha and beta alone, far from the optimum."""
     X, Y = data()
     C, rho, gamma, W = 0.1, 0.5, 2.0, coupling() if coupled else None
     problem = Privileged(Y, C=C, rho=rho, gamma=gamma, loss=loss, intercept=intercept)
