@@ -98,13 +98,15 @@ def objective(model) -> float:
     return float(np.ravel(next(value for value in found if value is not None))[-1])
 
 
-@pytest.mark.parametrize("change", ["a price", "rows", "labels"])
+@pytest.mark.parametrize("change", ["a higher price", "a lower price", "rows", "labels", "a label of one class"])
 @EVERY
 def test_a_warm_start_after_a_change_reaches_the_objective_of_a_new_fit(name, change):
     model = learner(name).set_params(warm_start=True, tol=1e-4, max_iter=3000).fit(given(name, X), Y)
-    rows, labels = (X[::-1], Y) if change == "rows" else (X, 1 - Y) if change == "labels" else (X, Y)
-    if change == "a price":
-        model.set_params(**{PRICES[name]: 5 * getattr(model, PRICES[name])})
+    rows = X[::-1] if change == "rows" else X
+    labels = 1 - Y if change == "labels" else Y * [0, 1, 1] if change == "a label of one class" else Y
+    if change.endswith("price"):
+        factor = 5.0 if "higher" in change else 0.2
+        model.set_params(**{PRICES[name]: factor * getattr(model, PRICES[name])})
     expected = objective(clone(model).set_params(warm_start=False).fit(given(name, rows), labels))
     near = {"prml": 2e-2, "lsa_mml": 3e-2}.get(name, 2e-3)
     assert objective(model.fit(given(name, rows), labels)) == pytest.approx(expected, rel=near)

@@ -89,6 +89,7 @@ BAD_PARAMETERS = [
             ("gamma", -1.0, "gamma must be a finite number above 0"),
             ("degree", 0, "degree must be an integer from 1 to"),
             ("coef0", np.nan, "coef0 must be a finite number"),
+            ("coef0", "a", "coef0 must be a finite number"),
         ]
     ],
     *[(learner, "cache_mb", 0, "cache_mb must be a finite number above 0") for learner in (M3L, MLRL)],
@@ -115,6 +116,7 @@ BAD_PARAMETERS = [
             ("gamma2", 0, "gamma2 must be a finite number above 0"),
             ("rho", 0, "rho must be a finite number above 0"),
             ("rho", np.nan, "rho must be a finite number above 0"),
+            ("rho", np.ones(2), "rho must be a finite number above 0"),
             ("privileged", 0, "privileged must be one of 'all' or an integer from 1 to 1048576, not"),
             ("privileged", "some", "privileged must be one of 'all' or an integer from 1 to 1048576, not"),
         ]

@@ -123,10 +123,12 @@ def test_the_representation_is_that_of_the_attributes():
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_values_of_missing_rows_are_ignored(sparse):
+def test_values_of_missing_rows_are_ignored_and_no_input_is_changed(sparse):
     X, Y, _ = planted()
     missing = {"sound": np.arange(200) % 3 == 0, "image": np.arange(200) % 5 == 1}
     labelled = np.arange(200) % 2 == 0
+    for mask in (*missing.values(), labelled):
+        mask.flags.writeable = False
     models = []
     for rest in (0.0, 7.0, np.nan, np.inf):
         views = {name: view.copy() for name, view in X.items()}
@@ -134,6 +136,8 @@ def test_values_of_missing_rows_are_ignored(sparse):
             views[name][mask] = rest
         if sparse:
             views = {name: sp.csr_array(view) for name, view in views.items()}
+        for view in views.values():
+            (view.data if sparse else view).flags.writeable = False
         labels = Y.astype(float)
         labels[~labelled] = rest
         models.append(fit(views, labels, labelled, missing, n_components=4, max_iter=20))

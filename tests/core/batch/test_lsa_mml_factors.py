@@ -84,6 +84,18 @@ def test_rounds_raise_the_likelihood_to_a_maximum(seed, monkeypatch):
         assert log_likelihood(other, bases, rows) < values[-1] + 1e-6
 
 
+def test_the_first_covariance_is_that_of_complete_rows():
+    """Rows that lack views do not show how views depend on each other."""
+    blocks, rows, _ = case()
+    P = np.random.default_rng(0).normal(size=(N, K))
+    whole = ~np.isnan(rows).any(axis=1)
+    first = module._first_covariance(module.Patterns(blocks), P)
+    expected = P[whole].T @ P[whole] / whole.sum() + module.SHARE * P.T @ P / N
+    np.testing.assert_allclose(first, expected)
+    no_complete_row = [Block(block.X, np.arange(N) % 3 == v, block.mean, block.scale) for v, block in enumerate(blocks)]
+    np.testing.assert_allclose(module._first_covariance(module.Patterns(no_complete_row), P), P.T @ P / N)
+
+
 def planted(n, seed, widths=(40, 30, 50), noise=1.0):
     """Three views of one thing, each with much that is its own, and labels of that thing."""
     rng = np.random.default_rng(seed)

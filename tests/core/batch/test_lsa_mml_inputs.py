@@ -75,6 +75,10 @@ BAD_ARGUMENTS = {
     "a row has no view": ((X, Y, None, {"a": HALF, "b": np.arange(N) == 4}), "row 4 has no view at all"),
     "a view has no row": ((X, Y, None, {"a": np.ones(N, bool)}), "missing: no row has the view 'a'"),
     "too few label names": ((X, Y, None, None, ["one"]), "label_names must hold 2 different names"),
+    "weights of rows": (
+        (X, Y, None, None, None, None, np.ones(N)),
+        "sample_weight must be None: LSAMML does not support sample weights",
+    ),
 }
 
 

@@ -113,6 +113,20 @@ def views(n=240, seed=0):
     return X, (P @ rng.normal(size=(4, 5)) + 0.5 * rng.normal(size=(n, 5)) > 0.3).astype(int)
 
 
+def test_the_gauge_makes_a_refit_independent_of_the_basis_of_the_representation():
+    rng = np.random.default_rng(1)
+    P, bases, factors = rng.normal(size=(40, 4)), [rng.normal(size=(d, 4)) for d in (6, 3)], [0.5, 2.0]
+    Y, T = rng.normal(size=(40, 2)), rng.normal(size=(4, 4))
+    root = gauge(bases, factors)
+    np.testing.assert_allclose(root @ root, sum(f * B.T @ B for f, B in zip(factors, bases, strict=True)))
+    expected = fit_ridge(P @ root, Y)
+    turned = [B @ np.linalg.inv(T).T for B in bases]
+    found = fit_ridge(P @ T @ gauge(turned, factors), Y)
+    assert found.penalty == pytest.approx(expected.penalty)
+    scores = P @ T @ gauge(turned, factors) @ found.coef.T + found.intercept
+    np.testing.assert_allclose(scores, P @ root @ expected.coef.T + expected.intercept, atol=1e-9)
+
+
 @pytest.mark.parametrize("n_labelled", [5, 30, 200])
 def test_weights_of_labels_are_refitted_to_the_representation(n_labelled):
     X, Y = views()
@@ -126,6 +140,13 @@ def test_weights_of_labels_are_refitted_to_the_representation(n_labelled):
     np.testing.assert_allclose(model.intercept_, fitted.intercept, rtol=1e-6, atol=1e-9)
     # The same share of the largest eigenvalue, which is computed from features that were rotated in another order.
     assert model.label_penalty_ == pytest.approx(fitted.penalty, rel=1e-9)
+
+
+def test_views_that_predict_the_labels_have_larger_weights():
+    X, Y = views()
+    factors = LSAMML(n_components=20, max_iter=1, tol=0.5, optimise="none").fit(X, Y).view_weights_ ** 2
+    assert factors[0] >= 4 * factors[1]
+    assert factors.max() <= 16.001 * factors.min()
 
 
 @pytest.mark.parametrize("r", [1.5, 2.0, 5.0])

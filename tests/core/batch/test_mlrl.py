@@ -64,6 +64,7 @@ def test_the_covariance_is_the_best_one_for_the_weights():
     assert np.trace(model.label_covariance_) == pytest.approx(1)
     spread = np.sqrt(np.diag(model.label_covariance_))
     np.testing.assert_allclose(model.label_correlation_ * np.outer(spread, spread), model.label_covariance_)
+    np.testing.assert_array_equal(np.diag(model.label_correlation_), 1)
 
 
 def test_primal_weights_and_the_kernel_trick_agree():

@@ -114,6 +114,9 @@ def test_c_defaults_to_three_times_rho(learner, rho, C):
 def test_prbr_with_idle_privileged_labels_is_a_linear_svm_per_label(rho, loss):
     C = rho if loss == "hinge" else 100 * rho
     model = PrBR(optimise="none", C=C, rho=rho, loss=loss, intercept_scaling=2.0, tol=1e-6, max_iter=100_000).fit(X, Y)
+    gap = (model.primal_objective_ - model.dual_objective_) / model.primal_objective_
+    assert 0 <= model.duality_gap_ <= 1e-6
+    assert model.duality_gap_ == pytest.approx(gap)
     for label in range(Y.shape[1]):
         price = rho if loss == "hinge" else rho / 2
         machine = LinearSVC(loss=loss, C=price, tol=1e-8, max_iter=1_000_000, intercept_scaling=2.0)

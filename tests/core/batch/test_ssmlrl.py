@@ -72,6 +72,16 @@ def test_the_trace_holds_every_half_step():
     check_relations_trace(SSMLRL(LAM1, LAM2, optimise="none", kernel="rbf", tol=TOL, max_iter=1000).fit(X, Y, U))
 
 
+def test_sparse_unlabelled_examples_give_the_model_of_dense_ones():
+    X, Y, U = data()
+    U[np.abs(U) < 0.5] = 0
+    dense = SSMLRL(LAM1, LAM2, optimise="none", tol=TOL).fit(X, Y, U)
+    for labelled in (X, sp.csr_array(X)):
+        sparse = SSMLRL(LAM1, LAM2, optimise="none", tol=TOL).fit(labelled, Y, sp.csr_array(U))
+        assert sparse.primal_objective_ == pytest.approx(dense.primal_objective_, rel=2 * TOL)
+        np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=5e-2)
+
+
 def test_the_width_is_over_all_examples():
     X, Y, U = data()
     model = SSMLRL(LAM1, LAM2, optimise="none", kernel="rbf", gamma="mean_distance").fit(X, Y, 10 * U)

@@ -99,6 +99,11 @@ def test_without_settings_long_strings_are_texts() -> None:
     )
 
 
+def test_ngrams_do_not_span_the_texts_of_a_list() -> None:
+    encoder = RecordEncoder(TextSettings(fields=("title",), ngrams=(2, 2)))
+    assert encoder.encode({"title": ["one two", "three four"]}) == {"title=one two": 1.0, "title=three four": 1.0}
+
+
 def test_absence_and_zero() -> None:
     nothing = {"a": None, "b": "", "title": "", "c": [], "d": ["", None], "e": {}, "f": {"g": None}}
     assert TITLE.encode(nothing) == TITLE.encode({}) == TITLE.encode("") == {}

@@ -16,6 +16,7 @@ from tests.core.online.catalogue import LINEAR
 from tests.support.cases import for_each
 
 from manylabel_core import FALT, KernelFALT
+from manylabel_core.batch import M3L
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.models.linear import sparse_table
 from manylabel_core.online.models.linear._sparse_table import (
@@ -188,6 +189,35 @@ def test_reserved_capacity_is_in_no_state() -> None:
         assert [table.sparse is None for table in tables(ahead)] == [False, False]
         assert_same(model.state(), ahead.state())
         assert model.pipeline.nbytes == ahead.pipeline.nbytes
+
+
+def test_a_sparse_centroid_is_divided_as_a_dense_one() -> None:
+    """By 2^32, after some 130 examples that weigh 3."""
+    rng = np.random.default_rng(0)
+    rows = Rows(np.arange(201), rng.integers(0, 3, 200).astype(np.int32), np.ones(200, np.float32))
+    labels = np.zeros(200, np.int32), np.ones(200, np.int8), np.ones(200, np.bool_), np.full(200, 20)
+    truth = Targets(np.arange(201), *labels, np.full(200, 3.0))
+    found = []
+    for n_bytes in (NEVER, 0):
+        with larger_than(n_bytes):
+            model = FALT()
+            model.pipeline.grow(3, 20)
+            found.append((model.pipeline.learn(rows, truth).scores.tobytes(), dense_state(FALT, model.state())))
+    assert found[0][0] == found[1][0]
+    assert_same(found[0][1], found[1][1])
+    assert found[0][1]["centroid.labels"][0, 0] < 2.0**32 < 1.1875**200
+
+
+def test_a_sparse_table_starts_from_a_batch_model() -> None:
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(30, 20)), rng.integers(0, 2, (30, 9))
+    batch = M3L(scaling="auto").fit(X, Y)
+    found = []
+    for n_bytes in (NEVER, 0):
+        with larger_than(n_bytes):
+            model = FALT.from_linear(batch)
+            found.append((model.decision_function(X).tobytes(), model.partial_fit(X, Y).decision_function(X).tobytes()))
+    assert found[0] == found[1]
 
 
 def test_size_is_that_of_the_learnt_blocks() -> None:
