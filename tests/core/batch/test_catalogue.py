@@ -55,7 +55,7 @@ def test_weights_are_accepted_as_declared(trainer):
 
 @pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)
 def test_every_parameter_has_its_description(trainer):
-    """Those that several learners share are put into the docstrings."""
+    """Docstrings include the parameters that several learners share."""
     learner = trainer.estimator_class()
     for text in (learner.__doc__, learner.fit.__doc__):
         assert "%(" not in text
@@ -83,7 +83,7 @@ def at_the_bounds(kind):
 @pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_estimators_accept_the_bounds_of_their_parameters(trainer):
-    """Whatever else may be wrong: the data of three features cannot have a representation of 10,000 components."""
+    """Other errors are allowed: data of three features cannot have a representation of 10,000 components."""
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(12, 3)), rng.integers(0, 2, (12, 2))
     X = {"a": X, "b": X + 1.0} if trainer.views else X

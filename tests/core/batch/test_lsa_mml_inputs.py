@@ -23,7 +23,7 @@ def data():
 
 X, Y = data()
 quick = partial(LSAMML, tol=0.1)
-"""After a round or two, where the model itself is not in question."""
+"""A learner that converges after a round or two, for tests that do not depend on the model."""
 HALF = np.arange(N) < 6
 
 

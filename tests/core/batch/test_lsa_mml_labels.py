@@ -80,7 +80,7 @@ def test_the_regression_is_the_minimiser(n, d, rank):
 
 
 def test_leverage_of_exactly_fitted_rows_is_accurate():
-    """With as many directions as rows and hardly a penalty, what is left of a row is still what others tell of it."""
+    """The residual is right even with as many directions as rows and hardly a penalty."""
     rng = np.random.default_rng(0)
     F, Y = rng.normal(size=(8, 30)), rng.normal(size=(8, 2))
     rotated = rotate(F - F.mean(axis=0), Y - Y.mean(axis=0))

@@ -77,7 +77,7 @@ def test_trace_shows_rounds_that_raise_the_objective():
 
 @pytest.mark.parametrize("parameters", [{"C": 2.0}, {"C": 0.05}, {"C": 0.05, "loss": "hinge"}])
 def test_rounds_go_to_the_optimum_of_the_nuclear_norm(parameters):
-    """With a full rank (32) is convex: sqrt(gamma1) times the nuclear norm of Z beside the loss."""
+    """At full rank, (32) is convex: the loss and sqrt(gamma1) times the nuclear norm of Z."""
     model = PrML(
         optimise="none", rank=1.0, gamma1=2.0, rho=0.1, rounds=60, tol=1e-5, max_iter=100_000, **parameters
     ).fit(X, Y)

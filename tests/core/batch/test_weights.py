@@ -1,4 +1,4 @@
-"""Weights of rows in `fit`: the loss of a row counts so often, against general solvers and by identities."""
+"""Weights of rows in `fit` multiply the loss of a row: compared with general solvers and by identities."""
 
 from functools import partial
 from typing import Any
@@ -131,7 +131,7 @@ def test_a_fit_in_segments_keeps_its_weights(make):
 
 
 def test_thresholds_and_probabilities_use_weights():
-    """Those of rows held out, by fits that have learnt the others with theirs."""
+    """The scores of held-out rows come from fits to the other rows with their weights."""
     model = M3L(optimise="hamming").fit(X, Y, sample_weight=WEIGHTS)
     parts, scores = model.parts(N, 4), np.empty(Y.shape)
     for rows, held in parts:

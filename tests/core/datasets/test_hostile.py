@@ -399,12 +399,6 @@ def test_rows_that_lack_a_dense_view_count_as_wide_as_others(limits: ReaderLimit
         read_ndjson(io.BytesIO(lines), limits=limits)
 
 
-def saved(**arrays: Any) -> io.BytesIO:
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return io.BytesIO(file.getvalue())
-
-
 @for_each(
     ("missing", "message"),
     [
@@ -418,7 +412,7 @@ def saved(**arrays: Any) -> io.BytesIO:
 def test_npz_missing_must_match_the_views(missing: Any, message: str) -> None:
     views = {"X": np.array([[1.0, 2.0], [np.inf, np.inf]]), "view_id": np.int8([0, 1]), "Y": np.int8([[1], [0]])}
     with pytest.raises(BadDataset, match=message):
-        read_npz(saved(**views, missing=missing))
+        read_npz(io.BytesIO(npz_bytes(**views, missing=missing)))
 
 
 def test_messages_do_not_grow_with_what_they_quote() -> None:

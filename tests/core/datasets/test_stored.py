@@ -201,7 +201,7 @@ Change = Callable[[dict[str, Any], dict[str, Any]], object]
     ],
 )
 def test_forged_bytes_are_refused(change: Change) -> None:
-    """With a right checksum, so that only what is in them gives them away."""
+    """The checksum is right, so only the content shows the forgery."""
     state = State.from_bytes(sample().to_bytes())
     arrays, header = dict(state.arrays), dict(state.header)
     change(arrays, header)

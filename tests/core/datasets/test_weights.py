@@ -1,4 +1,4 @@
-"""Weights of rows in datasets: in every format that has them, kept as they are, and refused where they are none."""
+"""Weights of rows in datasets: read from every format, kept, and refused if they are invalid."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ SCIKIT_LEARN: dict[str, Callable[..., float]] = {
 @for_each("weighted", [False, True])
 @for_each("name", SCIKIT_LEARN)
 def test_values_are_those_of_scikit_learn(name: str, weighted: bool) -> None:
-    """Where rows have labels and labels have both classes; elsewhere the definitions differ."""
+    """All rows have labels and all labels have both classes: in other cases the definitions differ."""
     rng = np.random.default_rng(5)
     Y, P = (rng.random((2, 60, 9)) < 0.4).astype(int)
     Y[:, 0] |= ~Y.any(axis=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,35 +214,24 @@ def test_measures_follow_the_definitions(stream: list[Example], window: int) -> 
     assert_measures(measures["window"], due(stream, window))
 
 
-@given(streams(), st.integers(1, 6), st.data())
-def test_grouping_does_not_change_a_bit(stream: list[Example], window: int, data: st.DataObject) -> None:
+@given(streams(), st.integers(1, 6), st.lists(st.integers(0, 14), max_size=4), st.booleans())
+def test_grouping_and_restores_do_not_change_a_bit(
+    stream: list[Example], window: int, cuts: list[int], restored: bool
+) -> None:
     whole, grouped = Prequential(window), Prequential(window)
     feed(whole, stream, np.float32)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=4)))
-    for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+    for start, stop in pairwise([0, *sorted(cuts), 14]):
         feed(grouped, stream[start:stop])
+        if restored:
+            arrays, grouped = State.from_bytes(State(grouped.state(), {}).to_bytes()).arrays, Prequential(window)
+            grouped.restore(arrays)
     assert same_bits(grouped, whole)
     assert grouped.measures() == whole.measures()
 
 
 @given(streams(), st.integers(1, 6), st.data())
-def test_a_restore_does_not_change_a_bit(stream: list[Example], window: int, data: st.DataObject) -> None:
-    whole = Prequential(window)
-    feed(whole, stream)
-    part, rest = Prequential(window), Prequential(window)
-    cut = data.draw(st.integers(0, len(stream)))
-    feed(part, stream[:cut])
-    rest.restore(State.from_bytes(State(part.state(), {}).to_bytes()).arrays)
-    assert same_bits(rest, part)
-    assert rest.measures() == part.measures()
-    feed(rest, stream[cut:])
-    assert same_bits(rest, whole)
-    assert rest.measures() == whole.measures()
-
-
-@given(streams(), st.integers(1, 6), st.data())
 def test_labels_in_parts_count_as_labels_at_once(stream: list[Example], window: int, data: st.DataObject) -> None:
-    """Among other examples; what is predicted of it does not change."""
+    """Other examples come between the parts; the prediction of the example does not change."""
     partial = [at for at, example in enumerate(stream) if not example.complete and len(example.truth) > 1]
     at = data.draw(st.sampled_from(partial)) if partial else None
     assume(at is not None)

@@ -350,7 +350,7 @@ def check_a_state_of_other_shapes_or_numbers_is_refused(
 
 
 def check_scores_and_states_are_finite(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
-    """Also after values as large and as small as can be."""
+    """Values may be as large or as small as the limits allow."""
     power = data.draw(st.sampled_from([-30.0, 0.0, 12.0]))
     extreme = [e._replace(x={j: float(np.float32(v * 10.0**power)) for j, v in e.x.items()}) for e in stream]
     for _ in range(3):
@@ -375,7 +375,7 @@ def test_it_keeps_the_contract(make: Make, check: Check, data: st.DataObject) ->
 
 @pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
 def test_long_streams_leave_no_trace_of_calls_and_restarts(make: Make) -> None:
-    """Long after a budget is full, to the bit."""
+    """The stream goes on long after a budget is full."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 4))
     Y = ((X[:, :3] * X[:, 1:4] > 0) ^ (rng.random((150, 3)) < 0.1)).astype(int)

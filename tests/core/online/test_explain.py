@@ -53,7 +53,7 @@ def test_contributions_add_up_to_the_score(make: Make, settings: dict[str, objec
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_each_contribution_is_what_the_score_loses_without_it(settings: dict[str, object]) -> None:
-    """Without a scaling by length, a feature that is missing takes away just what it contributed."""
+    """If rows are not scaled by length, the score changes by the contribution of a removed feature."""
     X, Y = stream()
     model = SALT(**{**settings, "scaling": "none", "missing": None}).partial_fit(X[:50], Y[:50])
     one = sp.csr_array(X[51:52])

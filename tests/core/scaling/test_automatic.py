@@ -34,7 +34,7 @@ def mixed_matrix(seed: int, n: int = 40) -> Array:
 
 
 def divided_by_length(z: Array, quantities: NDArray[np.bool_]) -> Array:
-    """Up to ten quantities, with no more others beside them, keep their magnitude."""
+    """Divide a row by its length; rows of up to ten quantities, and as many other features at most, keep theirs."""
     if 1 <= quantities.sum() <= 10 and np.count_nonzero(z[~quantities]) <= quantities.sum():
         return z / np.sqrt(quantities.sum())
     return z / max(np.linalg.norm(z), 1e-300)
@@ -73,8 +73,8 @@ def transcription(X: Array) -> Array:
 
 
 @given(st.integers(0, 1000), st.sampled_from([1.0, 1e3, -1e12]))
-def test_each_row_by_the_stream_up_to_it(seed: int, wild: float) -> None:
-    """Also after a row of other sizes, whose values count as values at the end of the reach."""
+def test_rows_are_scaled_by_the_statistics_of_the_stream_so_far(seed: int, wild: float) -> None:
+    """One row may be wild: its values count as values at the end of the reach."""
     X = mixed_matrix(seed)
     X[25] *= wild
     scaling = AutomaticScaling()

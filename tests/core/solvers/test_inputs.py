@@ -130,7 +130,7 @@ def test_rounding_in_the_start_is_forgiven(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_problem_with_nothing_to_learn_has_no_gap(form):
-    """With one class in each label the biases do it all: both objectives are 0."""
+    """Each label has one class, so the biases alone separate it: both objectives are 0."""
     result = solve(form, Y=np.ones_like(Y), equality=True)
     assert result.converged
     assert result.primal == result.dual == result.gap == 0

@@ -144,7 +144,7 @@ def test_a_common_bound_equals_the_same_bound_for_each_point(form, equality):
 @for_each("equality", [False, True])
 @for_each("form", FORMS)
 def test_objectives_are_what_their_definitions_say(form, equality, weighted):
-    """At a point that is far from the optimum, where nothing cancels; the primal is taken at the best bias."""
+    """The point is far from the optimum, so no terms cancel. The primal is taken at the best bias."""
     S, c = coupling("dense"), 0.3 * uneven() if weighted else np.full(26, 0.3)
     result = solve(form, S, c if weighted else 0.3, equality, tol=1e-2)
     B = data().Y * result.alpha
@@ -176,7 +176,7 @@ def test_the_optimality_conditions_hold(form, c, equality):
 
 
 def test_the_bias_is_the_mean_over_the_free_points():
-    """Far from the optimum, where they do not agree on it yet."""
+    """The point is far from the optimum, so the free points do not agree on the bias yet."""
     result = solve("kernel", coupling("dense"), 0.3, True, tol=1e-2)
     kinks = data().Y - result.F
     for label in range(3):

@@ -102,7 +102,7 @@ def test_the_equations(seed: int, scale: float) -> None:
 
 @pytest.mark.parametrize("scale", [1.0, 1e3, 1e9])
 def test_probabilities_are_in_the_order_of_the_scores(scale: float) -> None:
-    """Also where lower scores are the better sign, and the best slope would be negative."""
+    """This includes a label whose best slope would be negative, because lower scores are the better sign."""
     rng = np.random.default_rng(0)
     margins = rng.normal(size=(400, 3)) * scale
     Y = (rng.random((400, 3)) < logistic(margins / scale * [3.0, 0.0, -3.0])).astype(float)

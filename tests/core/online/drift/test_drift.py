@@ -248,8 +248,8 @@ def f1(scores: Array, Y: NDArray[np.int64], label: int) -> float:
 
 @pytest.mark.parametrize("make", [FALT, SALT, KernelFALT, PassiveAggressive])
 def test_only_the_detector_of_a_drifting_label_alarms(make: type[FALT]) -> None:
-    """Its own detector notices within 100 examples; no other does, but for that of all labels together."""
-    for seed in range(5):
+    """The alarm comes within 100 examples; only the detector of all labels together may raise one too."""
+    for seed in range(2):
         X, Y = drifting(seed, 2000, [2])
         model = make(drift="adwin")
         alarms = learnt(model, X, Y).alarms

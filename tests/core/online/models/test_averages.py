@@ -85,7 +85,7 @@ def test_unknown_truth_counts_as_an_example() -> None:
 
 @pytest.mark.parametrize("start", [0, 10_000_000])
 def test_the_mean_in_float32_keeps_its_bound(start: int) -> None:
-    """Against literal snapshots in float64: weights that stood still for `start` examples, then change for long."""
+    """Weights stay the same for `start` examples, then change often; snapshots in float64 are the reference."""
     rng = np.random.default_rng(1)
     n, width, every = 200_000, 16, 2  # half of the examples change nothing
     table = np.zeros((1, 2, width), dtype=np.float32)

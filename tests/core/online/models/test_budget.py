@@ -85,7 +85,7 @@ def test_averaging_is_the_mean_of_what_was_learnt(strategy: str | None, fit_inte
 
 @pytest.mark.parametrize("strategy", SUPPORT)
 def test_the_accumulator_changes_with_the_coefficients(strategy: str) -> None:
-    """With every change made at the same age, coefficients and accumulator stay in proportion."""
+    """If every change is made at the same age, coefficients and accumulator stay in proportion."""
     X, Y = stream(80)
     model = KernelFALT(budget=8, strategy=strategy, average=True, dtype="float64", scaling="none", step="implicit")
     model.pipeline.grow(4, 3)

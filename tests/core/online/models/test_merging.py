@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from manylabel_core.online.models.expansion._merge import best_mixture, find_partner, mix
+from manylabel_core.online.models.expansion._merge import _least_loss, best_mixture, find_partner, mix
 from manylabel_core.online.models.expansion.merge import Merge
 from manylabel_core.online.models.expansion.strategy import Example, SupportVectors
 from manylabel_core.online.models.points import KernelSettings
@@ -40,6 +40,19 @@ def test_the_mixture_is_the_best_of_all(seed: int, n_columns: int, value: float,
     scale = alpha_b @ alpha_b
     assert loss <= by_grid.min() + 1e-9 * scale
     np.testing.assert_allclose(loss, losses(alpha_a, alpha_b, value, np.array([h]))[0], atol=1e-12 * scale)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.floats(1e-3, 1.0))
+def test_the_bound_on_the_loss_skips_no_better_partner(seed: int, n_columns: int, value: float) -> None:
+    """The bound by which partners are passed over is what is lost with the best direction of the two's plane."""
+    rng = np.random.default_rng(seed)
+    alpha = rng.normal(size=(2, n_columns)) * rng.exponential(size=(2, 1))
+    bound = _least_loss(alpha[0] @ alpha[0], alpha[1] @ alpha[1], alpha[0] @ alpha[1], value)
+    root = np.linalg.cholesky(np.array([[1.0, value], [value, 1.0 + 1e-12]]))
+    singular = np.linalg.svd(root.T @ alpha, compute_uv=False)
+    scale = (alpha**2).sum()
+    np.testing.assert_allclose(bound, singular[1] ** 2 if n_columns > 1 else 0.0, atol=1e-6 * scale)
+    assert bound <= losses(alpha[0], alpha[1], value, GRID).min() + 1e-7 * scale
 
 
 def rbf(U: Array, V: Array, gamma: float) -> Array:

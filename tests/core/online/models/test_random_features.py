@@ -25,7 +25,7 @@ def features_of(X: Array, budget: int, seed: int, gamma: float = 2.0, dtype: str
 
 
 def plain_features(X: Array, budget: int, seed: int, gamma: float) -> Array:
-    """In plain Python integers and NumPy, from the definition."""
+    """Compute the features by their definition, with Python integers and NumPy."""
     mask = 2**64 - 1
 
     def scramble(number: int) -> int:

@@ -161,7 +161,7 @@ def test_a_stack_is_the_literal_algorithm(
 
 
 def test_the_weights_of_a_centroid_are_divided_before_they_overflow() -> None:
-    """With a label that is true every time, its weight passes 2^32 after 366 examples."""
+    """The weight of a label that is always true exceeds 2^32 after 366 examples."""
     rng = np.random.default_rng(6)
     X, Y = sp.csr_array(rng.normal(size=(800, 3))), np.ones((800, 1), int)
     model = FALT(**DOUBLE).partial_fit(X, Y)

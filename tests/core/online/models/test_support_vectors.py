@@ -1,4 +1,4 @@
-"""Support vectors under a budget: who leaves, and what stays in memory."""
+"""The pool of support vectors, compared with a list."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from manylabel_core.online.models.expansion.strategy import SupportVectors
 
 
 def test_the_last_vector_moves_into_a_removed_slot() -> None:
-    """Against lists, while vectors come, move and leave, and the pool behind them is packed anew."""
+    """Vectors are added, moved and removed, and compared with a list each time."""
     rng = np.random.default_rng(2)
     support, plain = SupportVectors("float64"), []
     support.grow(4)

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 Titles = dict[int, list[int]]
 
 N_LABELS, N_WORDS = 6, 8
-"""Of `texts`. Feature 2k or 2k + 1 is word k in one of two fields."""
+"""Numbers of labels and words of `texts`; features 2k and 2k + 1 are word k in two fields."""
 
 
 def texts(seed: int = 0, n: int = 300) -> tuple[NDArray[np.float32], NDArray[np.int64]]:

@@ -128,7 +128,7 @@ def test_kernel_steps_are_the_linear_ones_with_a_linear_kernel(kernel: OnlineLea
 @for_each("weight", [0.1, 8.0])
 @for_each("make", [FALT, SALT])
 def test_a_weight_multiplies_the_gradient_of_a_pass(make: Any, weight: float) -> None:
-    """With the published step the gradient is multiplied: with FALT that is a larger eta, with SALT its squares too."""
+    """FALT then steps as with a larger eta; SALT also squares the weighted gradient."""
     X, Y, _ = stream(1)
     weighted = make(eta=0.1, passes=3, **PLAIN).partial_fit(X, Y, sample_weight=[weight]).state()
     if make is FALT:
