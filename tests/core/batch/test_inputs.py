@@ -196,3 +196,8 @@ def test_duplicate_entries_of_sparse_labels_are_summed(learner):
     expected = learner().fit(X, Y).decision_function(X)
     np.testing.assert_array_equal(learner().fit(X, parts).decision_function(X), expected)
     assert parts.nnz == 2 * Y.sum()  # the caller's matrix is as it was
+
+
+def test_a_flag_may_be_a_number_or_a_boolean_of_numpy():
+    for flag in (np.True_, 1, 1.0):
+        assert M3L(optimise="none", fit_intercept=flag).fit(X, Y).intercept_.any()

@@ -166,3 +166,13 @@ def test_a_basis_that_would_raise_the_objective_is_refused(monkeypatch):
     refused = given.run._bases(given.model, moments)
     for before, after in zip(given.model.bases, refused.bases, strict=True):
         assert after is before
+
+
+def test_a_rise_of_the_objective_is_in_the_trace_and_ends_the_run(monkeypatch):
+    given = case(missing=False)
+    factors, best = iter([1.0, 1.0, 1.0, 2.0]), given.run.representation
+    monkeypatch.setattr(given.run, "representation", lambda model: next(factors) * best(model))
+    at = given.run.run(given.model, [], 1e-12, 50)
+    assert at.converged
+    assert at.n_iter == 3
+    assert at.trace[-1] > at.trace[-2]

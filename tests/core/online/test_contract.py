@@ -302,6 +302,8 @@ def check_known_truth_alone_counts(model: OnlineLearner, stream: Stream, data: s
 
 def check_a_label_that_is_forgotten_is_as_a_new_one(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
     """It scores and is stored as one never seen, no other label's score changes, and the state can be restored."""
+    if "average" in model.get_params():
+        model.set_params(average=True)  # there is more to forget
     learn(model, stream)
     if not model.n_labels_:
         return
