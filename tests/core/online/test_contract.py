@@ -301,7 +301,7 @@ def check_known_truth_alone_counts(model: OnlineLearner, stream: Stream, data: s
 
 
 def check_a_label_that_is_forgotten_is_as_a_new_one(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
-    """It scores as one never seen, no other label's score changes, and the state can be restored."""
+    """It scores and is stored as one never seen, no other label's score changes, and the state can be restored."""
     learn(model, stream)
     if not model.n_labels_:
         return
@@ -319,6 +319,12 @@ def check_a_label_that_is_forgotten_is_as_a_new_one(model: OnlineLearner, stream
     np.testing.assert_array_equal(after[:, 1 + label], with_new[:, -1])
     assert model._stacked or not after[:, 1 + label].any()
     np.testing.assert_array_equal(np.delete(after, 1 + label, axis=1), np.delete(before, 1 + label, axis=1))
+    grown = larger.state()
+    for name, array in model.state().items():
+        of_the_model = name.split(".")[0] not in ("scaling", "calibration", "drift")
+        if of_the_model and grown[name].shape[-1] > array.shape[-1]:
+            column = label + array.shape[-1] - model.n_labels_  # after that of the threshold, if there is one
+            np.testing.assert_array_equal(array[..., column], grown[name][..., -1], err_msg=name)
     other = again(model)
     other.restore(model.state())
     assert learn(model, stream) == learn(other, stream)
