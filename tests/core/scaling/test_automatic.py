@@ -72,7 +72,7 @@ def transcription(X: Array) -> Array:
     return Z
 
 
-@given(st.integers(0, 1000), st.sampled_from([1.0, 1e3, -1e12]))
+@given(st.integers(0, 1000), st.sampled_from([1.0, 1e3, -1e6]))
 def test_rows_are_scaled_by_the_statistics_of_the_stream_so_far(seed: int, wild: float) -> None:
     """One row may be wild: its values count as values at the end of the reach."""
     X = mixed_matrix(seed)
