@@ -65,7 +65,7 @@ ARRAYS = np.array([1.0, 2.0]), np.array([])
 NOT_ALLOWED = [
     *[("size", value, "a number above 0 and at most 8") for value in (0, -1.0, 8.5, np.nan, np.inf, "1", True)],
     *[("kind", value, "one of 'a', 'b'") for value in ("c", 1, None, ["a"])],
-    *[("count", value, "an integer from 1 to 9") for value in (0, 10, 1.5, np.nan, "3", True, None)],
+    *[("count", value, "an integer from 1 to 9") for value in (0, 10, 1.5, 2.0, np.nan, "3", True, None)],
     *[("flag", value, "True or False") for value in ("yes", 2, 0.5, None)],
     *[(name, value, "") for name in ("size", "kind", "count", "flag") for value in (*HUGE, *ARRAYS)],
 ]

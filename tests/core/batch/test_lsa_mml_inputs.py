@@ -62,7 +62,10 @@ BAD_ARGUMENTS = {
     "a view is constant": ((view("b", np.ones((N, 2))), Y), "X['b'] must have rows that differ"),
     "a view is 0": ((view("b", sp.csr_array((N, 2))), Y), "X['b'] must have rows that differ"),
     "a view overflows": ((view("b", 1e200 * X["b"]), Y), "X['b'] has values too large: their squares overflow"),
+    "Y is None": ((X, None), "Y must be an indicator matrix"),
+    "Y is a vector": ((X, Y[:, 0]), "Y must be an indicator matrix of shape"),
     "Y holds 2": ((X, with_value(Y, 2)), "Y must hold only 0 and 1, not 2"),
+    "sparse Y holds 3": ((X, sp.csr_array(3 * Y)), "Y must hold only 0 and 1, not 3"),
     "Y is text, some of it unlabelled": ((X, Y.astype(str), HALF), "Y must hold only 0 and 1, not values of type <U"),
     "Y has too few rows": ((X, Y[:-1]), "Y must have as many rows as X, 12, not 11"),
     "no row is labelled": ((X, Y, np.zeros(N, bool)), "labelled must be True for at least one row"),
@@ -75,10 +78,6 @@ BAD_ARGUMENTS = {
     "a row has no view": ((X, Y, None, {"a": HALF, "b": np.arange(N) == 4}), "row 4 has no view at all"),
     "a view has no row": ((X, Y, None, {"a": np.ones(N, bool)}), "missing: no row has the view 'a'"),
     "too few label names": ((X, Y, None, None, ["one"]), "label_names must hold 2 different names"),
-    "weights of rows": (
-        (X, Y, None, None, None, None, np.ones(N)),
-        "sample_weight must be None: LSAMML does not support sample weights",
-    ),
 }
 
 

@@ -128,6 +128,8 @@ def test_each_point_may_have_a_bound_of_its_own(form, kind, equality):
     assert result.primal == pytest.approx(best, rel=1e-6)
     again = solve(form, coupling(kind), c, equality, alpha0=result.alpha, tol=1e-6)
     assert again.n_iter == 0
+    np.testing.assert_array_equal(again.alpha, result.alpha)
+    np.testing.assert_allclose(again.bias, result.bias, atol=1e-9)
 
 
 @for_each("equality", [False, True])
