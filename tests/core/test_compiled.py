@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -27,13 +28,19 @@ def inner(x):
 """
 OUTER = """
 from manylabel_core.compiled import compiled
-from package.{room}inner import inner
+from {inner} import inner
 
 @compiled
 def outer(x):
     return inner(x)
 """
-RUN = "from package.{room}outer import outer; print(outer(1))"
+PACKAGES = {
+    "one_folder": ("", ""),
+    "one_subfolder": ("folder.", "folder."),
+    "two_subfolders": ("folder.a.", "folder.b."),
+    "helper_in_the_root": ("", "folder.b."),
+}
+"""Folders of the helper and of its caller in each package."""
 
 
 def write(file: Path, text: str, changed_ns: int) -> None:
@@ -41,38 +48,40 @@ def write(file: Path, text: str, changed_ns: int) -> None:
     os.utime(file, ns=(changed_ns, changed_ns))
 
 
-def run(directory: Path, room: str) -> int:
+def run(directory: Path) -> dict[str, int]:
+    """Return the result of the outer function of each package, by a process that imports them all."""
+    imports = [f"import {name}.{outer}outer as {name}" for name, (_, outer) in PACKAGES.items()]
+    results = ", ".join(f'"{name}": {name}.outer(1)' for name in PACKAGES)
+    script = "\n".join(["import json", *imports, f"print(json.dumps({{{results}}}))"])
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN.format(room=room)],
-        env={**environment, "PYTHONPATH": str(directory)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return int(done.stdout)
+    environment["PYTHONPATH"] = str(directory)
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
 
 
-@pytest.mark.parametrize(
-    ("inner", "outer"), [("", ""), ("folder.", "folder."), ("folder.a.", "folder.b."), ("", "folder.b.")]
-)
-def test_a_changed_helper_in_another_file_is_compiled_in(inner: str, outer: str, tmp_path: Path) -> None:
-    package, now = tmp_path / "package", Path(__file__).stat().st_mtime_ns
-    for room in ("", "folder", "folder/a", "folder/b"):
-        (package / room).mkdir()
-        write(package / room / "__init__.py", "", now)
-    helper = package / inner.replace(".", "/") / "inner.py"
-    write(helper, INNER.format(added=1), now)
-    write(package / outer.replace(".", "/") / "outer.py", OUTER.format(room=inner), now)
-    assert run(tmp_path, outer) == 2
-    compiled = list(package.rglob("*.nb[ic]"))
-    assert compiled, "compiled functions are kept on disk"
-    assert discard_stale(package) == 0, "what is newer than its sources stays"
+def test_a_changed_helper_in_another_file_is_compiled_in(tmp_path: Path) -> None:
+    now, helpers = Path(__file__).stat().st_mtime_ns, {}
+    for name, (inner, outer) in PACKAGES.items():
+        for folder in ("", "folder", "folder/a", "folder/b"):
+            (tmp_path / name / folder).mkdir()
+            write(tmp_path / name / folder / "__init__.py", "", now)
+        helpers[name] = tmp_path / name / inner.replace(".", "/") / "inner.py"
+        write(helpers[name], INNER.format(added=1), now)
+        caller = tmp_path / name / outer.replace(".", "/") / "outer.py"
+        write(caller, OUTER.format(inner=f"{name}.{inner}inner"), now)
+    assert run(tmp_path) == dict.fromkeys(PACKAGES, 2)
+    compiled = {name: list((tmp_path / name).rglob("*.nb[ic]")) for name in PACKAGES}
+    assert all(compiled.values()), "compiled functions are kept on disk"
+    kept = {name: discard_stale(tmp_path / name) for name in PACKAGES}
+    assert kept == dict.fromkeys(PACKAGES, 0), "compiled functions that are newer than their sources are kept"
 
-    newer = max(file.stat().st_mtime_ns for file in compiled) + 1
-    write(helper, INNER.format(added=10), newer)
-    assert discard_stale(package) == len(compiled)
-    assert run(tmp_path, outer) == 11
+    for name, files in compiled.items():
+        newer = max(file.stat().st_mtime_ns for file in files) + 1
+        write(helpers[name], INNER.format(added=10), newer)
+    discarded = {name: discard_stale(tmp_path / name) for name in PACKAGES}
+    assert discarded == {name: len(files) for name, files in compiled.items()}
+    assert run(tmp_path) == dict.fromkeys(PACKAGES, 11)
 
 
 def load(file: Path) -> Any:
@@ -143,7 +152,7 @@ def test_a_function_without_a_place_for_its_cache_still_compiles(monkeypatch: py
 
 
 @pytest.mark.parametrize("files", [SimpleNamespace(), SimpleNamespace(_data_name_pattern="{index}.nbc")])
-def test_a_numba_that_names_its_files_in_another_way_keeps_none(
+def test_an_unknown_numba_file_naming_disables_the_cache(
     files: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Processes that compile at the same time could not be told apart: the code of one would be run by the other."""

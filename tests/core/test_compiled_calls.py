@@ -40,7 +40,7 @@ def test_an_underscore_means_compiled_always_and_only() -> None:
 
 
 @for_each("name", COMPILED)
-def test_what_is_compiled_in_lies_in_the_same_package_or_in_the_root(name: str) -> None:
+def test_compiled_calls_stay_in_the_package_or_the_root(name: str) -> None:
     package, _, rest = name.partition("/")
     for module in imported(COMPILED[name]) - TYPES:
         room, _, inner = module.partition(".")

@@ -42,15 +42,15 @@ ROUNDED_BY_THE_HOST = "a?(cos|sin|tan)h?|arc.*|cbrt|deg2rad|exp.*|float_power|hy
 """Functions of NumPy that call the C library, or have an implementation for each kind of processor."""
 
 SUMMED_BY_THE_HOST = "average|dot|einsum|fft|inner|linalg|matmul|mean|outer|random|std|tensordot|var|vdot"
-"""Those that sum in an order of their own: by BLAS, or by vector instructions."""
+"""NumPy functions that BLAS or vector instructions compute, and whose order of summation depends on the host."""
 
 NUMPY = ("np", "numpy")
 
 SUMMING = {"dot", "mean", "reduce", "reduceat", "std", "var"}
-"""Methods that do."""
+"""Methods that sum in such an order."""
 
 UNSTABLE = {"argpartition", "argsort"}
-"""Those that order equal elements as the processor's vector instructions do, unless they are told to be stable."""
+"""Sorts whose order of equal elements depends on the processor, unless `kind` is "stable"."""
 
 READERS = {
     "core/manylabel_core/explanation.py": "explains a score, and changes no state",

@@ -44,7 +44,7 @@ def test_memory_follows_what_was_seen() -> None:
     assert columns.nbytes < 40 * 100_000
 
 
-def test_what_began_alike_goes_on() -> None:
+def test_begins_with_recognises_earlier_states() -> None:
     columns = IndexColumns()
     states = [IndexColumns.from_array(columns.to_array())]
     for row in ([0, 1], [2], [7, 9], [3]):
@@ -56,7 +56,7 @@ def test_what_began_alike_goes_on() -> None:
 
 
 @pytest.mark.parametrize("indices", [[1, 1], [5, -1], [[1]], [1.0]], ids=str)
-def test_what_are_no_indices_is_refused(indices: list[object]) -> None:
+def test_invalid_indices_are_refused(indices: list[object]) -> None:
     array = np.array(indices)
     with pytest.raises(ValueError, match="indices"):
         IndexColumns.from_array(array if array.dtype == float else array.astype(np.int32))

@@ -27,14 +27,14 @@ X = np.eye(3)
         np.array([["a"], ["b", "c"], []], dtype=object),
     ],
 )
-def test_lists_of_names(learn: Callable[..., Any], names: Any) -> None:
+def test_lists_of_names_are_refused_with_advice(learn: Callable[..., Any], names: Any) -> None:
     with pytest.raises(ValueError, match="MultiLabelBinarizer"):
         learn(X, names)
 
 
 @for_each("learn", [M3L().fit, FALT().partial_fit])
 @for_each("wrong", [[[1, 2], [0], [1]], [1, 0, 1], [[0.5], [0], [1]], [None, None, None]])
-def test_other_things_are_not_called_names(learn: Callable[..., Any], wrong: Any) -> None:
+def test_invalid_labels_are_not_called_names(learn: Callable[..., Any], wrong: Any) -> None:
     with pytest.raises(ValueError, match="Y") as refused:
         learn(X, wrong)
     assert "MultiLabelBinarizer" not in str(refused.value)

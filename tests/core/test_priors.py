@@ -86,7 +86,7 @@ def test_category_attributes_are_averaged_outer_products():
     assert prior.eps == 0.25
 
 
-def test_few_categories_give_a_singular_prior_that_is_mended():
+def test_few_categories_give_a_prior_with_eps():
     attributes = np.random.default_rng(0).integers(0, 2, size=(10, 85))
     prior = priors.category_attributes(attributes)
     assert 0 < prior.eps < 1e-3

@@ -36,25 +36,25 @@ def test_sparse_input_is_put_in_order_and_not_changed() -> None:
     assert given.data.tolist() == [3.0, 1.0, 2.0, 0.0, 5.0, -5.0]
 
 
-def test_what_is_too_small_for_the_type_is_0() -> None:
+def test_values_too_small_for_the_dtype_are_0() -> None:
     assert as_rows([[1e-60, 1.0]], "float32")[0].values.tolist() == [0.0, 1.0]
     assert as_rows([[1e-60, 1.0]], "float64")[0].values.tolist() == [1e-60, 1.0]
 
 
 @for_each("dtype", [np.bool_, np.int8, np.uint64, np.float64, np.longdouble])
 @for_each("form", [np.asarray, sp.csr_array])
-def test_real_types_are_taken(dtype: type, form: type) -> None:
+def test_real_dtypes_are_accepted(dtype: type, form: type) -> None:
     rows = as_rows(form(np.array([[0, 1], [1, 0]], dtype=dtype)))[0].without_zeros()
     assert (rows.indices.tolist(), rows.values.tolist()) == ([1, 0], [1.0, 1.0])
 
 
-def test_what_a_dense_matrix_lacks_is_nan() -> None:
+def test_nan_is_a_missing_value_of_a_dense_matrix() -> None:
     rows, _ = as_rows([[np.nan, 0.0], [2.0, np.nan]])
     np.testing.assert_array_equal(rows.values, [np.nan, 0.0, 2.0, np.nan])
     assert [array.tolist() for array in rows.without_zeros()] == [[0, 0, 1], [0], [2.0]]
 
 
-def test_half_precision_is_taken_though_scipy_has_none() -> None:
+def test_half_precision_is_accepted() -> None:
     assert as_rows(np.array([[0.5, 0.0]], dtype=np.float16))[0].values.tolist() == [0.5, 0.0]
 
 

@@ -70,7 +70,7 @@ def test_writing_to_a_loaded_array_leaves_the_data_alone() -> None:
     assert _same(State.from_bytes(DATA), ARRAYS, HEADER)
 
 
-def test_any_memory_layout_is_taken() -> None:
+def test_any_memory_layout_is_accepted() -> None:
     W = np.arange(24, dtype=np.float64).reshape(4, 6)
     arrays = {"F": np.asfortranarray(W), "strided": W[::2, ::-3], "big": W.astype(">f8"), "fixed": W[1]}
     arrays["fixed"].flags.writeable = False
@@ -215,7 +215,7 @@ def test_other_bytes_are_no_state(data: bytes) -> None:
     ],
     ids=range(17),
 )
-def test_files_that_dump_did_not_write(data: bytes) -> None:
+def test_other_files_are_refused(data: bytes) -> None:
     with pytest.raises(DamagedState):
         State.from_bytes(data)
 
@@ -244,6 +244,6 @@ def test_a_newer_format_has_its_own_error() -> None:
         ({"a": np.zeros(1, dtype="datetime64[s]")}, {}),
     ],
 )
-def test_what_cannot_be_kept_is_refused(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
+def test_unserialisable_values_are_refused(arrays: dict[str, np.ndarray], header: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^header: |^arrays|surrogates"):
         State(arrays, header).to_bytes()

@@ -44,7 +44,7 @@ def test_parameters_are_those_of_the_estimator(trainer):
 
 
 @pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)
-def test_those_that_take_weights_are_known(trainer):
+def test_weights_are_accepted_as_declared(trainer):
     X = np.random.default_rng(0).normal(size=(20, 3))
     Y = (X[:, :2] > 0).astype(int)
     learner = trainer.estimator_class()(optimise="none")
@@ -55,7 +55,7 @@ def test_those_that_take_weights_are_known(trainer):
 
 @pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)
 def test_every_parameter_has_its_description(trainer):
-    """Those that several learners share are put into the docstrings."""
+    """Docstrings include the parameters that several learners share."""
     learner = trainer.estimator_class()
     for text in (learner.__doc__, learner.fit.__doc__):
         assert "%(" not in text
@@ -82,8 +82,8 @@ def at_the_bounds(kind):
 
 @pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_the_estimators_refuse_nothing_that_is_allowed(trainer):
-    """Whatever else may be wrong: the data of three features cannot have a representation of 10,000 components."""
+def test_estimators_accept_the_bounds_of_their_parameters(trainer):
+    """Other errors are allowed: data of three features cannot have a representation of 10,000 components."""
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(12, 3)), rng.integers(0, 2, (12, 2))
     X = {"a": X, "b": X + 1.0} if trainer.views else X
@@ -98,7 +98,7 @@ def test_the_estimators_refuse_nothing_that_is_allowed(trainer):
     assert [name for name, _, why in refused if why.startswith(f"{name} must")] == ["n_components"] * trainer.views
 
 
-def test_what_json_cannot_say_is_found():
+def test_arguments_convert_null_rho_and_priors():
     Y = sp.csr_array(np.eye(3, dtype=np.int8))
     assert arguments({"rho": None, "C": 1.0}, Y) == {"rho": np.inf, "C": 1.0}
     assert arguments({"rho": 2.0, "R": None}, Y) == {"rho": 2.0, "R": None}

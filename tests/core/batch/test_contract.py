@@ -39,7 +39,7 @@ def test_the_same_fit_gives_the_same_bits_and_changes_no_input(name):
 
 
 @EVERY
-def test_a_model_comes_back_as_it_was(name):
+def test_bytes_restore_the_model(name):
     model = learner(name).set_params(random_state=7, warm_start=True)
     model.fit(given(name, X), Y, label_names=["däs", "", "c" * 300])
     back = type(model).from_bytes(model.to_bytes())
@@ -51,7 +51,7 @@ def test_a_model_comes_back_as_it_was(name):
 
 
 @EVERY
-def test_names_of_labels_are_kept_as_long_as_they_are_given(name):
+def test_label_names_are_those_of_the_last_fit(name):
     model = learner(name).set_params(max_iter=2).fit(given(name, X), Frame(Y, ["a", "b", "c"]))
     assert [*model.label_names_] == ["a", "b", "c"]
     model.fit(given(name, X), Frame(Y, ["a", "b", "c"]), label_names=["d", "e", "f"])
@@ -82,11 +82,34 @@ def test_sparse_and_dense_rows_give_the_same_model(name):
 
 
 @EVERY
-def test_a_warm_start_after_other_shapes_starts_anew(name):
+def test_a_warm_start_with_other_shapes_is_a_new_fit(name):
     model = learner(name).set_params(warm_start=True).fit(given(name, X), Y)
     model.fit(given(name, X[:50]), Y[:50, :2])
     anew = learner(name).set_params(warm_start=True).fit(given(name, X[:50]), Y[:50, :2])
     assert attributes(model) == attributes(anew)
+
+
+PRICES = {"m3l": "C", "mlrl": "lam", "ssmlrl": "lam1", "prml": "C", "prbr": "C", "lsa_mml": "beta"}
+"""A parameter of each learner that changes the optimum."""
+
+
+def objective(model) -> float:
+    found = [getattr(model, name, None) for name in ("primal_objective_", "objective_", "objective_trace_")]
+    return float(np.ravel(next(value for value in found if value is not None))[-1])
+
+
+@pytest.mark.parametrize("change", ["a higher price", "a lower price", "rows", "labels", "a label of one class"])
+@EVERY
+def test_a_warm_start_after_a_change_reaches_the_objective_of_a_new_fit(name, change):
+    model = learner(name).set_params(warm_start=True, tol=1e-4, max_iter=3000).fit(given(name, X), Y)
+    rows = X[::-1] if change == "rows" else X
+    labels = 1 - Y if change == "labels" else Y * [0, 1, 1] if change == "a label of one class" else Y
+    if change.endswith("price"):
+        factor = 5.0 if "higher" in change else 0.2
+        model.set_params(**{PRICES[name]: factor * getattr(model, PRICES[name])})
+    expected = objective(clone(model).set_params(warm_start=False).fit(given(name, rows), labels))
+    near = {"prml": 2e-2, "lsa_mml": 3e-2}.get(name, 2e-3)
+    assert objective(model.fit(given(name, rows), labels)) == pytest.approx(expected, rel=near)
 
 
 @EVERY

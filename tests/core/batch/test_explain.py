@@ -26,7 +26,7 @@ MAKERS = {
 @for_each("is_sparse", [False, True])
 @for_each("scaling", ["none", "auto", "standard", "max_abs"])
 @pytest.mark.parametrize("make", MAKERS.values(), ids=list(MAKERS))
-def test_adds_up_to_the_score(make, scaling, is_sparse):
+def test_contributions_add_up_to_the_score(make, scaling, is_sparse):
     X, Y = related(40, 6, 3)
     X = np.round(X * (1.0, 10.0, 0.1, 1.0, 1.0, 1.0) + (0.0, 500.0, 0.0, 0.0, 0.0, 0.0), 1)
     X = sp.csr_array(X) if is_sparse else X
@@ -43,7 +43,7 @@ def test_adds_up_to_the_score(make, scaling, is_sparse):
                 assert explanation.contributions == pytest.approx(values * model.coef_[label, explanation.features])
 
 
-def test_is_refused_with_a_kernel():
+def test_explanations_need_a_linear_model():
     X, Y = related(20, 4, 2)
     model = M3L(kernel="rbf", max_iter=5).fit(X, Y)
     with pytest.raises(NotLinear):

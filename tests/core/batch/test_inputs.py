@@ -1,7 +1,5 @@
 """Bad input to the batch learners: a ValueError that names the argument, every time."""
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -75,78 +73,61 @@ def test_a_bad_argument_is_refused_by_name(learner, case):
 
 
 BAD_PARAMETERS = [
-    *[(M3L, "C", value, "C must be a finite number above 0") for value in (0, -1.0, np.inf, np.nan, "1", None, True)],
-    *[(MLRL, "lam", value, "lam must be a finite number above 0") for value in (0, -1.0, np.inf, None)],
-    *[(SSMLRL, name, 0, f"{name} must be a finite number above 0") for name in ("lam1", "lam2")],
+    (M3L, "C", 0, "C must be a finite number above 0"),
     (M3L, "R", np.ones((2, 3)), "R must be a square matrix"),
     (M3L, "R", np.eye(3), r"R must have the shape \(n_labels, n_labels\), \(2, 2\), not \(3, 3\)"),
-    (M3L, "R", np.array([[1.0, 0.5], [0.0, 1.0]]), "R must be symmetric"),
-    (M3L, "R", np.array([[1.0, 2.0], [2.0, 1.0]]), "R must be positive definite, its smallest eigenvalue is -1 "),
-    (M3L, "R", np.array([[1.0, np.nan], [np.nan, 1.0]]), "R must hold finite real numbers"),
     (M3L, "fit_intercept", "yes", "fit_intercept must be True or False"),
-    *[(learner, "kernel", "cosine", "kernel must be one of 'linear', 'rbf'") for learner in KERNEL_LEARNERS],
-    *[(learner, "gamma", "auto", "gamma must be one of 'scale', 'mean_distance'") for learner in KERNEL_LEARNERS],
-    *[(learner, "gamma", -1.0, "gamma must be a finite number above 0") for learner in KERNEL_LEARNERS],
-    *[(learner, "degree", 0, "degree must be an integer from 1 to") for learner in KERNEL_LEARNERS],
+    (MLRL, "lam", 0, "lam must be a finite number above 0"),
+    *[(SSMLRL, name, 0, f"{name} must be a finite number above 0") for name in ("lam1", "lam2")],
     *[
-        (learner, "coef0", value, "coef0 must be a finite number")
+        (learner, name, value, message)
         for learner in KERNEL_LEARNERS
-        for value in (np.nan, "a", None)
+        for name, value, message in [
+            ("kernel", "cosine", "kernel must be one of 'linear', 'rbf'"),
+            ("kernel", lambda a, b: -a @ b.T, "kernel must be positive semi-definite"),
+            ("gamma", "auto", "gamma must be one of 'scale', 'mean_distance'"),
+            ("gamma", -1.0, "gamma must be a finite number above 0"),
+            ("degree", 0, "degree must be an integer from 1 to"),
+            ("coef0", np.nan, "coef0 must be a finite number"),
+            ("coef0", "a", "coef0 must be a finite number"),
+        ]
     ],
-    *[
-        (learner, "kernel", lambda a, b: -a @ b.T, "kernel must be positive semi-definite")
-        for learner in KERNEL_LEARNERS
-    ],
-    *[(learner, "tol", value, "tol must be") for learner in LEARNERS for value in (0.0, 1.0, "small")],
-    *[
-        (learner, "max_iter", value, "max_iter must be an integer from 1 to")
-        for learner in LEARNERS
-        for value in (0, 1.5)
-    ],
-    *[(learner, "warm_start", 2, "warm_start must be True or False") for learner in LEARNERS],
     *[(learner, "cache_mb", 0, "cache_mb must be a finite number above 0") for learner in (M3L, MLRL)],
     *[
-        (learner, name, value, f"{name} must be a finite number above 0")
-        for learner in PRIVILEGED
-        for name in ("C", "gamma2")
-        for value in (0, -1.0, np.inf, "1")
+        (learner, name, value, message)
+        for learner in LEARNERS
+        for name, value, message in [
+            ("tol", 0.0, "tol must be"),
+            ("tol", 1.0, "tol must be"),
+            ("max_iter", 0, "max_iter must be an integer from 1 to"),
+            ("warm_start", 2, "warm_start must be True or False"),
+            ("n_threads", 0, "n_threads must be an integer from 1 to"),
+            ("random_state", "seed", "random_state: 'seed' cannot be used to seed"),
+            ("optimise", "f1", "optimise must be one of"),
+            ("calibrate", "yes", "calibrate must be"),
+            ("folds", 1, "folds must be an integer from 2 to 100, not 1"),
+        ]
     ],
-    *[(learner, "C", True, "C must be a finite number above 0, not True") for learner in PRIVILEGED],
-    *[(learner, "gamma2", None, "gamma2 must be a finite number above 0") for learner in PRIVILEGED],
+    *[
+        (learner, name, value, message)
+        for learner in PRIVILEGED
+        for name, value, message in [
+            ("C", 0, "C must be a finite number above 0"),
+            ("gamma2", 0, "gamma2 must be a finite number above 0"),
+            ("rho", 0, "rho must be a finite number above 0"),
+            ("rho", np.nan, "rho must be a finite number above 0"),
+            ("rho", np.ones(2), "rho must be a finite number above 0"),
+            ("privileged", 0, "privileged must be one of 'all' or an integer from 1 to 1048576, not"),
+            ("privileged", "some", "privileged must be one of 'all' or an integer from 1 to 1048576, not"),
+        ]
+    ],
     (PrML, "gamma1", 0.0, "gamma1 must be a finite number above 0"),
-    *[
-        (learner, "rho", value, "rho must be a finite number above 0")
-        for learner in PRIVILEGED
-        for value in (0, np.nan, "1")
-    ],
-    *[(learner, "rho", np.ones(2), "rho must be a finite number above 0") for learner in PRIVILEGED],
-    *[
-        (learner, "privileged", value, "privileged must be one of 'all' or an integer from 1 to 1048576, not")
-        for learner in PRIVILEGED
-        for value in (0, "some", 1.5, True, None, 10**5000, np.ones(2, int))
-    ],
-    *[(PrML, "rank", value, "rank must be an integer") for value in (0, 0.0, 1.5, -1, np.nan, "all", True)],
-    *[
-        (learner, name, value, f"{name} must be ")
-        for learner, name in [(M3L, "C"), (MLRL, "lam"), (SSMLRL, "lam1"), (PrBR, "gamma2"), (PrML, "gamma1")]
-        for value in (10**400, 10**5000, Fraction(10**400), np.array([1.0, 2.0]))
-    ],
-    *[
-        (learner, name, value, f"{name} must be True or False, not ")
-        for learner, name in [(M3L, "fit_intercept"), *[(learner, "warm_start") for learner in LEARNERS]]
-        for value in (np.array([True, False]), np.array([]), 10**5000)
-    ],
-    *[(learner, "max_iter", 10**5000, "max_iter must be an integer from 1 to") for learner in LEARNERS],
-    *[(learner, "n_threads", 0, "n_threads must be an integer from 1 to") for learner in LEARNERS],
-    *[(learner, "random_state", "seed", "random_state: 'seed' cannot be used to seed") for learner in LEARNERS],
+    *[(PrML, "rank", value, "rank must be an integer") for value in (0, 0.0, 1.5, np.nan, "all", True)],
 ]
+"""Bounds of each parameter; `test_parameters` has what is no number, no flag or no word."""
 
 
-def shown(value):
-    return "huge" if isinstance(value, int) and value >= 10**400 else None  # else pytest writes all digits
-
-
-@for_each(("learner", "name", "value", "message"), BAD_PARAMETERS, ids=shown)
+@for_each(("learner", "name", "value", "message"), BAD_PARAMETERS)
 def test_a_bad_parameter_is_refused_by_name(learner, name, value, message):
     with pytest.raises(ValueError, match=message):
         learner(**{name: value}).fit(X, Y)
@@ -179,19 +160,19 @@ def test_a_precomputed_matrix_may_round_its_halves_differently(learner):
 
 @for_each("learner", LEARNERS)
 @for_each("names", [["one"], ["one", "one"], ["one", "two", "three"]])
-def test_label_names_must_fit(learner, names):
+def test_label_names_must_match_the_labels(learner, names):
     with pytest.raises(ValueError, match="label_names must hold 2 different names"):
         learner().fit(X, Y, label_names=names)
 
 
 @for_each("learner", LEARNERS)
-def test_label_names_must_be_several(learner):
+def test_label_names_must_be_a_sequence(learner):
     with pytest.raises(ValueError, match="label_names must hold names"):
         learner().fit(X, Y, label_names=5)
 
 
 @for_each("learner", LEARNERS)
-def test_a_model_scores_only_what_it_was_fitted_on(learner):
+def test_predict_refuses_other_features_and_unfitted_models(learner):
     with pytest.raises(NotFittedError):
         learner().predict(X)
     model = learner().fit(X, Y)
@@ -210,13 +191,13 @@ def test_an_indicator_matrix_may_be_of_any_type(learner):
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-def test_entries_of_sparse_labels_may_stand_in_parts(learner):
+def test_duplicate_entries_of_sparse_labels_are_summed(learner):
     parts = twice(Y, half=0.5)
     expected = learner().fit(X, Y).decision_function(X)
     np.testing.assert_array_equal(learner().fit(X, parts).decision_function(X), expected)
     assert parts.nnz == 2 * Y.sum()  # the caller's matrix is as it was
 
 
-@for_each("given", [True, np.bool_(True), 1, np.int64(1), 1.0])
-def test_a_flag_may_be_any_number_that_is_a_truth_value(given):
-    assert M3L(optimise="none", fit_intercept=given).fit(X, Y).intercept_.any()
+def test_a_flag_may_be_a_number_or_a_boolean_of_numpy():
+    for flag in (np.True_, 1, 1.0):
+        assert M3L(optimise="none", fit_intercept=flag).fit(X, Y).intercept_.any()

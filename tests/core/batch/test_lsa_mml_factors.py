@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
-from sklearn.linear_model import RidgeCV
 
 from manylabel_core.batch import LSAMML
 from manylabel_core.batch.views import factors as module
@@ -52,7 +51,7 @@ def random_factors(seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_row_is_represented_by_what_a_normal_distribution_expects_of_it(seed):
+def test_a_row_is_represented_by_its_conditional_expectation(seed):
     blocks, rows, bases = case(seed)
     factors = random_factors(seed)
     P = factors.represent(blocks, bases, range(3))
@@ -66,7 +65,7 @@ def test_a_row_is_represented_by_what_a_normal_distribution_expects_of_it(seed):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_rounds_make_what_was_seen_more_likely_until_nothing_does(seed, monkeypatch):
+def test_rounds_raise_the_likelihood_to_a_maximum(seed, monkeypatch):
     blocks, rows, bases = case(seed)
     P = np.random.default_rng(seed).normal(size=(N, K))
     monkeypatch.setattr(module, "STRENGTH", 1.0)
@@ -85,16 +84,16 @@ def test_rounds_make_what_was_seen_more_likely_until_nothing_does(seed, monkeypa
         assert log_likelihood(other, bases, rows) < values[-1] + 1e-6
 
 
-def test_the_first_covariance_is_that_of_rows_that_have_all_views():
-    """Rows that lack views say nothing of how views go together."""
+def test_the_first_covariance_is_that_of_complete_rows():
+    """Rows that lack views do not show how views depend on each other."""
     blocks, rows, _ = case()
     P = np.random.default_rng(0).normal(size=(N, K))
     whole = ~np.isnan(rows).any(axis=1)
     first = module._first_covariance(module.Patterns(blocks), P)
     expected = P[whole].T @ P[whole] / whole.sum() + module.SHARE * P.T @ P / N
     np.testing.assert_allclose(first, expected)
-    nowhere = [Block(block.X, np.arange(N) % 3 == v, block.mean, block.scale) for v, block in enumerate(blocks)]
-    np.testing.assert_allclose(module._first_covariance(module.Patterns(nowhere), P), P.T @ P / N)
+    no_complete_row = [Block(block.X, np.arange(N) % 3 == v, block.mean, block.scale) for v, block in enumerate(blocks)]
+    np.testing.assert_allclose(module._first_covariance(module.Patterns(no_complete_row), P), P.T @ P / N)
 
 
 def planted(n, seed, widths=(40, 30, 50), noise=1.0):
@@ -110,37 +109,7 @@ def planted(n, seed, widths=(40, 30, 50), noise=1.0):
     return X, (common @ rng.normal(size=(6, 4)) + 0.5 * rng.normal(size=(n, 4)) > 0.5).astype(int)
 
 
-def quality_by_regression(X, Y, seen, asked, labelled, both, test):
-    """Columns that a row lacks are filled in by ridge regression on rows that have them; then labels."""
-    one, other = np.hstack([X[name] for name in seen]), np.hstack([X[name] for name in asked])
-    prices = np.logspace(-2, 5, 15)
-    learnt = np.hstack([one[labelled], RidgeCV(prices).fit(one[both], other[both]).predict(one[labelled])])
-    told = np.hstack([RidgeCV(prices).fit(other[both], one[both]).predict(other[test]), other[test]])
-    return macro_auc(Y[test], RidgeCV(prices).fit(learnt, Y[labelled]).predict(told))
-
-
-@pytest.mark.parametrize("n_both", [200, 40])
-def test_labels_of_other_views_are_learnt_as_well_as_by_regression(n_both):
-    """Labelled rows have one view, those that are asked about two others, and unlabelled rows have all.
-
-    With one price for all directions the mean gain is -.08 where 40 rows have all views.
-    """
-    gains, n = [], 400 + n_both
-    labelled, both, test = np.split(np.arange(n), [200, 200 + n_both])
-    for seed in range(2):
-        X, Y = planted(n, seed, widths=(60, 40, 80), noise=3.0)
-        missing = {name: np.zeros(n, bool) for name in X}
-        missing["image"][test] = missing["sound"][labelled] = missing["text"][labelled] = True
-        model = LSAMML(optimise="none").fit(X, Y, np.arange(n) < 200, missing)
-        asked = {name: X[name][test] for name in ("sound", "text")}
-        found = macro_auc(Y[test], model.label_scores(asked))
-        gains.append(found - quality_by_regression(X, Y, ["image"], ["sound", "text"], labelled, both, test))
-    assert np.mean(gains) > -0.02
-    again = LSAMML.from_bytes(model.to_bytes())
-    np.testing.assert_array_equal(again.label_scores(asked), model.label_scores(asked))
-
-
-def test_rows_of_which_none_has_all_views_are_learnt_from_and_predicted():
+def test_rows_that_all_lack_a_view_are_learnt_and_predicted():
     X, Y = planted(600, 4)
     missing = {name: np.arange(600) % 3 == v for v, name in enumerate(X)}
     train, test = np.arange(600) < 400, np.arange(600) >= 400
@@ -150,7 +119,7 @@ def test_rows_of_which_none_has_all_views_are_learnt_from_and_predicted():
     assert macro_auc(Y[test], model.label_scores({"text": X["text"][test]})) > 0.75
 
 
-def test_where_no_row_lacks_a_view_there_is_nothing_to_expect():
+def test_complete_rows_need_no_factors():
     X, Y = planted(100, 5)
     lacking = {"text": np.arange(100) % 2 == 0}
     model = LSAMML(optimise="none").fit(X, Y, missing=lacking)

@@ -23,7 +23,7 @@ def data():
 
 X, Y = data()
 quick = partial(LSAMML, tol=0.1)
-"""After a round or two, where the model itself is not in question."""
+"""A learner that converges after a round or two, for tests that do not depend on the model."""
 HALF = np.arange(N) < 6
 
 
@@ -63,14 +63,10 @@ BAD_ARGUMENTS = {
     "a view is 0": ((view("b", sp.csr_array((N, 2))), Y), "X['b'] must have rows that differ"),
     "a view overflows": ((view("b", 1e200 * X["b"]), Y), "X['b'] has values too large: their squares overflow"),
     "Y is None": ((X, None), "Y must be an indicator matrix"),
-    "Y holds 2": ((X, with_value(Y, 2)), "Y must hold only 0 and 1, not 2"),
-    "Y holds NaN": ((X, with_value(Y, np.nan)), "Y must hold only 0 and 1, not nan"),
-    "sparse Y holds 3": ((X, sp.csr_array(3 * Y)), "Y must hold only 0 and 1, not 3"),
-    "Y is text": ((X, Y.astype(str)), "Y must hold only 0 and 1, not values of type"),
-    "Y is text, some of it unlabelled": ((X, Y.astype(str), HALF), "Y must hold only 0 and 1, not values of type <U"),
     "Y is a vector": ((X, Y[:, 0]), "Y must be an indicator matrix of shape"),
-    "Y is ragged": ((X, [[0, 1], [1]] * 6), "Y must be an indicator matrix"),
-    "Y has no labels": ((X, Y[:, :0]), "Y must be an indicator matrix of shape"),
+    "Y holds 2": ((X, with_value(Y, 2)), "Y must hold only 0 and 1, not 2"),
+    "sparse Y holds 3": ((X, sp.csr_array(3 * Y)), "Y must hold only 0 and 1, not 3"),
+    "Y is text, some of it unlabelled": ((X, Y.astype(str), HALF), "Y must hold only 0 and 1, not values of type <U"),
     "Y has too few rows": ((X, Y[:-1]), "Y must have as many rows as X, 12, not 11"),
     "no row is labelled": ((X, Y, np.zeros(N, bool)), "labelled must be True for at least one row"),
     "labelled holds indices": ((X, Y, np.arange(N)), "labelled must be a mask of True and False, not of type int64"),
@@ -93,44 +89,24 @@ def test_a_bad_argument_is_refused_by_name(case):
 
 
 BAD_PARAMETERS = [
-    *[("n_components", value, "n_components must be an integer from 1 to") for value in (0, 1.5, "3", True)],
+    ("n_components", 0, "n_components must be an integer from 1 to"),
     ("n_components", 8, "n_components must be at most 7, not 8: the views have 7 features together"),
-    *[("r", value, "r must be") for value in (1, 0.5, np.nan, "2", None)],
-    *[
-        (name, value, f"{name} must be a finite number above 0")
-        for name in ("beta", "ridge", "label_ridge")
-        for value in (0, -1.0, np.inf, None)
-    ],
-    *[
-        (name, value, f"{name} must be a finite number of at least 0")
-        for name in ("gamma",)
-        for value in (-1e-9, np.nan, "0", True)
-    ],
+    ("r", 1, "r must be"),
+    *[(name, 0, f"{name} must be a finite number above 0") for name in ("beta", "ridge", "label_ridge")],
+    ("gamma", -1e-9, "gamma must be a finite number of at least 0"),
     *[(name, "no", f"{name} must be True or False") for name in ("centre", "refit", "warm_start")],
     ("view_weights", "best", "view_weights must be one of 'labels', 'equal', not 'best'"),
     ("threshold", "best", "threshold must be one of 'f1', 'prevalence', 'half', not 'best'"),
-    *[("tol", value, "tol must be") for value in (0.0, 1.0, "small")],
-    *[("max_iter", value, "max_iter must be an integer from 1 to") for value in (0, 1.5)],
+    *[("tol", value, "tol must be") for value in (0.0, 1.0)],
+    ("max_iter", 0, "max_iter must be an integer from 1 to"),
     ("n_threads", 0, "n_threads must be an integer from 1 to"),
-    *[
-        (name, value, f"{name} must be")
-        for name in ("r", "beta", "gamma", "ridge", "label_ridge", "tol", "n_components", "max_iter")
-        for value in (10**400, 10**5000, np.array([1, 2]))
-    ],
-    *[
-        (name, value, f"{name} must be True or False, not ")
-        for name in ("centre", "refit", "warm_start")
-        for value in (np.array([True, False]), np.array([]), 10**5000)
-    ],
+    ("kernel", "poly", "kernel must be one of 'linear', 'rbf', not 'poly'"),
+    ("n_landmarks", 0, "n_landmarks must be an integer from 1 to"),
     ("random_state", "seed", "random_state: 'seed' cannot be used to seed"),
 ]
 
 
-def shown(value):
-    return "huge" if isinstance(value, int) and value >= 10**400 else None  # else pytest writes all digits
-
-
-@for_each(("name", "value", "message"), BAD_PARAMETERS, ids=shown)
+@for_each(("name", "value", "message"), BAD_PARAMETERS)
 def test_a_bad_parameter_is_refused_by_name(name, value, message):
     with pytest.raises(ValueError, match=re.escape(message)):
         LSAMML(**{name: value}).fit(X, Y)
@@ -147,7 +123,7 @@ def test_the_limit_of_components():
     assert LSAMML(max_iter=1, tol=0.5).fit(wide, np.arange(250)[:, None] % 2).n_components_ == 200
 
 
-def test_a_ridge_too_small_for_what_views_leave_open_is_named():
+def test_a_ridge_too_small_for_a_unique_solution_is_named():
     missing = {"a": HALF}
     with pytest.raises(ValueError, match="ridge and label_ridge must be larger: without them a solution is not unique"):
         LSAMML(n_components=7, ridge=1e-300, label_ridge=1e-300).fit(X, Y, ~HALF, missing)
@@ -168,7 +144,7 @@ BAD_AT_PREDICT = {
 
 @for_each("method", ["transform", "label_scores", "decision_function", "predict"])
 @for_each("case", BAD_AT_PREDICT)
-def test_what_was_not_fitted_is_refused(case, method):
+def test_predict_refuses_views_that_do_not_match_the_fit(case, method):
     arguments, message = BAD_AT_PREDICT[case]
     model = quick().fit(X, Y)
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -204,7 +180,7 @@ EMPTY = [None, "?", "", np.nan, -1, "ab", [1, 2, 3], object()]
 
 
 @for_each("empty", EMPTY)
-def test_what_unlabelled_rows_hold_is_never_looked_at(empty):
+def test_labels_of_unlabelled_rows_are_ignored(empty):
     expected = quick().fit(X, Y, HALF).to_bytes()
     held = [row if known else [empty, empty] for row, known in zip(Y.tolist(), HALF, strict=True)]
     whole = [row if known else empty for row, known in zip(Y.tolist(), HALF, strict=True)]
@@ -226,18 +202,12 @@ def test_what_unlabelled_rows_hold_is_never_looked_at(empty):
         ([0, 1], "Unknown label type: Y must "),
     ],
 )
-def test_what_labelled_rows_hold_is_looked_at(empty, message):
+def test_labels_of_labelled_rows_are_validated(empty, message):
     objects = Y.astype(object)
     objects[3, 1] = empty
     for given in (objects, objects.tolist()):
         with pytest.raises(ValueError, match=re.escape(message)):
             quick().fit(X, given, HALF)
-
-
-def test_counts_may_be_integers_of_numpy():
-    expected = LSAMML(n_components=2, n_threads=2, max_iter=50).fit(X, Y)
-    given = LSAMML(n_components=np.int64(2), n_threads=np.int64(2), max_iter=np.int32(50)).fit(X, Y)
-    np.testing.assert_array_equal(given.decision_function(X), expected.decision_function(X))
 
 
 def test_views_may_be_of_any_type():

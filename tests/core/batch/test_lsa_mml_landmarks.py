@@ -53,7 +53,7 @@ def test_equal_landmarks_and_far_rows_have_finite_images():
     np.testing.assert_array_equal(far, 0)
 
 
-def test_labels_that_no_line_tells_are_learnt():
+def test_rbf_views_learn_labels_that_linear_views_cannot():
     X, Y = rings()
     train, new = np.arange(300) < 200, np.arange(300) >= 200
     quality = {}
@@ -63,7 +63,7 @@ def test_labels_that_no_line_tells_are_learnt():
     assert quality["rbf"] > 0.9 > 0.7 > quality["linear"]
 
 
-def test_the_maps_of_a_model_are_all_that_is_new_in_it():
+def test_fit_equals_a_linear_fit_to_the_mapped_views():
     """The same model, fitted to images that were made before."""
     X, Y = rings()
     missing = {"a": np.arange(300) % 3 == 0}
@@ -80,7 +80,7 @@ def test_the_maps_of_a_model_are_all_that_is_new_in_it():
     assert model.bases_["b"].shape == (30, 10)
 
 
-def test_sparse_and_dense_views_are_the_same():
+def test_sparse_and_dense_views_give_the_same_model():
     X, Y = rings()
     X = {name: np.where(np.abs(view) < 0.5, 0, view) for name, view in X.items()}
     sparse = {name: sp.csr_array(view) for name, view in X.items()}
@@ -91,7 +91,7 @@ def test_sparse_and_dense_views_are_the_same():
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_it_stops_goes_on_and_comes_back_bit_by_bit(sparse):
+def test_a_stopped_fit_resumes_from_bytes_bit_by_bit(sparse):
     X, Y = rings()
     X = {name: sp.csr_array(view) if sparse else view for name, view in X.items()}
     parameters = {"kernel": "rbf", "n_landmarks": 20, "tol": 1e-4, "max_iter": 500, "warm_start": True}
@@ -106,15 +106,10 @@ def test_it_stops_goes_on_and_comes_back_bit_by_bit(sparse):
     assert model.set_params(kernel="rbf").fit(X, Y).bases_["a"].shape == (20, 5)
 
 
-def test_bad_views_and_parameters_are_refused_by_name():
+def test_bad_views_are_refused_by_name():
     X, Y = rings()
-    for parameters, message in (
-        ({"kernel": "poly"}, "kernel must be one of 'linear', 'rbf', not 'poly'"),
-        ({"kernel": "rbf", "n_landmarks": 0}, "n_landmarks must be an integer from 1 to"),
-        ({"kernel": "rbf", "n_landmarks": 10, "n_components": 21}, "at most 20, not 21: the views have 20 features"),
-    ):
-        with pytest.raises(ValueError, match=re.escape(message)):
-            LSAMML(**parameters).fit(X, Y)
+    with pytest.raises(ValueError, match="at most 20, not 21: the views have 20 features"):
+        LSAMML(kernel="rbf", n_landmarks=10, n_components=21).fit(X, Y)
     for b, message in ((1e200 * X["b"], "X['b'] has values too large"), (np.ones((300, 2)), "X['b'] must have rows")):
         with pytest.raises(ValueError, match=re.escape(message)):
             LSAMML(kernel="rbf").fit(X | {"b": b}, Y)

@@ -7,12 +7,10 @@ from tests.core.batch.support import related
 from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
-from manylabel_core import FALT
 from manylabel_core.batch import PrBR, PrML
 from manylabel_core.batch.privileged import factors as factors_module
 from manylabel_core.batch.privileged.factors import leading
 from manylabel_core.batch.privileged.learner import nearest
-from manylabel_core.metrics import hamming_loss
 from manylabel_core.solvers.privileged.dual import LOSSES
 
 cp = lazy("cvxpy")
@@ -70,7 +68,7 @@ def test_the_objective_falls_and_is_that_of_the_model(C, rho, loss):
     assert 0 <= model.duality_gap_ <= model.tol
 
 
-def test_the_trace_is_what_came_out():
+def test_trace_shows_rounds_that_raise_the_objective():
     """Rounds as rough as that may raise the objective, and the trace tells."""
     model = PrML(optimise="none", C=0.1, rho=0.5, rounds=20, tol=0.5).fit(X, Y)
     assert np.diff(model.objective_trace_).max() > 0
@@ -79,7 +77,7 @@ def test_the_trace_is_what_came_out():
 
 @pytest.mark.parametrize("parameters", [{"C": 2.0}, {"C": 0.05}, {"C": 0.05, "loss": "hinge"}])
 def test_rounds_go_to_the_optimum_of_the_nuclear_norm(parameters):
-    """With a full rank (32) is convex: sqrt(gamma1) times the nuclear norm of Z beside the loss."""
+    """At full rank, (32) is convex: the loss and sqrt(gamma1) times the nuclear norm of Z."""
     model = PrML(
         optimise="none", rank=1.0, gamma1=2.0, rho=0.1, rounds=60, tol=1e-5, max_iter=100_000, **parameters
     ).fit(X, Y)
@@ -102,7 +100,7 @@ def test_rounds_go_to_the_optimum_of_the_nuclear_norm(parameters):
 
 @for_each("learner", [PrML, PrBR])
 @for_each(("rho", "C"), [(0.05, 3 * 0.05), (2.0, 6.0), (np.inf, 0.3)])
-def test_without_a_price_of_its_own_what_labels_explain_costs_three_rho(learner, rho, C):
+def test_c_defaults_to_three_times_rho(learner, rho, C):
     options = {"rho": rho, "optimise": "none", "tol": 1e-2 if np.isfinite(rho) else 0.3}
     found, same, other = (learner(C=price, **options).fit(X, Y) for price in (None, C, C / 100))
     np.testing.assert_array_equal(found.coef_, same.coef_)
@@ -111,60 +109,14 @@ def test_without_a_price_of_its_own_what_labels_explain_costs_three_rho(learner,
     assert copied.C is None
 
 
-def test_a_finer_fit_is_no_worse():
-    rough, fine = (PrML(optimise="none", tol=tol, rounds=5).fit(X, Y).objective_ for tol in (1e-1, 1e-4))
-    assert fine < rough
-
-
-def test_with_a_full_rank_gamma1_only_scales():
-    """|D|^2/2 + gamma1 |W|^2/2 is then sqrt(gamma1) times the nuclear norm of Z."""
-    options = {"rank": 1.0, "rounds": 40, "tol": 1e-5, "max_iter": 100_000}
-    one = PrML(optimise="none", gamma1=1.0, C=0.2, rho=0.2, **options).fit(X, Y)
-    scaled = {"gamma2": 2.0, "C": 0.4, "rho": 0.4, "intercept_scaling": one.intercept_scaling / np.sqrt(2)}
-    other = PrML(optimise="none", gamma1=4.0, **scaled, **options).fit(X, Y)
-    assert other.objective_ == pytest.approx(2 * one.objective_, rel=1e-3)
-    np.testing.assert_allclose(one.coef_, other.coef_, atol=0.05)
-
-
-def test_planted_directions_are_found_again():
-    """Two hidden directions make all labels: the dictionary spans them."""
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(300, 20))
-    basis, _ = np.linalg.qr(rng.normal(size=(20, 2)))
-    Y = (X @ basis @ rng.normal(size=(2, 8)) > 0).astype(int)
-    model = PrML(optimise="none", rank=2, C=1.0, rho=1.0, tol=1e-3).fit(X, Y)
-    found, _ = np.linalg.qr(model.dictionary_.T)
-    assert np.linalg.svd(found.T @ basis)[1].min() > 0.97
-    fresh = rng.normal(size=(1000, 20))
-    assert np.linalg.matrix_rank(model.coef_, tol=1e-8) == 2
-    assert (model.predict(fresh) == model.predict(fresh @ basis @ basis.T)).mean() > 0.9
-
-
-def test_the_nuclear_norm_finds_a_low_rank_by_itself():
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(400, 20))
-    Y = (X @ rng.normal(size=(20, 2)) @ rng.normal(size=(2, 8)) > 0).astype(int)
-    model = PrML(optimise="none", rank=8, rho=0.02, rounds=20, tol=1e-4).fit(X, Y)
-    values = np.linalg.svd(model.coef_)[1]
-    assert values[2] < 0.05 * values[0]
-
-
-def test_labels_that_help_each_other_learn_better_from_few_examples():
-    few, many = data(40, 30, 10, seed=1), data(1000, 30, 10, seed=1)
-    W = np.linalg.svd(np.linalg.lstsq(many[0], many[1] - 0.5, rcond=None)[0])[1]
-    assert W[2] < 0.5 * W[0]
-    prml, prbr = (
-        model.fit(*few).predict(many[0])
-        for model in (PrML(optimise="none", rank=2, C=1, rho=1), PrBR(optimise="none", C=1, rho=1))
-    )
-    assert hamming_loss(many[1], prml) < hamming_loss(many[1], prbr)
-
-
 @for_each("loss", LOSSES)
 @for_each("rho", [0.05, 1.0])
-def test_prbr_with_idle_labels_is_a_machine_for_each(rho, loss):
+def test_prbr_with_idle_privileged_labels_is_a_linear_svm_per_label(rho, loss):
     C = rho if loss == "hinge" else 100 * rho
     model = PrBR(optimise="none", C=C, rho=rho, loss=loss, intercept_scaling=2.0, tol=1e-6, max_iter=100_000).fit(X, Y)
+    gap = (model.primal_objective_ - model.dual_objective_) / model.primal_objective_
+    assert 0 <= model.duality_gap_ <= 1e-6
+    assert model.duality_gap_ == pytest.approx(gap)
     for label in range(Y.shape[1]):
         price = rho if loss == "hinge" else rho / 2
         machine = LinearSVC(loss=loss, C=price, tol=1e-8, max_iter=1_000_000, intercept_scaling=2.0)
@@ -173,7 +125,7 @@ def test_prbr_with_idle_labels_is_a_machine_for_each(rho, loss):
         assert model.intercept_[label] == pytest.approx(machine.intercept_[0], abs=5e-3)
 
 
-def test_no_intercept_is_none():
+def test_fit_without_intercept_has_zero_intercepts():
     ones = np.ones((len(X), 1))
     model = PrBR(optimise="none", fit_intercept=False, tol=1e-6, max_iter=10_000).fit(np.hstack([X, ones]), Y)
     beside = PrBR(optimise="none", intercept_scaling=1.0, tol=1e-6, max_iter=10_000).fit(X, Y)
@@ -182,26 +134,7 @@ def test_no_intercept_is_none():
 
 
 @pytest.mark.parametrize("learner", BOTH)
-def test_intercepts_take_no_part_in_the_rank(learner):
-    """Labels of which each has a frequency of its own, and features that say nothing: weights are small, b is not."""
-    rng = np.random.default_rng(0)
-    rates = np.array([0.02, 0.1, 0.5, 0.9, 0.98])
-    labels = (rng.random((400, 5)) < rates).astype(int)
-    model = learner(optimise="none", rho=0.1).fit(rng.normal(size=(400, 3)) / 10, labels)
-    assert np.abs(model.coef_).max() < 0.2
-    assert (np.diff(model.intercept_) > 0.05).all()
-    np.testing.assert_allclose(model.intercept_, 2 * rates - 1, atol=0.15)
-
-
-def test_prbr_reports_its_objectives():
-    model = PrBR(optimise="none", tol=1e-3).fit(X, Y)
-    assert 0 <= model.duality_gap_ <= 1e-3
-    gap = (model.primal_objective_ - model.dual_objective_) / model.primal_objective_
-    assert model.duality_gap_ == pytest.approx(gap)
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_privileged_labels_can_be_few(learner):
+def test_only_the_nearest_labels_are_privileged(learner):
     few = learner(optimise="none", privileged=2).fit(X, Y)
     mask = nearest(2 * Y - 1, 2)
     assert (mask.sum(axis=1) == 2).all()
@@ -222,24 +155,11 @@ def test_nearest_labels_by_hamming_distance():
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @for_each("learner", BOTH)
 @for_each("C", [1e-8, 1e6])
-def test_extreme_prices(learner, C):
+def test_extreme_values_of_c_give_finite_scores(learner, C):
     model = learner(optimise="none", C=C, rho=3 * C, max_iter=100).fit(X, Y)
     assert np.isfinite(model.decision_function(X)).all()
     if C > 1:
         assert (model.predict(X) == Y).mean() > 0.8
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_odd_labels_and_examples(learner):
-    """One class only, duplicates of labels and of examples, labels that exclude each other, an empty example."""
-    odd = np.column_stack([Y[:, 0], Y[:, 0], 1 - Y[:, 0], np.ones(len(Y)), np.zeros(len(Y))]).astype(int)
-    examples, labels = np.vstack([X, X, np.zeros((1, 8))]), np.vstack([odd, odd, odd[:1]])
-    model = learner(optimise="none", C=1.0, rho=2.0, tol=1e-3).fit(examples, labels)
-    predicted = model.predict(X)
-    assert (predicted[:, 3] == 1).all()
-    assert (predicted[:, 4] == 0).all()
-    np.testing.assert_allclose(model.coef_[0], model.coef_[1], atol=0.05)
-    np.testing.assert_allclose(model.coef_[0], -model.coef_[2], atol=0.05)
 
 
 @pytest.mark.parametrize("learner", BOTH)
@@ -248,7 +168,7 @@ def test_one_label_and_one_example(learner):
 
 
 @for_each(("rank", "expected"), [(1, 1), (3, 3), (0.5, 3), (1.0, 6), (1000, 6)])
-def test_ranks(rank, expected):
+def test_rank_sets_the_size_of_the_factors(rank, expected):
     model = PrML(optimise="none", rank=rank).fit(X, Y)
     assert model.dictionary_.shape == (expected, 8)
     assert model.label_factors_.shape == (expected, 6)
@@ -290,20 +210,7 @@ LONG = {"tol": 1e-4, "rounds": 3, "C": 0.1, "rho": 0.4, "warm_start": True}
 """A fit with several rounds and passes in each, whose privileged labels are not idle."""
 
 
-@pytest.mark.parametrize(("call", "loss"), [(2, LOSSES[0]), (12, LOSSES[1])])
-def test_stopped_anywhere_it_goes_on_bit_by_bit(call, loss):
-    """Through bytes, and on to the end."""
-    told: list[int] = []
-    part = PrML(optimise="none", **LONG, loss=loss).fit(
-        X, Y, progress=lambda now: told.append(now.iteration) or len(told) == call
-    )
-    assert part.n_iter_ == told[-1]
-    whole = PrML(optimise="none", **LONG, loss=loss).fit(X, Y)
-    assert part.n_iter_ < whole.n_iter_
-    same(resumed(part), whole)
-
-
-def test_before_the_first_round_it_is_prbr():
+def test_a_stop_before_the_first_round_leaves_prbr():
     part = PrML(optimise="none", rank=2, **LONG)
     part.fit(X, Y, progress=lambda now: now.iteration == 1)
     assert part.n_rounds_ == 0
@@ -312,15 +219,10 @@ def test_before_the_first_round_it_is_prbr():
     assert np.linalg.matrix_rank(part.label_factors_.T @ part.dictionary_) == 2
 
 
-def test_further_rounds_go_on_from_where_it_ended():
+def test_more_rounds_continue_a_finished_fit():
     model = PrML(optimise="none", **{**LONG, "rounds": 1}).fit(X, Y)
     model.set_params(rounds=3).fit(X, Y)
     same(model, PrML(optimise="none", **LONG).fit(X, Y))
-
-
-def resumed(part, **parameters):
-    """Through bytes, and fitted to its end."""
-    return type(part).from_bytes(part.to_bytes(), **parameters).fit(X, Y)
 
 
 def same(one, other) -> None:
@@ -328,27 +230,6 @@ def same(one, other) -> None:
     assert set(attributes) == {name for name in vars(one) if name.endswith("_")}
     for name in attributes:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
-
-
-def test_what_has_ended_is_left_as_it_is():
-    model = PrML(optimise="none", warm_start=True).fit(X, Y)
-    coef, trace = model.coef_, model.objective_trace_
-    model.fit(X, Y)
-    np.testing.assert_array_equal(model.coef_, coef)
-    np.testing.assert_array_equal(model.objective_trace_, trace)
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_another_problem_of_the_same_shape_starts_from_there(learner):
-    """Other prices, examples or labels: the end is that of a fit from nothing, nearly."""
-    other_X, other_Y = data(seed=9)
-    model = learner(optimise="none", warm_start=True, tol=1e-4, max_iter=3000).fit(X, Y)
-    model.set_params(C=0.3, rho=0.5).fit(other_X, other_Y)
-    fresh = learner(optimise="none", C=0.3, rho=0.5, tol=1e-4, max_iter=3000).fit(other_X, other_Y)
-    name = "objective_" if learner is PrML else "primal_objective_"
-    assert getattr(model, name) == pytest.approx(getattr(fresh, name), rel=2e-2)
-    if learner is PrML:
-        check_trace(model)
 
 
 CHANGES = [
@@ -360,7 +241,7 @@ CHANGES = [
 
 @for_each(("before", "after"), CHANGES)
 @for_each("learner", BOTH)
-def test_what_was_learnt_never_makes_infeasible_weights(learner, before, after):
+def test_a_warm_start_keeps_privileged_weights_feasible(learner, before, after):
     """Privileged weights of an earlier fit may break the constraints of other prices or labels."""
     rng = np.random.default_rng(2)
     examples, labels = rng.normal(size=(6, 2)), (rng.random((6, 3)) < 0.5).astype(int)
@@ -380,7 +261,7 @@ def test_what_was_learnt_never_makes_infeasible_weights(learner, before, after):
 
 
 @pytest.mark.parametrize("learner", BOTH)
-def test_variables_are_kept_only_to_go_on(learner):
+def test_dual_variables_are_kept_only_with_warm_start(learner):
     assert not hasattr(learner(optimise="none").fit(X, Y), "alpha_")
     model = learner(optimise="none", warm_start=True).fit(X, Y)
     assert model.alpha_.shape == Y.shape
@@ -388,24 +269,7 @@ def test_variables_are_kept_only_to_go_on(learner):
     assert smaller.alpha_.shape == (50, Y.shape[1])
 
 
-@pytest.mark.parametrize("learner", BOTH)
-def test_an_online_model_starts_from_it(learner):
-    model = learner(optimise="none", C=1.0, rho=1.0).fit(X, Y)
-    linear = model.to_linear()
-    np.testing.assert_array_equal(linear.coef_, model.coef_)
-    for start in (model, linear):
-        stream = FALT.from_linear(start, dtype="float64")
-        np.testing.assert_allclose(stream.decision_function(X), model.decision_function(X), atol=1e-9)
-
-
-@pytest.mark.parametrize("learner", BOTH)
-def test_equal_fits_give_equal_models(learner):
-    one, other = (learner(optimise="none", n_threads=n).fit(X, Y) for n in (1, 2))
-    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-9)
-    np.testing.assert_array_equal(one.coef_, learner(optimise="none").fit(X, Y).coef_)
-
-
-def test_progress_tells_where_it_is():
+def test_progress_reports_round_gap_and_objective():
     told = []
     model = PrML(optimise="none", tol=1e-3).fit(X, Y, progress=lambda now: told.append(now) and None)
     rounds = [now.iteration for now in told]

@@ -26,7 +26,7 @@ def run(name: str, estimator: Any, first: int, **options: Any) -> Reached:
 
 @pytest.mark.filterwarnings("ignore:not converged")
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_fit_that_goes_on_from_any_checkpoint_ends_bit_identical(name):
+def test_a_fit_resumed_from_any_checkpoint_is_bit_identical(name):
     undisturbed, checkpoints = learner(name), []
     end = run(name, undisturbed, 2, checkpoint=lambda at: checkpoints.append((at, undisturbed.to_bytes())))
     assert len(checkpoints) >= 2, "the case is too easy to be cut"
@@ -39,7 +39,7 @@ def test_a_fit_that_goes_on_from_any_checkpoint_ends_bit_identical(name):
 
 @pytest.mark.filterwarnings("ignore:not converged")
 @pytest.mark.parametrize(("name", "first"), [*((name, 10_000) for name in LEARNERS), *((name, 2) for name in RESUMED)])
-def test_a_fit_of_one_segment_or_that_loses_nothing_between_them_is_the_fit_itself(name, first):
+def test_segments_give_the_model_of_a_plain_fit(name, first):
     cut, whole = learner(name), learner(name)
     reached = run(name, cut, first)
     whole.fit(given(name, X), Y)
@@ -73,7 +73,7 @@ def test_parameters_are_as_they_were_after_an_error(fails):
     assert estimator.get_params() == before
 
 
-def test_iterations_and_seconds_are_counted_from_the_very_beginning():
+def test_iterations_and_seconds_accumulate_over_segments():
     told, checkpoints = [], []
     run("m3l", learner("m3l"), 2, progress=told.append, checkpoint=checkpoints.append)
     iterations = [at.iteration for at in told]
@@ -85,7 +85,7 @@ def test_iterations_and_seconds_are_counted_from_the_very_beginning():
     assert list(lengths) == [np.ceil(2 * GROWTH**n) for n in range(1, len(checkpoints))]
 
 
-def test_what_is_only_needed_to_go_on_is_dropped_in_the_end():
+def test_resume_data_is_dropped_at_the_end():
     estimator, kept = learner("m3l"), []
     run("m3l", estimator, 2, checkpoint=lambda _: kept.append(hasattr(estimator, "alpha_")))
     assert all(kept)

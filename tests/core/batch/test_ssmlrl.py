@@ -29,40 +29,16 @@ def optimum(X: np.ndarray, Y: np.ndarray, U: np.ndarray) -> float:
     return float(cp.Problem(cp.Minimize(loss + 0.5 * cp.square(cp.normNuc(both @ W)))).solve(solver=cp.CLARABEL))
 
 
-def test_the_optimum_is_that_of_the_paper_s_problem():
+def test_the_optimum_is_that_of_the_problem_in_the_paper_and_the_weights_reach_it():
     X, Y, U = data()
     model = SSMLRL(LAM1, LAM2, optimise="none", tol=TOL, max_iter=1000).fit(X, Y, U)
     best = optimum(X, Y, U)
     assert model.dual_objective_ <= best * (1 + 1e-7)
     assert best * (1 - 1e-7) <= model.primal_objective_ <= best * (1 + TOL)
-
-
-def test_the_objective_reported_is_that_of_the_model():
-    X, Y, U = data()
-    model = SSMLRL(LAM1, LAM2, optimise="none", tol=TOL).fit(X, Y, U)
-    W = model.coef_.T
-    F = U @ W
+    W, F = model.coef_.T, U @ model.coef_.T
     loss = np.maximum(0, 1 - (2.0 * Y - 1) * model.decision_function(X)).sum() / len(X)
     price = np.trace(np.linalg.solve(model.label_covariance_, LAM1 * W.T @ W + LAM2 * F.T @ F)) / 2
     assert loss + price == pytest.approx(model.primal_objective_, rel=TOL)
-
-
-@pytest.mark.parametrize("kernel", [Kernel("linear"), Kernel("rbf", gamma=0.1)])
-def test_the_two_prices_are_one_of_the_other_kernel(kernel):
-    """lam1 W'W + lam2 F'F = Omega T' K'_ll T Omega / lam1, for the weights that the dual variables T stand for."""
-    X, Y, U = data()
-    model = SSMLRL(LAM1, LAM2, optimise="none", kernel=kernel.shape, gamma=0.1, warm_start=True, max_iter=1, tol=0.999)
-    model.fit(X, Y, U)
-    S = np.eye(4) / 4 / LAM1  # of the first round
-    T = (2.0 * Y - 1) * model.alpha_
-    K = gram(kernel, np.vstack([X, U]))
-    n = len(X)
-    K_ll, K_ul, K_uu = K[:n, :n], K[n:, :n], K[n:, n:]
-    M = np.linalg.inv(LAM1 / LAM2 * np.eye(len(U)) + K_uu)
-    A = np.vstack([T @ S, -M @ K_ul @ T @ S])  # W = phi(X)' A
-    both = LAM1 * A.T @ K @ A + LAM2 * (K[n:] @ A).T @ (K[n:] @ A)
-    np.testing.assert_allclose(both, LAM1 * S @ T.T @ (K_ll - K_ul.T @ M @ K_ul) @ T @ S, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(model.decision_function(X) - model.intercept_, K[:n] @ A, rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -96,22 +72,14 @@ def test_the_trace_holds_every_half_step():
     check_relations_trace(SSMLRL(LAM1, LAM2, optimise="none", kernel="rbf", tol=TOL, max_iter=1000).fit(X, Y, U))
 
 
-def test_unlabelled_examples_change_the_relations():
+def test_sparse_unlabelled_examples_give_the_model_of_dense_ones():
     X, Y, U = data()
-    few, many = (SSMLRL(1e-3, lam2, optimise="none", tol=1e-4).fit(X, Y, U).label_covariance_ for lam2 in (1e-12, 1e-2))
-    np.testing.assert_allclose(few, MLRL(1e-3, optimise="none", tol=1e-4).fit(X, Y).label_covariance_, atol=1e-2)
-    assert np.abs(many - few).max() > 0.02
-
-
-def test_sparse_examples_give_the_model_of_dense_ones():
-    X, Y, U = data()
-    X[np.abs(X) < 0.5] = 0
     U[np.abs(U) < 0.5] = 0
-    for kernel in ("linear", "rbf"):
-        dense = SSMLRL(LAM1, LAM2, optimise="none", kernel=kernel, tol=1e-5).fit(X, Y, U)
-        for labelled, unlabelled in ((sp.csr_array(X), sp.csr_array(U)), (X, sp.csr_array(U))):
-            sparse = SSMLRL(LAM1, LAM2, optimise="none", kernel=kernel, tol=1e-5).fit(labelled, Y, unlabelled)
-            np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=2e-2)
+    dense = SSMLRL(LAM1, LAM2, optimise="none", tol=TOL).fit(X, Y, U)
+    for labelled in (X, sp.csr_array(X)):
+        sparse = SSMLRL(LAM1, LAM2, optimise="none", tol=TOL).fit(labelled, Y, sp.csr_array(U))
+        assert sparse.primal_objective_ == pytest.approx(dense.primal_objective_, rel=2 * TOL)
+        np.testing.assert_allclose(sparse.decision_function(X), dense.decision_function(X), atol=5e-2)
 
 
 def test_the_width_is_over_all_examples():

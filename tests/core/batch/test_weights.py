@@ -1,4 +1,4 @@
-"""Weights of rows in `fit`: the loss of a row counts so often, against general solvers and by identities."""
+"""Weights of rows in `fit` multiply the loss of a row: compared with general solvers and by identities."""
 
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ from tests.core.batch.support import related
 from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
-from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
+from manylabel_core.batch import M3L, MLRL, SSMLRL, PrBR, PrML
 from manylabel_core.batch.decisions.calibration import fit_curves
 from manylabel_core.batch.decisions.choice import tune_thresholds
 from manylabel_core.batch.segments import fit_in_segments
@@ -77,7 +77,7 @@ def test_mlrl_and_ssmlrl_solve_the_weighted_problem(model):
 
 
 @EACH
-def test_a_weight_of_two_is_the_row_twice(make):
+def test_a_weight_of_two_equals_the_row_twice(make):
     weights = np.where(np.arange(N) % 3 == 0, 2.0, 1.0)
     twice = np.concatenate([np.arange(N), np.arange(0, N, 3)])
     options = {"optimise": "none", "tol": 1e-5, "max_iter": 2000}
@@ -130,8 +130,8 @@ def test_a_fit_in_segments_keeps_its_weights(make):
     np.testing.assert_allclose(whole.decision_function(X), at_once.decision_function(X), atol=0.05)
 
 
-def test_thresholds_and_probabilities_count_weights():
-    """Those of rows held out, by fits that have learnt the others with theirs."""
+def test_thresholds_and_probabilities_use_weights():
+    """The scores of held-out rows come from fits to the other rows with their weights."""
     model = M3L(optimise="hamming").fit(X, Y, sample_weight=WEIGHTS)
     parts, scores = model.parts(N, 4), np.empty(Y.shape)
     for rows, held in parts:
@@ -160,7 +160,7 @@ def test_weights_out_of_range_are_refused(make, weights, message):
 
 
 @EACH
-def test_weights_come_in_any_form_and_are_not_changed(make):
+def test_weights_of_any_array_type_are_accepted_and_unchanged(make):
     given = WEIGHTS.copy()
     array = fit(make(optimise="none"), X, Y, sample_weight=given)
     np.testing.assert_array_equal(given, WEIGHTS)
@@ -169,8 +169,3 @@ def test_weights_come_in_any_form_and_are_not_changed(make):
     listed = fit(make(optimise="none"), X, Y, sample_weight=WEIGHTS.tolist())
     for other in (series, listed):
         np.testing.assert_array_equal(array.decision_function(X), other.decision_function(X))
-
-
-def test_lsa_mml_refuses_weights():
-    with pytest.raises(ValueError, match="sample_weight must be None: LSAMML does not support sample weights"):
-        LSAMML().fit({"one": X}, Y, sample_weight=np.ones(N))

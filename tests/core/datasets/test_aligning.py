@@ -70,7 +70,7 @@ def test_a_stored_zero_stays_a_value() -> None:
     assert [part.tolist() for part in (found.indptr, found.indices, found.data)] == [[0, 1, 2], [1, 0], [0.0, 0.0]]
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_incompatible_datasets_are_refused() -> None:
     named, numbered = dataset(["a"], ["a"], False), dataset(["a"], ["a"], False, named=False)
     with pytest.raises(ValueError, match="view 'x' have numbers here only"):
         aligned(numbered, named)
@@ -80,7 +80,7 @@ def test_what_does_not_fit_is_refused() -> None:
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_rows_lack_the_views_that_only_the_other_data_set_has(sparse: bool) -> None:
+def test_rows_lack_views_of_the_other_dataset(sparse: bool) -> None:
     part, more = dataset(["a", "b"], ["a"], sparse), dataset(["c"], ["a"], sparse)
     both = Dataset({"text": part.X, "sound": more.X}, part.Y, part.label_names)
     alone = Dataset({"sound": more.X}, more.Y, more.label_names)
@@ -99,7 +99,7 @@ def test_rows_lack_the_views_that_only_the_other_data_set_has(sparse: bool) -> N
 
 
 @for_each("share", [0.0, 1.0, 20.0, -0.1, float("nan")])
-def test_what_is_no_share_is_refused(share: float) -> None:
+def test_invalid_shares_are_refused(share: float) -> None:
     with pytest.raises(ValueError, match="must be a share above 0 and below 1"):
         held_out(10, share, 0)
 
@@ -132,7 +132,7 @@ def test_folds_measure_on_every_row_once_and_never_on_what_was_learnt(n: int, k:
         folds(n, n + 1, seed=1)
 
 
-def test_labels_need_not_be_shared_where_it_is_not_about_them() -> None:
+def test_alignment_of_features_needs_no_common_labels() -> None:
     given_set, like = dataset(["b", "a"], ["d"], False), dataset(["a", "b"], ["e"], False)
     found = aligned(given_set, like, for_labels=False)
     assert np.array_equal(found.X, like.X)

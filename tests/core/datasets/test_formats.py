@@ -102,7 +102,7 @@ def same(dataset: Dataset, X: np.ndarray, Y: np.ndarray, by_name: bool = False) 
 
 
 @given(table=tables)
-def test_every_format_gives_the_same_data_set(table: tuple[list[list[float]], list[list[int]]]) -> None:
+def test_every_format_gives_the_same_dataset(table: tuple[list[list[float]], list[list[int]]]) -> None:
     X, Y = np.array(table[0], dtype=np.float32), np.array(table[1], dtype=np.int8)
     for sparse in (False, True):
         read = read_arff(io.BytesIO(arff(X, Y, sparse)))
@@ -147,7 +147,7 @@ def test_libsvm_with_sizes_counts_from_0() -> None:
     assert dataset.Y.toarray().tolist() == [[1, 0, 1], [0, 0, 0]]
 
 
-def test_libsvm_that_counts_from_1_and_is_said_not_to() -> None:
+def test_zero_based_overrides_detection_in_libsvm() -> None:
     dataset = read_libsvm(io.BytesIO(b"a 1:1 3:2\n"), zero_based=True)
     assert dense(dataset.X).tolist() == [[0, 1, 0, 2]]
     with pytest.raises(BadDataset, match="a feature has the number 0"):
@@ -304,12 +304,12 @@ def test_npz_rows_lack_views() -> None:
         assert not sp.issparse(dataset.views["text"]) or dataset.views["text"].nnz == 4
 
 
-def test_features_of_one_name_in_two_views() -> None:
+def test_equal_feature_names_in_two_views_are_prefixed() -> None:
     line = {"x": {"views": {"title": {"cat": 1}, "body": {"cat": 2, "dog": 1}}}, "y": ["pets"]}
     assert read_ndjson(io.BytesIO(json.dumps(line).encode())).names == ("title.cat", "body.cat", "body.dog")
 
 
-def test_a_format_that_is_none() -> None:
+def test_an_unknown_format_is_refused() -> None:
     with pytest.raises(ValueError, match=f"format must be one of {', '.join(FORMATS)}, not 'xls'"):
         read_dataset(io.BytesIO(), "xls")
 
@@ -332,7 +332,7 @@ def test_separators_within_quotes_do_not_count() -> None:
     assert (dataset.n_rows, dataset.label_names) == (1, ("y",))
 
 
-def test_a_table_without_the_label_column_is_told_with_the_columns_found() -> None:
+def test_a_missing_label_column_error_lists_the_columns() -> None:
     columns = [f"c{i}" for i in range(9)]
     for options in ({"label_columns": ["mood"]}, {"tags": "mood"}, {"label_columns": 10}):
         with pytest.raises(BadDataset) as refused:
@@ -340,7 +340,7 @@ def test_a_table_without_the_label_column_is_told_with_the_columns_found() -> No
         assert all(f"'{column}'" in str(refused.value) for column in columns)
 
 
-def test_an_empty_table_has_a_message_of_its_own() -> None:
+def test_empty_and_header_only_tables_have_different_errors() -> None:
     with pytest.raises(BadDataset) as empty:
         read_csv(io.BytesIO(b"\n"), 1)
     with pytest.raises(BadDataset) as header_alone:

@@ -248,7 +248,7 @@ def test_arff_header_errors_say_where(header: bytes, message: str) -> None:
         read_arff(io.BytesIO(header), 1)
 
 
-def test_arff_without_a_word_on_labels() -> None:
+def test_arff_without_label_names() -> None:
     with pytest.raises(BadDataset, match="the label attributes are unknown: give its Mulan XML"):
         read_arff(io.BytesIO(ARFF))
 
@@ -360,7 +360,7 @@ def test_ndjson_errors_say_where(line: str, message: str) -> None:
         ({"views": {"v": 1}}, "must be a list of numbers"),
     ],
 )
-def test_ndjson_features_that_are_none(x: Any, message: str) -> None:
+def test_invalid_ndjson_features_are_refused(x: Any, message: str) -> None:
     with pytest.raises(BadDataset, match=f"line 1: .*{message}"):
         read_ndjson(io.BytesIO(json.dumps({"x": x, "y": ["u"]}).encode()), limits=SMALL)
 
@@ -399,12 +399,6 @@ def test_rows_that_lack_a_dense_view_count_as_wide_as_others(limits: ReaderLimit
         read_ndjson(io.BytesIO(lines), limits=limits)
 
 
-def saved(**arrays: Any) -> io.BytesIO:
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return io.BytesIO(file.getvalue())
-
-
 @for_each(
     ("missing", "message"),
     [
@@ -415,10 +409,10 @@ def saved(**arrays: Any) -> io.BytesIO:
         (np.array([[False, False], [False, True]]), "row 1: X must be finite"),
     ],
 )
-def test_npz_what_is_missing_fits_views(missing: Any, message: str) -> None:
+def test_npz_missing_must_match_the_views(missing: Any, message: str) -> None:
     views = {"X": np.array([[1.0, 2.0], [np.inf, np.inf]]), "view_id": np.int8([0, 1]), "Y": np.int8([[1], [0]])}
     with pytest.raises(BadDataset, match=message):
-        read_npz(saved(**views, missing=missing))
+        read_npz(io.BytesIO(npz_bytes(**views, missing=missing)))
 
 
 def test_messages_do_not_grow_with_what_they_quote() -> None:

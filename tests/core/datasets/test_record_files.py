@@ -60,7 +60,7 @@ def described(dataset: Dataset) -> tuple[Any, ...]:
 
 @for_each("is_packed", [False, True])
 @for_each("file", FILES)
-def test_every_file_gives_what_the_encoder_gives(file: str, is_packed: bool) -> None:
+def test_every_format_gives_the_features_of_the_encoder(file: str, is_packed: bool) -> None:
     data, format, options = FILES[file]
     source = io.BytesIO(gzip.compress(data) if is_packed else data)
     read = read_dataset(source, format, text=["title", "body"], **options)
@@ -79,7 +79,7 @@ def test_every_file_gives_what_the_encoder_gives(file: str, is_packed: bool) -> 
     assert described(Dataset.from_bytes(read.to_bytes())) == described(read)
 
 
-def test_numbers_alone_stay_a_dense_table_until_there_is_a_string() -> None:
+def test_a_table_is_dense_until_its_first_string() -> None:
     rows = b"a,b,tags\n1,,p\n0,0.1,q\n"
     dense = read_csv(io.BytesIO(rows), tags="tags")
     assert isinstance(dense.X, np.ndarray)
@@ -94,7 +94,7 @@ def test_numbers_alone_stay_a_dense_table_until_there_is_a_string() -> None:
     assert (named.text, named.names) == (None, ("a",))
 
 
-def test_cells_of_columns_that_are_text_are_no_numbers() -> None:
+def test_numbers_in_text_columns_are_text() -> None:
     data = b"title,size,l\n1984,12,1\nInfinity,nan,0\n"
     with pytest.raises(BadDataset, match="line 3: column 'size' is 'nan': expected a finite number"):
         read_csv(io.BytesIO(data), 1, text="title")
@@ -142,7 +142,7 @@ def test_labels_in_a_field() -> None:
         ("ndjson", b'{"x": {"indices": [1]}, "y": ["u"]}', {}, r"line 1: x: must have indices and values"),
     ],
 )
-def test_what_is_no_record_is_told(format: str, data: bytes, options: dict[str, Any], message: str) -> None:
+def test_invalid_records_are_refused(format: str, data: bytes, options: dict[str, Any], message: str) -> None:
     with pytest.raises(BadDataset, match=message):
         read_dataset(io.BytesIO(data), format, **options)
 
@@ -176,7 +176,7 @@ def test_the_vocabulary_is_bounded() -> None:
         read_ndjson(io.BytesIO(rows), limits=ReaderLimits(features=20))
 
 
-def test_a_gzip_is_bounded_by_what_it_unpacks_to() -> None:
+def test_gzip_is_bounded_by_its_unpacked_size() -> None:
     bomb = gzip.compress(b"\n" * 2**24)
     assert len(bomb) < 2**15
     for format in ("csv", "tsv", "ndjson", "libsvm", "arff"):
@@ -187,7 +187,7 @@ def test_a_gzip_is_bounded_by_what_it_unpacks_to() -> None:
 
 
 @for_each("damage", ["cut", "changed", "garbage", "head"])
-def test_a_gzip_that_is_damaged_is_told(damage: str) -> None:
+def test_damaged_gzip_is_refused(damage: str) -> None:
     data = gzip.compress(b"1 1:1\n" * 1000)
     damaged = {
         "cut": data[:-9],
@@ -205,7 +205,7 @@ def test_formats_by_name() -> None:
     assert list(found.values()) == ["csv", "csv", "ndjson", None, "tsv", None, "libsvm"]
 
 
-def test_rows_to_measure_on_must_have_been_read_alike() -> None:
+def test_alignment_requires_equal_text_settings() -> None:
     data = io.BytesIO(lines(True))
     one = read_ndjson(data, "tags", text=TEXT)
     data.seek(0)
@@ -239,7 +239,7 @@ ANY_RECORD = st.one_of(TEXTS, st.dictionaries(TEXTS, st.one_of(VALUES, st.dictio
 
 
 @given(st.lists(ANY_RECORD, min_size=1, max_size=4), st.booleans())
-def test_any_record_is_read_from_a_line_as_from_anywhere(records: list[Any], is_packed: bool) -> None:
+def test_any_json_line_has_the_features_of_the_encoder(records: list[Any], is_packed: bool) -> None:
     encoder = RecordEncoder(TEXT)
     data = "\n".join(json.dumps({"x": x, "y": ["u"]}) for x in records).encode()
     source = io.BytesIO(gzip.compress(data, 1) if is_packed else data)
@@ -256,7 +256,7 @@ def test_any_record_is_read_from_a_line_as_from_anywhere(records: list[Any], is_
 
 
 @given(st.lists(st.tuples(TEXTS, TEXTS, TEXTS), min_size=1, max_size=4), st.sampled_from(",\t"))
-def test_any_cell_is_read_as_from_anywhere(rows: list[tuple[str, ...]], delimiter: str) -> None:
+def test_any_table_row_has_the_features_of_the_encoder(rows: list[tuple[str, ...]], delimiter: str) -> None:
     text = io.StringIO()
     writer = csv.writer(text, delimiter=delimiter)
     writer.writerow(["title", "body", "kind", "l"])
@@ -290,7 +290,7 @@ def check_rows(read: Dataset, names: list[str], expected: list[dict[str, float]]
 
 
 @for_each("x", [{"title": "\ud800"}, {"\udfff": 1}, {"kind": ["a", "\udc00"]}, "\ud83d"])
-def test_a_lone_surrogate_is_told(x: Any) -> None:
+def test_a_lone_surrogate_is_refused(x: Any) -> None:
     lines = b'{"x": {"title": "ok"}, "y": ["u"]}\n' + json.dumps({"x": x, "y": ["u"]}).encode()
     with pytest.raises(BadDataset, match=r"line 2: x: .*(must be valid|is not) Unicode"):
         read_ndjson(io.BytesIO(lines), text=TEXT)

@@ -32,7 +32,7 @@ def sample() -> Dataset:
     )
 
 
-def test_details_of_labels_come_back_in_every_part() -> None:
+def test_label_details_survive_bytes_splits_and_alignment() -> None:
     details = {"jazz": {"title": "Jazz", "uri": "http://x/jazz"}}
     dataset = replace(sample(), label_details=details)
     again = Dataset.from_bytes(dataset.to_bytes())
@@ -47,14 +47,14 @@ def test_details_of_labels_come_back_in_every_part() -> None:
 
 
 @for_each("text", ["x" * 501, "", 5, ["x"]])
-def test_a_title_that_is_none(text: object) -> None:
+def test_invalid_titles_are_refused(text: object) -> None:
     file = io.BytesIO(json.dumps({"rock": {"title": text}}).encode())
     with pytest.raises(BadDataset, match="the title of label 'rock'"):
         read_label_details(file, ["rock"])
 
 
 @for_each("data", [b"", b"[]", b'{"rock": 1}', b'{"folk": {"uri": "x"}}', b"\xff", b"[" * 10**6])
-def test_a_file_that_has_no_details_of_these_labels(data: bytes) -> None:
+def test_invalid_detail_files_are_refused(data: bytes) -> None:
     with pytest.raises(BadDataset, match="label_details"):
         read_label_details(io.BytesIO(data), ["rock"])
 
@@ -70,7 +70,7 @@ def test_a_file_of_details_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         read_label_details(io.BytesIO(b'{"rock": {"title": "Rock"}}'), ["rock"])
 
 
-def test_the_same_comes_back() -> None:
+def test_bytes_restore_the_dataset() -> None:
     dataset = sample()
     again = Dataset.from_bytes(dataset.to_bytes())
     assert again.to_bytes() == dataset.to_bytes()
@@ -108,7 +108,7 @@ def lacking() -> Dataset:
     return replace(dataset, missing={"text": np.array([False, False, True]), "sound": np.array([True, False, False])})
 
 
-def test_rows_that_lack_views_come_back() -> None:
+def test_bytes_restore_missing_views() -> None:
     dataset = lacking()
     again = Dataset.from_bytes(dataset.to_bytes())
     assert again.to_bytes() == dataset.to_bytes() != sample().to_bytes()
@@ -135,7 +135,7 @@ def test_rows_that_lack_views_come_back() -> None:
         lambda a, h: a.update(missing0=np.array([False, True, True])),
     ],
 )
-def test_damage_to_what_is_missing_is_refused(change: Any) -> None:
+def test_forged_missing_views_are_refused(change: Any) -> None:
     arrays, header = State.from_bytes(lacking().to_bytes())
     arrays = {name: array.copy() for name, array in arrays.items()}
     change(arrays, header)
@@ -201,7 +201,7 @@ Change = Callable[[dict[str, Any], dict[str, Any]], object]
     ],
 )
 def test_forged_bytes_are_refused(change: Change) -> None:
-    """With a right checksum, so that only what is in them gives them away."""
+    """The checksum is right, so only the content shows the forgery."""
     state = State.from_bytes(sample().to_bytes())
     arrays, header = dict(state.arrays), dict(state.header)
     change(arrays, header)
@@ -209,7 +209,7 @@ def test_forged_bytes_are_refused(change: Change) -> None:
         Dataset.from_bytes(State(arrays, header).to_bytes())
 
 
-def test_a_later_version_is_told_from_damage() -> None:
+def test_a_newer_version_has_its_own_error() -> None:
     arrays, header = State.from_bytes(sample().to_bytes())
     with pytest.raises(NewerState):
         Dataset.from_bytes(State(arrays, {**header, "version": serialisation.VERSION + 1}).to_bytes())

@@ -158,7 +158,7 @@ def test_examples_together_and_one_by_one_have_the_same_bits():
         ([], {"c": "a", "a": "b", "b": "a"}, ("parents", "c")),
     ],
 )
-def test_what_makes_no_structure_is_refused_at_its_place(groups, parents, path):
+def test_invalid_structures_are_refused_with_a_path(groups, parents, path):
     with pytest.raises(InvalidStructure) as caught:
         LabelStructure([Group(name, list(labels), choose) for name, labels, choose in groups], parents, COLUMN_OF)
     assert caught.value.path == path

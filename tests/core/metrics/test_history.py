@@ -119,7 +119,7 @@ def test_points_do_not_depend_on_batches(one_by_one: dict[int, bytes], cuts: set
         begin = end
 
 
-def test_a_truth_in_parts_moves_the_points_too() -> None:
+def test_labels_in_parts_add_points() -> None:
     prequential, shown = Prequential(), []
     scores, n_known = np.array([[0.0, 1.0, -1.0]]), np.array([2])
     for number in range(4):
@@ -183,7 +183,7 @@ def test_alarms_are_the_latest() -> None:
     assert other.alarms == due
 
 
-def test_nothing_given() -> None:
+def test_history_without_examples_is_empty() -> None:
     past = Prequential().history()
     assert (past.stride, past.given, past.covered, past.measures.shape) == (1, [], [], (0, 2, 2, len(WITH_HISTORY)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -213,37 +214,24 @@ def test_measures_follow_the_definitions(stream: list[Example], window: int) -> 
     assert_measures(measures["window"], due(stream, window))
 
 
-@given(streams(), st.integers(1, 6), st.data())
-def test_grouping_does_not_change_a_bit(stream: list[Example], window: int, data: st.DataObject) -> None:
+@given(streams(), st.integers(1, 6), st.lists(st.integers(0, 14), max_size=4), st.booleans())
+def test_grouping_and_restores_do_not_change_a_bit(
+    stream: list[Example], window: int, cuts: list[int], restored: bool
+) -> None:
     whole, grouped = Prequential(window), Prequential(window)
     feed(whole, stream, np.float32)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=4)))
-    for start, stop in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+    for start, stop in pairwise([0, *sorted(cuts), 14]):
         feed(grouped, stream[start:stop])
+        if restored:
+            arrays, grouped = State.from_bytes(State(grouped.state(), {}).to_bytes()).arrays, Prequential(window)
+            grouped.restore(arrays)
     assert same_bits(grouped, whole)
     assert grouped.measures() == whole.measures()
 
 
 @given(streams(), st.integers(1, 6), st.data())
-def test_a_restore_does_not_change_a_bit(stream: list[Example], window: int, data: st.DataObject) -> None:
-    whole = Prequential(window)
-    feed(whole, stream)
-    part, rest = Prequential(window), Prequential(window)
-    cut = data.draw(st.integers(0, len(stream)))
-    feed(part, stream[:cut])
-    rest.restore(State.from_bytes(State(part.state(), {}).to_bytes()).arrays)
-    assert same_bits(rest, part)
-    assert rest.measures() == part.measures()
-    feed(rest, stream[cut:])
-    assert same_bits(rest, whole)
-    assert rest.measures() == whole.measures()
-
-
-@given(streams(), st.integers(1, 6), st.data())
-def test_truth_in_parts_counts_as_if_it_had_come_at_once(
-    stream: list[Example], window: int, data: st.DataObject
-) -> None:
-    """Among other examples; what is predicted of it does not change."""
+def test_labels_in_parts_count_as_labels_at_once(stream: list[Example], window: int, data: st.DataObject) -> None:
+    """Other examples come between the parts; the prediction of the example does not change."""
     partial = [at for at, example in enumerate(stream) if not example.complete and len(example.truth) > 1]
     at = data.draw(st.sampled_from(partial)) if partial else None
     assume(at is not None)
@@ -269,7 +257,7 @@ def test_truth_in_parts_counts_as_if_it_had_come_at_once(
         assert_measures(found, expected)
 
 
-def test_parts_that_were_never_measured() -> None:
+def test_forged_parts_are_refused() -> None:
     prequential = Prequential(3)
     feed(prequential, [Example([0.0, 1.0, -1.0], {0: True}, False, 2, 2)])
     known = PartialTruth(1, np.array([0], np.int32), np.array([True]), np.array([[1.0], [np.nan]]))
@@ -289,15 +277,6 @@ def test_parts_that_were_never_measured() -> None:
             prequential.check_parts([forged])
 
 
-@given(streams())
-def test_a_window_over_everything_is_the_cumulative(stream: list[Example]) -> None:
-    prequential = Prequential(1_000)
-    feed(prequential, stream)
-    measures = prequential.measures()
-    del measures["window"]["size"]
-    assert measures["window"] == measures["cumulative"]
-
-
 def _random(n: int, n_labels: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     Y = (rng.random((n, n_labels)) < rng.choice([0.0, 0.05, 0.4, 1.0], size=(n, 1))).astype(np.int8)
@@ -313,7 +292,7 @@ def _batch(Y: np.ndarray, scores: np.ndarray) -> dict[str, float]:
 
 
 @for_each(("n", "n_labels", "window"), [(3_000, 23, 70), (300, 400, 90), (40, 5, 40), (40, 5, 41)])
-def test_as_the_batch_measures(n: int, n_labels: int, window: int) -> None:
+def test_values_equal_those_of_the_batch_metrics(n: int, n_labels: int, window: int) -> None:
     Y, scores = _random(n, n_labels, seed=n)
     prequential = Prequential(window)
     for rows in np.array_split(np.arange(n), 37):
@@ -323,22 +302,6 @@ def test_as_the_batch_measures(n: int, n_labels: int, window: int) -> None:
     assert measures["cumulative"] == pytest.approx({"examples": n, **_batch(Y, scores)}, rel=1e-12)
     recent = {"size": window, "examples": min(n, window), **_batch(Y[-window:], scores[-window:])}
     assert measures["window"] == pytest.approx(recent, rel=1e-12)
-
-
-@for_each(("n_labels", "window"), [(60, 1), (60, 25), (60, 1_000), (2, 100)])
-def test_full_rings_and_restores_do_not_change_a_bit(n_labels: int, window: int) -> None:
-    n = 400
-    Y, scores = _random(n, n_labels, seed=window)
-    whole, part = Prequential(window), Prequential(window)
-    whole.update(scores, as_targets(Y), np.full(n, n_labels))
-    for i in range(n):
-        part.update(scores[i : i + 1], as_targets(Y[i : i + 1]), np.array([n_labels]))
-        if i % 7 == 0:
-            arrays = part.state()
-            part = Prequential(window)
-            part.restore(arrays)
-    assert same_bits(part, whole)
-    assert part.measures() == whole.measures()
 
 
 def test_the_window_does_not_drift() -> None:
@@ -369,27 +332,13 @@ def test_memory_is_bounded_by_the_window() -> None:
     assert empty.nbytes - empty.state()["bins"].nbytes < 7_000
 
 
-def test_nothing_seen() -> None:
-    measures = Prequential(3).measures()
-    assert measures["cumulative"] == due([])
-    assert measures["window"] == {"size": 3} | due([])
-
-
-def test_plain_numbers() -> None:
+def test_metrics_are_python_numbers() -> None:
     prequential = Prequential()
     prequential.update(np.array([[0.0, 1.0, -1.0]]), as_targets([[1, 1]]), np.array([2]))
     for measures in prequential.measures().values():
         assert {type(measures.pop(name)) for name in ("examples", "size") if name in measures} == {int}
         assert {type(value) for value in measures.pop("baseline").values()} == {float}
         assert {type(value) for value in measures.values()} == {float}
-
-
-def test_an_example_that_says_nothing_is_not_counted() -> None:
-    prequential = Prequential(2)
-    feed(prequential, [Example([0.0] * 9, {}, complete=True, n_labels=0, n_known=0)])
-    feed(prequential, [Example([0.0] * 9, {}, complete=False, n_labels=4, n_known=4)])
-    measures = prequential.measures()
-    assert measures["cumulative"]["examples"] == measures["window"]["examples"] == 0
 
 
 def test_arrays_may_be_read_only_or_strided() -> None:

@@ -301,7 +301,9 @@ def check_known_truth_alone_counts(model: OnlineLearner, stream: Stream, data: s
 
 
 def check_a_label_that_is_forgotten_is_as_a_new_one(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
-    """It scores as one never seen, no other label's score changes, and the state can be restored."""
+    """It scores and is stored as one never seen, no other label's score changes, and the state can be restored."""
+    if "average" in model.get_params():
+        model.set_params(average=True)  # there is more to forget
     learn(model, stream)
     if not model.n_labels_:
         return
@@ -319,6 +321,12 @@ def check_a_label_that_is_forgotten_is_as_a_new_one(model: OnlineLearner, stream
     np.testing.assert_array_equal(after[:, 1 + label], with_new[:, -1])
     assert model._stacked or not after[:, 1 + label].any()
     np.testing.assert_array_equal(np.delete(after, 1 + label, axis=1), np.delete(before, 1 + label, axis=1))
+    grown = larger.state()
+    for name, array in model.state().items():
+        of_the_model = name.split(".")[0] not in ("scaling", "calibration", "drift")
+        if of_the_model and grown[name].shape[-1] > array.shape[-1]:
+            column = label + array.shape[-1] - model.n_labels_  # after that of the threshold, if there is one
+            np.testing.assert_array_equal(array[..., column], grown[name][..., -1], err_msg=name)
     other = again(model)
     other.restore(model.state())
     assert learn(model, stream) == learn(other, stream)
@@ -344,7 +352,7 @@ def check_a_state_of_other_shapes_or_numbers_is_refused(
 
 
 def check_scores_and_states_are_finite(model: OnlineLearner, stream: Stream, data: st.DataObject) -> None:
-    """Also after values as large and as small as can be."""
+    """Values may be as large or as small as the limits allow."""
     power = data.draw(st.sampled_from([-30.0, 0.0, 12.0]))
     extreme = [e._replace(x={j: float(np.float32(v * 10.0**power)) for j, v in e.x.items()}) for e in stream]
     for _ in range(3):
@@ -369,7 +377,7 @@ def test_it_keeps_the_contract(make: Make, check: Check, data: st.DataObject) ->
 
 @pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
 def test_long_streams_leave_no_trace_of_calls_and_restarts(make: Make) -> None:
-    """Long after a budget is full, to the bit."""
+    """The stream goes on long after a budget is full."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 4))
     Y = ((X[:, :3] * X[:, 1:4] > 0) ^ (rng.random((150, 3)) < 0.1)).astype(int)

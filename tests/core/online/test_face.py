@@ -37,7 +37,7 @@ def test_parameters_are_kept_and_cloned(make: type[FALT]) -> None:
 
 
 @for_each("make", ALL)
-def test_it_is_an_estimator_of_scikit_learn_by_its_manners(make: type[FALT]) -> None:
+def test_learners_follow_the_conventions_of_scikit_learn(make: type[FALT]) -> None:
     model = make().set_params(drift="adwin", scaling="unit")
     assert repr(model) == f"{make.__name__}(drift='adwin', scaling='unit')"
     with pytest.raises(ValueError, match=f"{make.__name__} has no parameter 'sclaing'; it has .*, scaling"):
@@ -57,7 +57,7 @@ def test_every_parameter_is_documented_with_its_default(make: type[FALT]) -> Non
 
 
 @for_each("make", ALL)
-def test_shapes_and_types_of_answers(make: type[FALT]) -> None:
+def test_shapes_and_types_of_predictions(make: type[FALT]) -> None:
     model = make().partial_fit(X, Y)
     labels, thresholds = model.scores(X[:7])
     assert (labels.shape, thresholds.shape) == ((7, 3), (7,))
@@ -70,7 +70,7 @@ def test_shapes_and_types_of_answers(make: type[FALT]) -> None:
 
 
 @for_each("make", ALL)
-def test_nothing_to_predict_with(make: type[FALT]) -> None:
+def test_an_unfitted_learner_cannot_predict(make: type[FALT]) -> None:
     for method in ("predict", "decision_function", "scores"):
         with pytest.raises(NotFittedError, match=f"this {make.__name__} has not learnt anything yet"):
             getattr(make(), method)(X)
@@ -131,38 +131,41 @@ BAD_PARAMETERS: list[tuple[type, dict[str, Any], str]] = [
             (KernelPassiveAggressive, ["C", "gamma"]),
         )
         for name in names
-        for value in (0, -1.0, np.nan, np.inf, 2.0**21, "1", True)
+        for value in (0, 2.0**21)
     ),
     *(
-        (make, {"step": "newton"}, "step must be one of .*'implicit', 'gradient'.*, not 'newton'")
+        (make, parameters, message)
         for make in THRESHOLDING
+        for parameters, message in (
+            ({"step": "newton"}, "step must be one of .*'implicit', 'gradient'.*, not 'newton'"),
+            ({"step": "implicit", "passes": 3}, "passes must be None with step='implicit'"),
+            ({"passes": 3, "passes_per_label": 1.0}, "passes must be None if"),
+        )
     ),
-    *((make, {"step": "implicit", "passes": 3}, "passes must be None with step='implicit'") for make in THRESHOLDING),
-    (SALT, {"step": "adaptive"}, "step must be one of .*'implicit', 'gradient'.*, not 'adaptive'"),
-    *((FALT, {"passes": value}, "passes must be an integer from 1 to 100000") for value in (0, -3, 100_001, True, 2.0)),
-    *((make, {"passes": 3, "passes_per_label": 1.0}, "passes must be None if") for make in THRESHOLDING),
-    (FALT, {"step": "stacked", "passes_per_label": 1.0}, "passes_per_label must be None with step='stacked'"),
     *(
-        (SALT, {"passes_per_label": value}, "passes_per_label must be a number above 0 and at most 100, not ")
-        for value in (0.0, -1.0, 101.0, np.nan, "2", True)
-    ),
-    *((make, {"scaling": "minmax"}, "scaling must be one of 'auto', 'none', 'unit', not 'minmax'") for make in ALL),
-    *((make, {"dtype": "float16"}, "dtype must be one of 'float32', 'float64', not 'float16'") for make in ALL),
-    *((make, {"fit_intercept": "yes"}, "fit_intercept must be True or False, not 'yes'") for make in ALL),
-    *((make, {"drift": "ddm"}, "drift must be one of 'adwin', not 'ddm'") for make in ALL),
-    *((make, {"drift": True}, "drift must be one of 'adwin', not True") for make in ALL),
-    *((make, {"on_drift": "raise"}, "on_drift must be None without drift, not 'raise'") for make in ALL),
-    *(
-        (make, {"drift": "adwin", "on_drift": "forget"}, "on_drift must be one of 'raise', 'restart', not 'forget'")
+        (make, parameters, message)
         for make in ALL
+        for parameters, message in (
+            ({"scaling": "minmax"}, "scaling must be one of 'auto', 'none', 'unit', not 'minmax'"),
+            ({"dtype": "float16"}, "dtype must be one of 'float32', 'float64', not 'float16'"),
+            ({"fit_intercept": "yes"}, "fit_intercept must be True or False, not 'yes'"),
+            ({"drift": "ddm"}, "drift must be one of 'adwin', not 'ddm'"),
+            ({"on_drift": "raise"}, "on_drift must be None without drift, not 'raise'"),
+            ({"drift": "adwin", "on_drift": "forget"}, "on_drift must be one of 'raise', 'restart', not 'forget'"),
+        )
     ),
+    (SALT, {"step": "adaptive"}, "step must be one of .*'implicit', 'gradient'.*, not 'adaptive'"),
+    *((FALT, {"passes": value}, "passes must be an integer from 1 to 100000") for value in (0, 100_001)),
+    (FALT, {"step": "stacked", "passes_per_label": 1.0}, "passes_per_label must be None with step='stacked'"),
+    (SALT, {"passes_per_label": 0.0}, "passes_per_label must be a number above 0 and at most 100, not "),
+    (SALT, {"passes_per_label": 101.0}, "passes_per_label must be a number above 0 and at most 100, not "),
+    (PassiveAggressive, {"variant": "PA"}, "variant must be one of 'PA-I', 'PA-II', not 'PA'"),
     (KernelFALT, {"kernel": "sigmoid"}, "kernel must be one of 'rbf', 'linear', 'poly', not 'sigmoid'"),
-    (KernelFALT, {"kernel": ["rbf"]}, "kernel must be one of"),
     (KernelFALT, {"coef0": -1.0}, "coef0 must be a number from 0 to 1048576, not -1.0"),
     (KernelFALT, {"degree": 0}, "degree must be an integer from 1 to 10, not 0"),
-    (KernelFALT, {"degree": 2.0}, "degree must be an integer from 1 to 10, not 2.0"),
     (KernelFALT, {"budget": 0}, "budget must be an integer from 1 to 4096, not 0"),
 ]
+"""Bounds of each parameter; `test_parameters` has what is no number, no flag or no word."""
 
 
 @for_each(("make", "parameters", "message"), BAD_PARAMETERS)

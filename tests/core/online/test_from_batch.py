@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from tests.support.cases import for_each
 
 from manylabel_core import FALT
-from manylabel_core.batch import M3L, MLRL, SSMLRL
+from manylabel_core.batch import M3L, MLRL, SSMLRL, PrBR, PrML
 
 
 def data(n_samples: int = 300, n_features: int = 8, n_labels: int = 4, seed: int = 0):
@@ -18,7 +17,7 @@ def data(n_samples: int = 300, n_features: int = 8, n_labels: int = 4, seed: int
     return X, (X @ W - 0.5 > 0).astype(np.int8)
 
 
-@pytest.mark.parametrize("learner", [M3L(C=10.0), MLRL(lam=1e-3), SSMLRL(lam1=1e-3)])
+@pytest.mark.parametrize("learner", [M3L(C=10.0), MLRL(lam=1e-3), SSMLRL(lam1=1e-3), PrML(C=1.0, rho=1.0), PrBR()])
 @pytest.mark.parametrize("scaling", ["none", "unit"])
 def test_it_scores_as_the_batch_model_does(learner, scaling):
     X, Y = data()
@@ -28,33 +27,6 @@ def test_it_scores_as_the_batch_model_does(learner, scaling):
     np.testing.assert_allclose(started.decision_function(X), model.decision_function(X), atol=1e-12)
     assert not started.scores(X)[1].any()
     np.testing.assert_array_equal(FALT.from_linear(model).predict(X), model.predict(X))
-
-
-def test_sparse_rows_score_alike():
-    X, Y = data()
-    X[np.abs(X) < 0.2] = 0
-    model = M3L().fit(sp.csr_array(X), Y)
-    np.testing.assert_allclose(
-        FALT.from_linear(model).decision_function(sp.csr_array(X)), model.decision_function(X), atol=1e-5
-    )
-
-
-def test_it_goes_on_learning_from_the_stream():
-    """Started from few examples it ends better than it began, and early on is better than one that had no start."""
-    X, Y = data(60)
-    stream, truth = data(600, seed=1)
-    test, expected = data(2000, seed=2)
-
-    def errors(model) -> float:
-        return float((model.predict(test) != expected).mean())
-
-    batch = M3L(C=1.0).fit(X, Y)
-    started, fresh = FALT.from_linear(batch, eta=0.25), FALT(eta=0.25)
-    for model in (started, fresh):
-        model.partial_fit(stream[:10], truth[:10])
-    assert errors(started) < 0.6 * errors(fresh)
-    started.partial_fit(stream[10:], truth[10:])
-    assert errors(started) < 0.8 * errors(batch)
 
 
 def test_the_threshold_learns_too():
@@ -71,29 +43,6 @@ def test_every_step_and_measure_starts_from_the_scores_of_the_batch_model(step, 
     model = M3L(C=10.0).fit(X, Y)
     started = FALT.from_linear(model, step=step, dtype="float64", **settings)
     np.testing.assert_allclose(started.decision_function(X), model.decision_function(X), atol=1e-12)
-
-
-def test_it_is_as_exact_as_any_falt():
-    X, Y = data()
-    model = M3L().fit(X, Y)
-    whole, parts = FALT.from_linear(model), FALT.from_linear(model)
-    whole.partial_fit(X, Y)
-    for i in range(len(X)):
-        parts.partial_fit(X[[i]], Y[[i]])
-    restored = FALT(scaling="none")
-    restored.restore(parts.state())
-    np.testing.assert_array_equal(whole.state()["weights"], parts.state()["weights"])
-    np.testing.assert_array_equal(restored.decision_function(X), whole.decision_function(X))
-
-
-def test_features_and_labels_may_still_appear():
-    X, Y = data()
-    started = FALT.from_linear(M3L().fit(X, Y))
-    before = started.decision_function(X)
-    started.pipeline.grow(12, 6)
-    np.testing.assert_array_equal(started.decision_function(np.pad(X, ((0, 0), (0, 4))))[:, :4], before)
-    started.partial_fit(np.ones((1, 12)), np.ones((1, 6)))
-    assert (started.n_features_, started.n_labels_) == (12, 6)
 
 
 def test_the_batch_model_is_left_as_it_was():
@@ -125,7 +74,7 @@ X, Y = data(30)
         (Shaped([[1.0, 2.0]], [1.0]), {"eta": 0}, "eta must be"),
     ],
 )
-def test_what_cannot_be_a_start_is_refused_by_name(model, parameters, message):
+def test_invalid_batch_models_are_refused_by_name(model, parameters, message):
     with pytest.raises(ValueError, match=message):
         FALT.from_linear(model, **parameters)
 

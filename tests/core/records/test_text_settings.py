@@ -67,7 +67,7 @@ def test_settings_survive_json() -> None:
         ("analyzer", "word"),
     ],
 )
-def test_a_refusal_names_the_setting(setting: str, value: object) -> None:
+def test_errors_name_the_setting(setting: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"^{setting} "):
         TextSettings.from_json({setting: value})
 
@@ -97,7 +97,7 @@ def test_parts_of_words_stand_beside_the_words() -> None:
     assert tokens("ab", chars=2) == ["ab"]
 
 
-def test_tokens_are_counted_before_they_are_made() -> None:
+def test_tokens_are_counted_before_they_are_built() -> None:
     spent: list[int] = []
     made = TextReader(TextSettings(ngrams=(1, 3), chars=(2, 4))).tokens("some plain words here", spent.append)
     # A word of its own length is not a part: the bound counts it, which is never less than what is made.

@@ -63,7 +63,7 @@ def solve(form: str, **changes: Any) -> DualResult:
         ),
     ],
 )
-def test_what_cannot_be_solved_is_refused(form, changes, message):
+def test_invalid_problems_are_refused(form, changes, message):
     with pytest.raises(ValueError, match=message):
         solve(form, **changes)
 
@@ -96,7 +96,7 @@ class Rows:
         (Rows(np.ones((3, 3)), -np.ones(3)), "K must be positive semi-definite"),
     ],
 )
-def test_what_is_no_gram_matrix_is_refused(K, message):
+def test_invalid_gram_matrices_are_refused(K, message):
     with pytest.raises(ValueError, match=message):
         solve("kernel", K=K)
 
@@ -116,7 +116,7 @@ def test_what_is_no_gram_matrix_is_refused(K, message):
         ({"bias_feature": np.nan}, "bias_feature must"),
     ],
 )
-def test_what_is_no_matrix_of_features_is_refused(changes, message):
+def test_invalid_feature_matrices_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         solve("linear", **changes)
 
@@ -130,7 +130,7 @@ def test_rounding_in_the_start_is_forgiven(form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_problem_with_nothing_to_learn_has_no_gap(form):
-    """With one class in each label the biases do it all: both objectives are 0."""
+    """Each label has one class, so the biases alone separate it: both objectives are 0."""
     result = solve(form, Y=np.ones_like(Y), equality=True)
     assert result.converged
     assert result.primal == result.dual == result.gap == 0

@@ -95,16 +95,6 @@ def test_any_feasible_start_ends_at_the_optimum(form, equality):
     assert (np.diff([step.objective for step in warm.trace]) >= -1e-12 * cold.dual).all()
 
 
-@pytest.mark.parametrize("equality", [False, True])
-@pytest.mark.parametrize("form", ["kernel", "dense", "csr"])
-def test_the_optimum_is_a_start_with_nothing_left_to_do(form, equality):
-    optimum = solve(form, equality=equality, tol=1e-6, max_iter=10_000)
-    again = solve(form, equality=equality, tol=1e-6, alpha0=optimum.alpha)
-    assert again.n_iter == 0
-    np.testing.assert_array_equal(again.alpha, optimum.alpha)
-    np.testing.assert_allclose(again.bias, optimum.bias, atol=1e-9)
-
-
 @for_each("form", FORMS)
 def test_a_start_is_not_changed(form):
     alpha0 = np.full((N, L), 0.25)

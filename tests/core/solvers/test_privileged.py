@@ -11,7 +11,6 @@ from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
 from manylabel_core.solvers import Privileged, solve_privileged_dual
-from manylabel_core.solvers.privileged._visits import excess
 from manylabel_core.solvers.privileged.task import kinds_of
 
 cp = lazy("cvxpy")
@@ -87,41 +86,28 @@ def check(result, best: float, tol: float) -> None:
 TOL = 1e-5
 
 
-@pytest.mark.parametrize(("loss", "intercept"), FORMS)
-@pytest.mark.parametrize(("C", "rho", "gamma"), [(*prices, (0.3, 20.0)[k % 2]) for k, prices in enumerate(PRICES)])
-def test_independent_labels_reach_the_optimum(C, rho, gamma, loss, intercept):
-    X, Y = data()
-    problem = Privileged(Y, C=C, rho=rho, gamma=gamma, loss=loss, intercept=intercept)
-    result = solve_privileged_dual(X, problem, tol=TOL, max_iter=20_000)
-    check(result, optimum(X, Y, C, rho, gamma, loss=loss, intercept=intercept), TOL)
-    check_conditions(result, problem, X)
+CASES = [
+    *[(*prices, (0.3, 20.0)[k % 2], None, False) for k, prices in enumerate(PRICES)],
+    *[(*prices, 1.0, (2, 5)[k % 2], False) for k, prices in enumerate(PRICES)],
+    *[(0.1, 0.3, 1.0, None, True), (0.1, np.inf, 1.0, None, True), (0.1, 0.3, 1.0, 3, True), (2.0, 2.0, 1.0, 3, True)],
+]
+"""C, rho, gamma, the rank of the coupling if labels are coupled, and whether rows have weights."""
 
 
 @pytest.mark.parametrize(("loss", "intercept"), FORMS)
-@pytest.mark.parametrize(("C", "rho", "rank"), [(*prices, (2, 5)[k % 2]) for k, prices in enumerate(PRICES)])
-def test_coupled_labels_reach_the_optimum(C, rho, rank, loss, intercept):
+@pytest.mark.parametrize(("C", "rho", "gamma", "rank", "weighted"), CASES)
+def test_the_optimum_is_that_of_a_general_solver(C, rho, gamma, rank, weighted, loss, intercept):
     X, Y = data()
-    W = coupling(rank=rank)
-    problem = Privileged(Y, C=C, rho=rho, gamma=1.0, loss=loss, intercept=intercept)
+    W = None if rank is None else coupling(rank=rank)
+    weights = np.random.default_rng(2).choice([0.1, 1.0, 2.0, 7.0], len(X)) if weighted else np.ones(len(X))
+    problem = Privileged(Y, C=C, rho=rho, gamma=gamma, loss=loss, intercept=intercept, weights=weights)
     result = solve_privileged_dual(X, problem, W=W, tol=TOL, max_iter=20_000)
-    check(result, optimum(X, Y, C, rho, 1.0, loss=loss, intercept=intercept, W=W), TOL)
-    np.testing.assert_allclose(result.Z, W.T @ result.D, atol=1e-9)
-    sums = (result.at.alpha * Y.T) @ X
-    np.testing.assert_allclose(result.D, W @ sums, atol=1e-8)
-    check_conditions(result, problem, X)
-
-
-@pytest.mark.parametrize(("loss", "intercept"), FORMS)
-@pytest.mark.parametrize(
-    ("C", "rho", "coupled"), [(0.1, 0.3, False), (0.1, 0.3, True), (2.0, 2.0, True), (0.1, np.inf, False)]
-)
-def test_the_loss_of_a_row_counts_by_its_weight(C, rho, coupled, loss, intercept):
-    X, Y = data()
-    W = coupling() if coupled else None
-    weights = np.random.default_rng(2).choice([0.1, 1.0, 2.0, 7.0], len(X))
-    problem = Privileged(Y, C=C, rho=rho, gamma=1.0, loss=loss, intercept=intercept, weights=weights)
-    result = solve_privileged_dual(X, problem, W=W, tol=TOL, max_iter=20_000)
-    check(result, optimum(X, Y, C, rho, 1.0, loss=loss, intercept=intercept, W=W, weights=weights), TOL)
+    check(result, optimum(X, Y, C, rho, gamma, loss=loss, intercept=intercept, W=W, weights=weights), TOL)
+    if W is not None:
+        np.testing.assert_allclose(result.Z, W.T @ result.D, atol=1e-9)
+        np.testing.assert_allclose(result.D, W @ ((result.at.alpha * Y.T) @ X), atol=1e-8)
+    if not weighted:
+        check_conditions(result, problem, X)
 
 
 def check_conditions(result, problem, X) -> None:
@@ -152,50 +138,9 @@ def test_some_privileged_labels_only():
     assert (result.at.known[:, :-1][~mask] == 0).all()
 
 
-def machines(X, Y, rho, loss):
-    """Solve machines without privileged features; return the objective, and the dual variables of the solution."""
-    Z = cp.Variable((X.shape[1], Y.shape[1]))
-    zeta = cp.pos(1 - cp.multiply(Y.astype(float), X @ Z))
-    price = rho * cp.sum(zeta) if loss == "hinge" else rho / 2 * cp.sum_squares(zeta)
-    best = cp.Problem(cp.Minimize(cp.sum_squares(Z) / 2 + price)).solve(solver=cp.CLARABEL)
-    return float(best), rho * np.maximum(0, 1 - Y * (X @ Z.value)).T
-
-
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-def test_an_idle_teacher_leaves_an_ordinary_machine(loss):
-    """Nothing is gained by a slack that costs C >= max alpha: gamma and the labels of others do not matter.
-
-    With the hinge loss alpha is at most rho, with the squared one it has no bound but shows.
-    """
-    X, Y = data()
-    best, alpha = machines(X, Y, 0.2, loss)
-    most = 0.2 if loss == "hinge" else 1.001 * alpha.max()
-    for C, gamma in ((most, 1.0), (20 * most, 0.01)):
-        problem = Privileged(Y, C=C, rho=0.2, gamma=gamma, loss=loss)
-        result = solve_privileged_dual(X, problem, tol=1e-6, max_iter=20_000)
-        check(result, best, 1e-6)
-        assert (result.at.known == 0).all()
-        assert all(excess(problem.task, a, beta)[1] for a, beta in zip(result.at.alpha, result.at.beta, strict=True))
-
-
-def test_a_teacher_is_idle_only_where_it_gains_nothing():
-    """Below the largest alpha of the ordinary machine some label uses its privileged features, and gains by them."""
-    X, Y = data(n_labels=3)
-    rows = np.unique(Y, axis=0, return_index=True)[1]  # one example of each kind, whose mean alpha is its alpha
-    X, Y = X[rows], Y[rows]
-    best, alpha = machines(X, Y, 0.2, "squared_hinge")
-    C = 0.7 * alpha.max()
-    result = solve_privileged_dual(X, Privileged(Y, C=C, rho=0.2, gamma=0.1), tol=1e-6, max_iter=20_000)
-    check(result, optimum(X, Y, C, 0.2, 0.1), 1e-6)
-    used = result.at.known.any(axis=1)
-    assert used.any()
-    assert not used[alpha.max(axis=1) < C].any()
-    assert result.primal < best
-
-
 @given(st.data())
 def test_points_are_feasible_and_gaps_not_negative(drawn):
-    """Whatever the problem, and wherever it is stopped."""
+    """This holds for any problem, stopped after any number of passes."""
     n, n_labels = drawn.draw(st.integers(1, 12)), drawn.draw(st.integers(1, 5))
     rng = np.random.default_rng(drawn.draw(st.integers(0, 2**16)))
     X = np.hstack([rng.normal(size=(n, 3)) * (rng.random((n, 3)) < 0.6), np.ones((n, 1))])
@@ -220,7 +165,7 @@ def test_points_are_feasible_and_gaps_not_negative(drawn):
 @for_each(("loss", "intercept"), FORMS)
 @for_each("coupled", [False, True])
 def test_the_gap_is_that_of_the_problem_as_written(coupled, loss, intercept):
-    """Far from the optimum, from Z, b, w~, alpha and beta alone."""
+    """The objectives are computed from Z, b, w~, alpha and beta alone, far from the optimum."""
     X, Y = data()
     C, rho, gamma, W = 0.1, 0.5, 2.0, coupling() if coupled else None
     problem = Privileged(Y, C=C, rho=rho, gamma=gamma, loss=loss, intercept=intercept)
@@ -274,7 +219,7 @@ def test_a_stopped_solver_goes_on_bit_by_bit(coupled, loss):
     assert (rest.primal, rest.dual, rest.n_iter) == (whole.primal, whole.dual, whole.n_iter)
 
 
-def test_weights_of_other_variables_are_not_believed():
+def test_weights_that_do_not_match_the_start_are_recomputed():
     X, Y = data()
     problem = Privileged(Y, C=0.1, rho=0.3, gamma=1.0)
     part = solve_privileged_dual(X, problem, tol=1e-2)

@@ -53,7 +53,7 @@ def test_the_gap_decides_on_the_precision_and_holds_in_double_precision(tol, dty
 
 @pytest.mark.parametrize("n_threads", [1, 2])
 @pytest.mark.parametrize("coupled", [False, True])
-def test_rounding_that_the_gap_cannot_bear_is_found(coupled, n_threads):
+def test_rounding_beyond_the_gap_switches_to_double_precision(coupled, n_threads):
     """A large constant has no part in the optimum with free biases, but leaves no digits for what matters."""
     X, Y, S = data()
     K, S = gram(RBF, X) + 1e5, S if coupled else np.eye(L)

@@ -60,7 +60,7 @@ def test_cuts_of_labels_are_as_good_as_any_combination_of_thresholds(measure, se
 @for_each("ties", [False, True])
 @for_each("shared", [True, False])
 @for_each("measure", MEASURES)
-def test_a_whole_weight_is_the_row_so_often(measure, shared, ties):
+def test_a_whole_weight_equals_the_row_repeated(measure, shared, ties):
     scores, Y = some_scores(3, 40, 3, ties=ties)
     weights = np.random.default_rng(4).integers(1, 5, 40)
     repeated = np.repeat(np.arange(40), weights)
@@ -73,7 +73,7 @@ def test_a_whole_weight_is_the_row_so_often(measure, shared, ties):
     np.testing.assert_array_equal(cuts, best_cuts(scores, Y, measure, weights / 1024.0, shared=shared))
 
 
-def test_curves_count_a_row_by_its_weight():
+def test_curves_use_weights():
     scores, Y = some_scores(3, 40, 3, ties=False)
     weights = np.random.default_rng(4).integers(1, 5, 40)
     repeated = np.repeat(np.arange(40), weights)
@@ -110,7 +110,7 @@ def test_folds_decide_whether_labels_have_cuts_of_their_own():
     np.testing.assert_allclose(own - own[0], [0, 3, -2, 5], atol=1.0)
 
 
-def test_what_is_validated_is_cut_by_other_folds():
+def test_validated_scores_use_cuts_of_other_folds():
     """Scores that say nothing look good by their own cuts, and as bad as they are by those of other folds."""
     rng = np.random.default_rng(0)
     scores, Y = rng.normal(size=(60, 20)), rng.random((60, 20)) < 0.5
@@ -127,7 +127,7 @@ def test_what_is_validated_is_cut_by_other_folds():
 
 
 @pytest.mark.parametrize(("n_samples", "n_labels", "n_folds"), [(5, 1, 3), (9, 7, 3), (1, 1, 2)])
-def test_there_are_no_folds_of_too_few_rows(n_samples, n_labels, n_folds):
+def test_too_few_rows_give_no_folds(n_samples, n_labels, n_folds):
     assert divided(n_samples, n_labels, n_folds, 0) == []
 
 

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from tests.core.batch.support import related
-from tests.support.cases import for_each
 
 from manylabel_core import FALT
 from manylabel_core.batch import LSAMML, M3L, MLRL, SSMLRL, PrBR, PrML
@@ -69,17 +68,7 @@ def test_cuts_and_curves_are_those_of_out_of_fold_scores(name):
     assert np.mean(likely[Y > 0]) > np.mean(likely[Y == 0])
 
 
-@MANY
-def test_the_same_fit_gives_the_same_bits_and_bytes_keep_them(name):
-    model, again = fitted(name), fitted(name)
-    assert model.to_bytes() == again.to_bytes()
-    back = type(model).from_bytes(model.to_bytes())
-    rows = given(name)
-    np.testing.assert_array_equal(back.predict(rows), model.predict(rows))
-    np.testing.assert_array_equal(back.predict_proba(rows), model.predict_proba(rows))
-
-
-def test_rows_that_a_fold_has_learnt_would_show():
+def test_cuts_are_chosen_by_held_out_rows():
     """A machine that knows its rows by heart has useless scores of them: only rows held out say where to cut."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 200))
@@ -113,23 +102,8 @@ def test_without_a_measure_a_label_is_predicted_above_0():
     assert not hasattr(fitted("m3l", calibrate=False), "predict_proba")
 
 
-@for_each(
-    ("parameters", "message"),
-    [
-        ({"optimise": "f1"}, "optimise"),
-        ({"calibrate": "yes"}, "calibrate"),
-        ({"folds": 1}, "folds must be an integer from 2 to 100, not 1"),
-        ({"folds": 2.5}, "folds"),
-    ],
-)
-@for_each("name", ["mlrl", "lsa_mml"])
-def test_what_is_not_allowed_is_named(name, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        fitted(name, **parameters)
-
-
 @pytest.mark.parametrize("kind", ["list", "sparse", "float32"])
-def test_rows_of_any_form_are_divided(kind):
+def test_rows_of_any_array_type_are_divided(kind):
     forms = {
         "list": (X.tolist(), Y.tolist()),
         "sparse": (sp.coo_array(X), sp.coo_array(Y)),
@@ -237,7 +211,7 @@ def test_a_fit_in_segments_chooses_cuts_at_its_end():
 
 
 @pytest.mark.parametrize("name", ["m3l", "prml"])
-def test_a_stream_goes_on_from_the_cuts(name):
+def test_an_online_learner_starts_from_the_cuts(name):
     model = fitted(name)
     assert model.threshold_.any()
     np.testing.assert_array_equal(FALT.from_linear(model, dtype="float64").predict(X), model.predict(X))

@@ -2,63 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from tests.support.cases import for_each
 
 from manylabel_core import FALT, SALT, PassiveAggressive
 
-LEARNERS: dict[str, tuple[type[FALT] | type[SALT], dict[str, Any]]] = {
-    "falt": (FALT, {"average": True}),
-    "falt-adaptive": (FALT, {"step": "adaptive"}),
-    "falt-implicit": (FALT, {"step": "implicit"}),
-    "falt-passes": (FALT, {"passes": 2, "average": True}),
-    "salt": (SALT, {"average": True}),
-    "salt-implicit": (SALT, {"step": "implicit"}),
-    "salt-passes": (SALT, {"passes": 2}),
-}
-BY_COLUMN = ("weights", "squares", "accumulator", "centroid.sums")
-BY_LABEL = ("centroid.labels", "stack.labels")
-
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 5))
 Y = (X @ rng.normal(size=(5, 4)) > 0.2).astype(int)
 
 
-@for_each(("make", "parameters"), LEARNERS.values(), ids=LEARNERS)
-def test_a_label_that_is_forgotten_is_as_a_new_one(make: type[FALT], parameters: dict[str, Any]) -> None:
-    """The last label, forgotten: the same bits from then on as if it had not been there, but for the others' past."""
-    model = make(**parameters).partial_fit(X[:40], Y[:40])
-    before = model.state()
-    model.pipeline.model.forget(3)
-    state = model.state()
-    for name in set(BY_COLUMN) & set(state):
-        np.testing.assert_array_equal(state[name][:, :4], before[name][:, :4])
-        assert not state[name][:, 4].any()
-        assert before[name][:, 4].any()
-    shorter = {name: array[:, :4] if name in BY_COLUMN else array for name, array in state.items()}
-    shorter |= {name: state[name][:, :3] for name in set(BY_LABEL) & set(state)}
-    if "stack.existing" in state:
-        shorter["stack.existing"] = np.array([3])
-    if "n_seen" in state:
-        assert state["n_seen"].tolist() == [40, 40, 40, 40, 0]
-        shorter["n_seen"] = shorter["n_seen"][:4]
-    shorter |= {name: array for name, array in fresh(make, parameters).items() if name not in state}
-    new = make(calibrate=False, **parameters)
-    new.restore({name: shorter[name] for name in new.state()})
-    model.partial_fit(X[40:], Y[40:])
-    new.partial_fit(X[40:], Y[40:])
-    for name in set(BY_COLUMN) & set(state):
-        np.testing.assert_array_equal(model.state()[name], new.state()[name])
-
-
-def fresh(make: type[FALT], parameters: dict[str, Any]) -> dict[str, Any]:
-    return make(**parameters).partial_fit(X[:1], Y[:1, :3]).state()
-
-
-def test_salt_forgets_the_squares_of_a_label_or_of_all() -> None:
+def test_salt_resets_the_squares_of_one_or_all_labels() -> None:
     model = SALT().partial_fit(X, Y)
     before = model.state()
     model.pipeline.model.reset_step_sizes(2)
@@ -72,7 +27,7 @@ def test_salt_forgets_the_squares_of_a_label_or_of_all() -> None:
 
 
 @pytest.mark.parametrize("step", ["stacked", "adaptive"])
-def test_falt_forgets_what_it_has_seen_of_features_for_all_labels_only(step: str) -> None:
+def test_falt_resets_feature_squares_for_all_labels_only(step: str) -> None:
     model = FALT(step=step).partial_fit(X, Y)
     before = model.state()
     model.pipeline.model.reset_step_sizes(2)

@@ -43,7 +43,7 @@ def test_memory_is_flat_once_the_budget_is_full(strategy: str, average: bool) ->
 @for_each("rounds", ROUNDS)
 @for_each("average", [False, True])
 @for_each("strategy", SUPPORT)
-def test_with_room_for_every_round_it_is_the_learner_without_a_budget(strategy, average, rounds) -> None:
+def test_a_budget_for_all_vectors_equals_no_budget(strategy, average, rounds) -> None:
     X, Y = stream(60)
     free = KernelFALT(average=average, **rounds).partial_fit(X, Y)
     model = KernelFALT(budget=60, strategy=strategy, average=average, **rounds).partial_fit(X, Y)
@@ -84,8 +84,8 @@ def test_averaging_is_the_mean_of_what_was_learnt(strategy: str | None, fit_inte
 
 
 @pytest.mark.parametrize("strategy", SUPPORT)
-def test_the_accumulator_goes_through_what_the_coefficients_go_through(strategy: str) -> None:
-    """With every change made at the same age, coefficients and accumulator stay in proportion."""
+def test_the_accumulator_changes_with_the_coefficients(strategy: str) -> None:
+    """If every change is made at the same age, coefficients and accumulator stay in proportion."""
     X, Y = stream(80)
     model = KernelFALT(budget=8, strategy=strategy, average=True, dtype="float64", scaling="none", step="implicit")
     model.pipeline.grow(4, 3)

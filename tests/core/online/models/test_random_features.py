@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
 from tests.support.cases import for_each
 
-from manylabel_core import FALT, SALT, KernelFALT, KernelSALT
+from manylabel_core import FALT, SALT, KernelFALT, KernelPassiveAggressive, KernelSALT, PassiveAggressive
 from manylabel_core.online.learner import OnlineLearner
-from manylabel_core.online.models.features._fourier import draw_table
 from manylabel_core.online.models.features.fourier import RandomFeatures
 from manylabel_core.online.models.points import KernelSettings
 from manylabel_core.rows import as_rows
@@ -25,7 +25,7 @@ def features_of(X: Array, budget: int, seed: int, gamma: float = 2.0, dtype: str
 
 
 def plain_features(X: Array, budget: int, seed: int, gamma: float) -> Array:
-    """In plain Python integers and NumPy, from the definition."""
+    """Compute the features by their definition, with Python integers and NumPy."""
     mask = 2**64 - 1
 
     def scramble(number: int) -> int:
@@ -60,47 +60,24 @@ def test_the_scrambler_is_splitmix64() -> None:
     assert outputs == [6457827717110365317, 3203168211198807973, 9817491932198370423]
 
 
-def test_frequencies_are_normal_and_independent() -> None:
-    table = np.empty((400, 250))
-    draw_table(3, 0, 1.0, table)
-    assert stats.kstest(table.ravel(), "norm").pvalue > 1e-3
-    correlations = np.corrcoef(table)[np.triu_indices(400, 1)]
-    assert abs(correlations.mean()) < 5e-3
-    assert correlations.std() == pytest.approx(1 / np.sqrt(250), rel=0.05)
-    other = np.empty((400, 250))
-    draw_table(4, 0, 1.0, other)
-    assert abs(np.corrcoef(table.ravel(), other.ravel())[0, 1]) < 0.02, "another seed, other numbers"
-
-
-def test_the_error_of_the_kernel_falls_with_the_root_of_the_budget() -> None:
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(30, 6))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    K = np.exp(-2.0 * ((X[:, None] - X[None]) ** 2).sum(axis=-1))
-    errors = []
-    for budget in (50, 200, 800, 3200):
-        found = [features_of(X, budget, seed) for seed in range(12)]
-        np.testing.assert_allclose((found[0] ** 2).sum(axis=1), 1.0, rtol=1e-12)
-        errors.append(np.sqrt(np.mean([(Z @ Z.T - K) ** 2 for Z in found])))
-        # Each frequency adds cos(w.(u - v)), of mean K and variance (1 + K^4) / 2 - K^2.
-        expected = np.sqrt(((1 + K**4) / 2 - K**2).mean() / (budget // 2))
-        assert errors[-1] == pytest.approx(expected, rel=0.25)
-    np.testing.assert_allclose(np.array(errors[:-1]) / errors[1:], 2.0, rtol=0.25)
-
-
-LINEAR: dict[str, tuple[type[OnlineLearner], type[OnlineLearner]]] = {
-    "FALT": (KernelFALT, FALT),
-    "SALT": (KernelSALT, SALT),
-}
+STEPS: tuple[dict[str, Any], ...] = (
+    {"eta": 0.3, "step": "implicit"},
+    {"eta": 0.3, "passes": 5},
+    {"eta": 0.3, "step": "gradient"},
+)
+LEARNERS: list[tuple[type[OnlineLearner], type[OnlineLearner], dict[str, Any]]] = [
+    *((KernelFALT, FALT, step) for step in STEPS),
+    *((KernelSALT, SALT, step) for step in STEPS),
+    *((KernelPassiveAggressive, PassiveAggressive, {"variant": variant}) for variant in ("PA-I", "PA-II")),
+]
 
 
 @for_each("average", [False, True])
-@for_each("rounds", [{"step": "implicit"}, {"passes": 5}, {"step": "gradient"}])
-@for_each(("kernel", "linear"), LINEAR.values(), ids=LINEAR)
-def test_it_is_the_linear_learner_on_the_features(kernel, linear, rounds, average) -> None:
+@for_each(("kernel", "linear", "step"), LEARNERS)
+def test_it_is_the_linear_learner_on_the_features(kernel, linear, step, average) -> None:
     rng = np.random.default_rng(2)
     X, Y = rng.normal(size=(120, 5)).astype(np.float32), rng.integers(0, 2, size=(120, 3))
-    common = {"eta": 0.3, "average": average, "fit_intercept": True, "scaling": "none", "calibrate": False, **rounds}
+    common = {"average": average, "fit_intercept": True, "scaling": "none", "calibrate": False, **step}
     model = kernel(budget=40, strategy="rff", seed=5, gamma=0.7, **common)
     other = linear(**common)
     Z = features_of(X, 40, 5, 0.7, "float32")
@@ -126,10 +103,3 @@ def test_features_of_columns_that_come_late_and_in_any_order() -> None:
     frequencies = [model.pipeline.model._map._frequencies for model in (early, late)]
     np.testing.assert_array_equal(frequencies[0][:8], frequencies[1][:8])
     assert "frequencies" not in " ".join(late.state())
-
-
-def test_seeds_differ() -> None:
-    X = np.random.default_rng(4).normal(size=(20, 3))
-    Y = (X[:, :2] > 0).astype(int)
-    one, other = (KernelFALT(budget=20, strategy="rff", seed=seed).partial_fit(X, Y) for seed in (0, 1))
-    assert not np.array_equal(one.scores(X)[0], other.scores(X)[0])

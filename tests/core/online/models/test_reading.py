@@ -38,7 +38,7 @@ def allocated(root: object) -> dict[str, tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
-def test_a_read_grows_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_allocate_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fourier, "MOST_RESTORED", 0)
     model, X = learnt(**STRATEGIES[name])
     expected, state = model.decision_function(X), model.state()

@@ -179,7 +179,7 @@ def test_a_table_becomes_sparse_at_the_same_size_however_it_grows() -> None:
         assert_same(state, next(other for place, other in states if place == at))
 
 
-def test_room_that_is_made_ahead_shows_in_no_state() -> None:
+def test_reserved_capacity_is_in_no_state() -> None:
     with larger_than(3_000):
         model, ahead = FALT(), FALT()
         ahead.pipeline.reserve(D, L)
@@ -191,7 +191,7 @@ def test_room_that_is_made_ahead_shows_in_no_state() -> None:
         assert model.pipeline.nbytes == ahead.pipeline.nbytes
 
 
-def test_sums_of_a_label_that_is_true_again_and_again_are_divided() -> None:
+def test_a_sparse_centroid_is_divided_as_a_dense_one() -> None:
     """By 2^32, after some 130 examples that weigh 3."""
     rng = np.random.default_rng(0)
     rows = Rows(np.arange(201), rng.integers(0, 3, 200).astype(np.int32), np.ones(200, np.float32))
@@ -208,7 +208,7 @@ def test_sums_of_a_label_that_is_true_again_and_again_are_divided() -> None:
     assert found[0][1]["centroid.labels"][0, 0] < 2.0**32 < 1.1875**200
 
 
-def test_a_batch_model_can_be_taken_over() -> None:
+def test_a_sparse_table_starts_from_a_batch_model() -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(30, 20)), rng.integers(0, 2, (30, 9))
     batch = M3L(scaling="auto").fit(X, Y)
@@ -220,7 +220,7 @@ def test_a_batch_model_can_be_taken_over() -> None:
     assert found[0] == found[1]
 
 
-def test_bytes_are_those_of_what_was_learnt() -> None:
+def test_size_is_that_of_the_learnt_blocks() -> None:
     """The bound of the size after learning holds, and is no larger than with all blocks."""
     with larger_than(0):
         model, dense = FALT(scaling="none"), 2 * 4 * (1 + D) * (1 + L)
@@ -276,7 +276,7 @@ FORGED: dict[str, tuple[str, Callable[[NDArray[Any]], NDArray[Any]]]] = {
 
 
 @for_each("name", FORGED)
-def test_what_is_no_sparse_table_is_refused(name: str) -> None:
+def test_forged_sparse_tables_are_refused(name: str) -> None:
     array, forge = FORGED[name]
     with larger_than(0):
         model = FALT()
@@ -373,7 +373,7 @@ def test_an_example_with_many_labels_takes_room_for_its_blocks_alone() -> None:
     assert len(table.parts[3]) < 1.6 * n_features * n_blocks
 
 
-def test_who_holds_an_array_of_a_pool_keeps_what_it_had() -> None:
+def test_growth_leaves_arrays_that_callers_hold_unchanged() -> None:
     table = SparseTable("float32")
     table.enlarge(1)
     table.reserve(1)

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 Titles = dict[int, list[int]]
 
 N_LABELS, N_WORDS = 6, 8
-"""Of `texts`. Feature 2k or 2k + 1 is word k in one of two fields."""
+"""Numbers of labels and words of `texts`; features 2k and 2k + 1 are word k in two fields."""
 
 
 def texts(seed: int = 0, n: int = 300) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -220,20 +220,7 @@ def test_a_label_that_was_never_seen_is_predicted_by_its_title_once_titles_have_
     assert not again.predict(X)[:, 18:].any()
 
 
-def test_titles_of_other_labels_are_soon_ignored() -> None:
-    _, without = zero_shot({})
-    model, wrong = zero_shot({label: [(label + 7) % 20] for label in range(20)})
-    assert wrong > without - 0.02
-    assert model.state()["stack.shared"][4] < 0.05
-
-
-def test_before_much_was_seen_a_label_with_a_title_alone_is_cut_at_a_half() -> None:
-    X = np.zeros((1, 2 * N_WORDS), np.float32)
-    X[0, 4] = 1.0
-    assert not titled().predict(X).any()
-
-
-def test_a_label_that_begins_anew_keeps_its_title() -> None:
+def test_a_restarted_label_keeps_its_title() -> None:
     X, Y = texts()
     model = titled(drift="adwin", on_drift="restart").partial_fit(X, Y)
     model.pipeline._react(1)
@@ -273,7 +260,7 @@ def test_a_title_has_its_part_in_an_explanation_and_none_in_a_linear_form() -> N
         ({1: [1], 0: list(range(MAX_TITLE_WORDS + 1))}, r"^titles\[0\] must have at most 100 words"),
     ],
 )
-def test_what_is_no_title_changes_nothing(titles: Any, message: str) -> None:
+def test_invalid_titles_change_nothing(titles: Any, message: str) -> None:
     model = titled()
     before = bits(model)
     with pytest.raises(ValueError, match=message):

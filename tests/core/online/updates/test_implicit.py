@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.support.cases import for_each
 from tests.support.lazy import lazy
 
-from manylabel_core import FALT, SALT, KernelFALT
+from manylabel_core import FALT, SALT
 from manylabel_core.rows import as_rows, as_targets
 
 cp = lazy("cvxpy")
@@ -109,65 +107,7 @@ def test_salt_solves_the_round_in_its_metric(seed: int) -> None:
     np.testing.assert_allclose(model.state()["squares"][1:], squares + gradient**2, rtol=1e-6, atol=1e-9)
 
 
-@given(st.integers(0, 10_000))
-def test_no_small_change_of_the_scores_is_better(seed: int) -> None:
-    """Without an oracle: the step of any column, or of all, a little longer or shorter, costs more."""
-    one = Round(seed)
-    metric = np.ones_like(one.W)
-    learnt = one.learnt_by(
-        FALT(eta=one.eta, step="implicit", fit_intercept=False, **DOUBLE), weights=with_constant(one.W)
-    )[1:]
-    best = one.objective(learnt, metric)
-    for column in range(one.W.shape[1]):
-        for change in (1e-4, -1e-4):
-            other = learnt.copy()
-            other[:, column] += change * one.x / (one.x @ one.x)
-            assert one.objective(other, metric) >= best - 1e-9 * max(1.0, best)
-
-
-def test_it_is_the_limit_of_small_gradient_steps_that_pull_back() -> None:
-    """Subgradient descent on the round's problem, by ever smaller steps, comes to the same weights."""
-    for seed in range(4):
-        one = Round(seed)
-        metric, W = np.ones_like(one.W), one.W.copy()
-        for t in range(1, 10_001):
-            margins = one.x @ W[:, 1:] - one.x @ W[:, 0]
-            slope = np.zeros(W.shape[1])
-            for sign, members in ((1.0, one.known & one.y), (-1.0, one.known & ~one.y)):
-                violated = members & (sign * margins < 1.0)
-                slope[1:] -= sign * violated * one.factor / max(members.sum(), 1)
-            slope[0] = -slope[1:].sum()
-            W -= (W - one.W + np.outer(one.x, slope)) / (t + 10)
-        learnt = one.learnt_by(
-            FALT(eta=one.eta, step="implicit", fit_intercept=False, **DOUBLE), weights=with_constant(one.W)
-        )[1:]
-        best = one.objective(learnt, metric)
-        assert best <= one.objective(W, metric) <= best + 5e-4 * max(1.0, best)
-
-
-def test_kernel_falt_with_the_linear_kernel_is_falt() -> None:
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(60, 5))
-    Y = (X @ rng.normal(size=(5, 4)) > 0.3).astype(int)
-    linear = FALT(eta=0.2, step="implicit", fit_intercept=False, **DOUBLE).partial_fit(X, Y)
-    kernel = KernelFALT(eta=0.2, step="implicit", kernel="linear", **DOUBLE).partial_fit(X, Y)
-    np.testing.assert_allclose(kernel.decision_function(X), linear.decision_function(X), atol=1e-9)
-
-
-@pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
-def test_a_round_leaves_no_margin_beyond_one(make: type[FALT]) -> None:
-    """A score moves to its margin or stops before it: no round overshoots."""
-    rng = np.random.default_rng(5)
-    X = rng.normal(size=(1, 4))
-    Y = np.array([[1, 0, 1, 0, 0]])
-    for eta in (0.01, 1.0, 100.0):
-        decision = make(eta=eta, step="implicit", **DOUBLE).partial_fit(X, Y).decision_function(X)
-        assert (decision * (2 * Y - 1) <= 1.0 + 1e-9).all()
-        assert (decision * (2 * Y - 1) > 0.0).all()
-    np.testing.assert_allclose(decision, 2.0 * Y - 1.0, atol=1e-6)
-
-
-def test_passes_ask_for_the_paper() -> None:
+def test_passes_select_the_published_step() -> None:
     rng = np.random.default_rng(1)
     X, Y = rng.normal(size=(40, 5)), rng.integers(0, 2, size=(40, 3))
     short = FALT(eta=0.1, passes=2).partial_fit(X, Y).state()
