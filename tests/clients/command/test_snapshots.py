@@ -30,14 +30,3 @@ def test_take_list_go_back_and_delete(manylabel: Command, client: Client, name: 
     gone = manylabel("snapshots", name, "--delete", "before-cleanup")
     assert (gone.status, "has no snapshot" in gone.err) == (1, True)
     assert manylabel("snapshots", name, "--name", "x").status == 2
-
-
-def test_over_the_client(client: Client, name: str) -> None:
-    model = client.create_model(name)
-    model.update({"a": 1.0}, ["x"])
-    assert model.take_snapshot("first", "a note").name == "first"
-    model.update({"a": 1.0}, ["x"])
-    assert model.rollback("first").updates == 1
-    assert model.download_snapshot("first") == model.download_snapshot(model.snapshots()[-1].position)
-    model.delete_snapshot("first")
-    assert all(snapshot.name is None and not snapshot.manual for snapshot in model.snapshots())

@@ -231,12 +231,6 @@ def test_a_table_too_large_for_a_client_is_refused_before_it_is_made(
         assert command("export-model", "take-large", *options).status == 0
 
 
-def test_another_form_is_wrong_usage(command: Callable[..., Any], tmp_path: Path) -> None:
-    done = command("export-model", "any", "--to", "pickle", "-o", str(tmp_path / "model"))
-    assert (done.status, list(tmp_path.iterdir())) == (2, []), done.err
-    assert "Invalid value for --to: must be one of onnx, python, json, not 'pickle'" in " ".join(done.err.split())
-
-
 def test_a_snapshot_is_exported_and_none_is_left_behind(
     command: Callable[..., Any], server: Any, tmp_path: Path
 ) -> None:

@@ -4,7 +4,6 @@ import copy
 import inspect
 import math
 import pickle
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -14,8 +13,7 @@ import pytest
 from river import compose, datasets, evaluate, metrics, preprocessing
 
 import manylabel_core as core
-from manylabel_clients import Client, river
-from manylabel_clients.command.app import app
+from manylabel_clients import river
 from manylabel_clients.river import FALT, estimators
 from manylabel_clients.river.online_classifier import OnlineClassifier
 from manylabel_core import online
@@ -43,19 +41,6 @@ def test_every_learner_of_core_is_an_estimator_here_and_an_algorithm_of_the_serv
 
 def is_estimator(one: Any) -> bool:
     return isinstance(one, type) and issubclass(one, OnlineClassifier) and one is not OnlineClassifier
-
-
-@pytest.mark.parametrize("wanted", ["Client.create_model", "manylabel models create"])
-def test_every_algorithm_is_named_where_one_chooses_it(wanted: str) -> None:
-    if wanted == "Client.create_model":
-        text = Client.create_model.__doc__ or ""
-    else:
-        text = next(p.help for p in create_command().params if p.name == "algorithm")
-    assert [name for name in PARAMS if not re.search(rf"\b{name}\b", text)] == []
-
-
-def create_command() -> Any:
-    return app.commands["models"].commands["create"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

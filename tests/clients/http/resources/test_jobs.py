@@ -6,7 +6,6 @@ from typing import Any
 import httpx2
 import pytest
 from tests.clients.http.fake_server import FakeServer, ok, problem, unsent
-from tests.support.cases import for_each
 
 from manylabel_clients import (
     Conflict,
@@ -14,7 +13,6 @@ from manylabel_clients import (
     JobFailed,
     JobProgress,
     Retry,
-    UnexpectedResponse,
 )
 from manylabel_clients.http.resources.jobs import MAX_POLL_SECONDS, JobCalls, TrainingCalls
 
@@ -147,16 +145,3 @@ def test_events_of_a_job_are_read_and_resumed() -> None:
     assert (event.kind, event.id, event.data["gap"]) == ("progress", "41", 0.1)
     assert events.request.path == "/v1/jobs/j1/events"
     assert events.request.headers["Last-Event-ID"] == "41"
-
-
-@for_each("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
-def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
-    answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
-    for call in (
-        job().status(),
-        job().log(),
-        unsent(TrainingCalls, retry=RETRY).jobs(),
-        unsent(TrainingCalls, retry=RETRY).trainers(),
-    ):
-        with pytest.raises(UnexpectedResponse):
-            FakeServer(answer)(call)
