@@ -1,7 +1,6 @@
 """`manylabel models`, `predict` and `update` against a real server."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -452,22 +451,6 @@ def test_records_cannot_command_the_terminal(manylabel: Command, client: Client,
     out = manylabel("label", name, stdin="q\n").out
     assert "evil" in out
     assert not {"\x1b", "\x07"} & set(out)
-
-
-@pytest.mark.parametrize("width", [80, 140])
-def test_no_word_of_a_table_is_broken_in_a_terminal(
-    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [
-        ("01kahzy4t00000000000000000", "succeeded", "lsa_mml", "songs-m3l", "songs (train)", "2026-11-23T02:00:00.000Z")
-    ]
-    columns = ("job", "state", "trainer", "model", "data", "created")
-    monkeypatch.setenv("COLUMNS", str(width))
-    print_table(columns, rows, words=len(columns))
-    lines = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
-    assert max(map(len, lines)) <= width
-    words = " ".join(lines).split()
-    assert all(word in words for cell in rows[0] for word in cell.split())
 
 
 def test_a_table_for_a_file_is_as_wide_as_it_is(

@@ -1,4 +1,4 @@
-"""Files of records in every command that takes a file."""
+"""Files of records, with weights and references, in every command that takes a file."""
 
 import csv
 import gzip
@@ -26,14 +26,14 @@ def record(i: int) -> tuple[dict[str, Any], list[str]]:
 
 
 ROWS = [record(i) for i in range(120)]
-OPTIONS = ("--text", "title", "--text", "body", "--labels", "tags", "--separator", ";")
+OPTIONS = ("--text", "title", "--text", "body", "--labels", "tags", "--separator", ";", "--ignore", "id, when")
 TEXT = {"fields": ["title", "body"]}
 
 
 @pytest.fixture(params=["tsv.gz", "jsonl"])
 def records(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / f"records.{request.param}"
-    flat = [{**x, "tags": "; ".join(y)} for x, y in ROWS]
+    flat = [{**x, "id": i, "when": 2026, "tags": "; ".join(y)} for i, (x, y) in enumerate(ROWS)]
     text = io.StringIO()
     if "jsonl" in request.param:
         text.write("\n".join(map(json.dumps, flat)))
@@ -65,18 +65,22 @@ def test_records_in_every_command(manylabel: Command, client: Client, name: str,
     trained = manylabel("train", str(records), *OPTIONS, "--holdout", "0.3", "--json", "--threads", "1")
     assert trained.status == 0, trained.err
     assert json.loads(trained.out)["measures"]["micro_f1"] > 0.9
-    added = manylabel("datasets", "add", name, str(records), *OPTIONS, "--json")
+    details = records.with_name("details.csv")
+    details.write_text("name,title,uri\nwar,War films,\nsea,,http://x/sea\n")
+    added = manylabel("datasets", "add", name, str(records), *OPTIONS, "--label-details", str(details), "--json")
     assert added.status == 0, added.err
     told = json.loads(added.out)
     assert (told["rows"], told["labels"], told["text"]["fields"]) == (120, 4, ["title", "body"])
+    stored = client.dataset(name, details=True).details or {}
+    assert stored["label_details"] == {"war": {"title": "War films"}, "sea": {"uri": "http://x/sea"}}
     assert "title, body" in manylabel("datasets", "show", name).out
     client.delete_dataset(name)
 
 
-def test_a_feed_is_resumed_and_read_as_the_model_says(
+def test_a_feed_reads_the_text_fields_of_the_model(
     manylabel: Command, client: Client, name: str, tmp_path: Path
 ) -> None:
-    """Without --text, columns are text that the model takes for text: 1984 in one is a word."""
+    """Without --text, the text fields of the model are text: 1984 is a word there."""
     path = tmp_path / "books.csv"
     path.write_text("title,tags\n1984,a\nalpha,b\n")
     model = client.create_model(name, text={"fields": ["title", "other"]})
@@ -90,7 +94,9 @@ def test_a_feed_is_resumed_and_read_as_the_model_says(
     assert (status.updates, status.features, status.labels) == (3, 2, 2)
 
 
-def test_what_is_text_must_be_so_for_the_model(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+def test_text_columns_must_be_text_fields_of_the_model(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
     path = tmp_path / "books.csv"
     path.write_text("title,tags\nalpha,a\n")
     assert manylabel("models", "create", name, "--text", "body", "--text", "a, b").status == 0
@@ -105,10 +111,10 @@ def test_what_is_text_must_be_so_for_the_model(manylabel: Command, client: Clien
 
 
 @pytest.mark.parametrize("kind", ["csv", "pairs.jsonl"])
-def test_rows_weigh_what_a_column_says(
+def test_rows_have_the_weights_of_a_column(
     manylabel: Command, client: Client, name: str, tmp_path: Path, kind: str
 ) -> None:
-    """Fed and updated from a file as posted one by one; evaluated, and kept as a dataset, with the weights."""
+    """The weights count in feed, update and evaluate as in a request, and are stored with a dataset."""
     weights = [(1.0, 0.5, 40.0)[i % 3] for i in range(30)]
     path = tmp_path / f"weighted.{kind}"
     options = ["--labels", "tags", "--separator", ";", "--weight", "price"]
@@ -177,7 +183,7 @@ def test_rows_have_the_references_of_a_column(
 
 
 @pytest.mark.parametrize("weight", ["0", ""])
-def test_a_column_of_weights_has_weights(
+def test_an_invalid_weight_is_refused(
     manylabel: Command, client: Client, name: str, tmp_path: Path, weight: str
 ) -> None:
     client.create_model(name)

@@ -93,24 +93,6 @@ def test_stored_predictions_are_labelled_later(client: Client, name: str) -> Non
         model.label(3, [])  # type: ignore[arg-type]
 
 
-def test_stored_predictions_are_listed_by_uncertainty(client: Client, name: str) -> None:
-    model = client.create_model(name)
-    model.update_many([({"a": 1}, ["p"]), ({"b": 1}, ["q"])] * 20)
-    (sure,) = model.predict_many([{"a": 1}], keep=True)
-    unsure = model.predict({"c": "red"}, keep="record")
-    page = model.predictions(order="uncertainty")
-    assert [(one.id, one.record) for one in page.predictions] == [(unsure.id, {"c": "red"}), (sure.id, None)]
-    assert (page.candidates, page.updates, page.position) == (2, 40, unsure.position)
-    first, second = page.predictions
-    assert 0 < second.uncertainty < first.uncertainty <= 1
-    assert second.labels == ["p"]
-    assert second.probabilities == model.predict({"a": 1}, probabilities=True).probabilities
-    model.label(first.id, ["r"])
-    assert [one.id for one in model.predictions(limit=1).predictions] == [sure.id]
-    with pytest.raises(Invalid, match="order"):
-        model.predictions(order="best")
-
-
 def test_a_stream_yields_a_result_for_each_line(client: Client, name: str) -> None:
     model = client.create_model(name)
     examples: list[Any] = [({f"w{i % 3}": 1.0}, [f"t{i % 3}"]) for i in range(20)]
