@@ -43,7 +43,7 @@ def place(request: pytest.FixtureRequest, server_process: Callable[..., Any]) ->
     process.stop()
 
 
-def test_records_are_the_same_bits_everywhere(place: Place, tmp_path: Path) -> None:
+def test_records_are_learnt_to_the_same_bits_on_every_path(place: Place, tmp_path: Path) -> None:
     server, store = place
     path = tmp_path / "rows.jsonl.gz"
     path.write_bytes(gzip.compress("\n".join(json.dumps({"x": x, "y": y}) for x, y in ROWS).encode()))

@@ -34,7 +34,7 @@ def test_a_history_is_verified(manylabel: Command, client: Client, name: str) ->
     assert json.loads(manylabel("verify", name, "--json").out)["equal"]
 
 
-def test_it_needs_either_references_or_positions(manylabel: Command, client: Client, name: str) -> None:
+def test_forget_needs_either_references_or_positions(manylabel: Command, client: Client, name: str) -> None:
     client.create_model(name)
     assert manylabel("forget", name, "--yes").status == 2
     assert manylabel("forget", name, "--ref", "a", "--position", "1", "--yes").status == 2

@@ -11,7 +11,7 @@ from manylabel_clients import Client, Conflict, Expired, NotFound
 Command = Callable[..., Any]
 
 
-def test_read_go_back_and_fork(manylabel: Command, client: Client, name: str) -> None:
+def test_the_log_is_read_rolled_back_and_forked(manylabel: Command, client: Client, name: str) -> None:
     model = client.create_model(name)
     for i in range(5):
         model.update({"a": float(i)}, ["x" if i % 2 else "y"])
@@ -43,7 +43,7 @@ def test_read_go_back_and_fork(manylabel: Command, client: Client, name: str) ->
         assert manylabel(*wrong, "--yes").status == 2
 
 
-def test_what_is_not_there_over_the_client(client: Client, name: str) -> None:
+def test_missing_positions_and_times_are_refused(client: Client, name: str) -> None:
     model = client.create_model(name)
     model.update({"a": 1.0}, ["x"])
     with pytest.raises(NotFound, match="no entry at position"):
@@ -54,7 +54,7 @@ def test_what_is_not_there_over_the_client(client: Client, name: str) -> None:
         client.fork_model(f"{name[:50]}-fork", name, "999999")
 
 
-def test_replay_with_other_parameters(manylabel: Command, client: Client, name: str) -> None:
+def test_a_log_is_replayed_with_other_parameters(manylabel: Command, client: Client, name: str) -> None:
     model = client.create_model(name)
     for i in range(20):
         model.update({"a": float(i % 3), "b": float(i % 5)}, ["x" if i % 3 else "y"])
@@ -78,7 +78,7 @@ def test_replay_with_other_parameters(manylabel: Command, client: Client, name: 
     assert manylabel("replay", name, *many).status == 2
 
 
-def test_a_follower_by_the_command(manylabel: Command, client: Client, name: str) -> None:
+def test_a_follower_is_created_and_promoted(manylabel: Command, client: Client, name: str) -> None:
     model = client.create_model(name)
     model.update({"a": 1.0}, ["x"])
     other = f"{name[:50]}-f"

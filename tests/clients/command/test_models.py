@@ -25,7 +25,7 @@ def tags(client: Client, name: str) -> str:
     return name
 
 
-def test_create_show_list_delete(manylabel: Command, client: Client, name: str) -> None:
+def test_a_model_is_created_shown_listed_and_deleted(manylabel: Command, client: Client, name: str) -> None:
     made = manylabel(
         "models", "create", name, "--algorithm", "salt", "--param", "eta=0.25", "--param", "passes=3",
         "--scaling", "unit", "--labels", "a, b", "--features", "7", "--durability", "fsync",
@@ -49,7 +49,7 @@ def test_create_show_list_delete(manylabel: Command, client: Client, name: str) 
     assert manylabel("models", "show", name).status == 1
 
 
-def test_limits(manylabel: Command, client: Client, name: str) -> None:
+def test_limits_are_options_of_create(manylabel: Command, client: Client, name: str) -> None:
     made = manylabel(
         "models", "create", name, "--limit", "features=3,hash", "--limit", "labels=1,ignore", "--json"
     )  # fmt: skip
@@ -69,14 +69,14 @@ def test_limits(manylabel: Command, client: Client, name: str) -> None:
     assert "/limits/labels/policy" in refused.err
 
 
-def test_delete_asks_first(manylabel: Command, client: Client, tags: str) -> None:
+def test_delete_asks_for_confirmation(manylabel: Command, client: Client, tags: str) -> None:
     assert manylabel("models", "delete", tags, stdin="n\n").status == 1
     assert manylabel("models", "delete", tags, stdin="").status == 1
     assert client.model(tags).status().updates == 6
     assert manylabel("models", "delete", tags, stdin="y\n").status == 0
 
 
-def test_closed_names_and_bad_parameters(manylabel: Command, name: str) -> None:
+def test_features_and_labels_may_be_fixed_at_creation(manylabel: Command, name: str) -> None:
     assert manylabel("models", "create", name, "--features", "a,b", "--labels", "l").status == 0
     assert manylabel("update", name, '{"x": {"c": 1}, "y": ["l"]}').status == 1
     assert manylabel("update", name, '{"x": {"a": 1}, "y": ["l"]}').status == 0
@@ -86,7 +86,7 @@ def test_closed_names_and_bad_parameters(manylabel: Command, name: str) -> None:
     assert "eta" in wrong.err
 
 
-def test_predict_one_is_a_table_of_scores(manylabel: Command, tags: str) -> None:
+def test_one_prediction_is_printed_as_a_table_of_scores(manylabel: Command, tags: str) -> None:
     done = manylabel("predict", tags, '{"x": {"word=cat": 1}}')
     assert done.status == 0, done.err
     lines = [line.split() for line in done.out.splitlines() if line.strip()]
@@ -95,7 +95,7 @@ def test_predict_one_is_a_table_of_scores(manylabel: Command, tags: str) -> None
     assert scores["pets"] > 0 > scores["music"]
 
 
-def test_predict_says_how_likely_labels_are_when_asked(manylabel: Command, tags: str) -> None:
+def test_predict_prints_probabilities_on_request(manylabel: Command, tags: str) -> None:
     done = manylabel("predict", tags, "--probabilities", '{"x": {"word=cat": 1}}')
     assert done.status == 0, done.err
     lines = [line.split() for line in done.out.splitlines() if line.strip()]
@@ -115,7 +115,7 @@ def test_drift_is_shown_with_the_measures(manylabel: Command, client: Client, na
     assert json.loads(manylabel("evaluate", name, "--json").out)["drift"] == {"alarms": 0, "last": None, "labels": {}}
 
 
-def test_predict_many_is_a_line_each(manylabel: Command, tags: str, tmp_path: Path) -> None:
+def test_many_predictions_are_printed_as_a_line_each(manylabel: Command, tags: str, tmp_path: Path) -> None:
     file = tmp_path / "examples.ndjson"
     file.write_text(f"{CAT}\n\n{SONG}\n{CAT}\n")
     assert manylabel("predict", tags, str(file)).out.splitlines() == ["pets", "music", "pets"]
@@ -125,7 +125,7 @@ def test_predict_many_is_a_line_each(manylabel: Command, tags: str, tmp_path: Pa
     assert json.loads(answers[0])["scores"].keys() == {"pets", "music"}
 
 
-def test_predict_shows_the_labels_asked_for(manylabel: Command, client: Client, tags: str) -> None:
+def test_predict_prints_only_selected_labels(manylabel: Command, client: Client, tags: str) -> None:
     shown = json.loads(manylabel("predict", tags, "--top", "1", "--json", CAT).out)
     assert (list(shown["scores"]), shown["scores_of"]) == (["pets"], 2)
     assert "the best 1 of 2 labels" in manylabel("predict", tags, "--top", "1", CAT).out
@@ -150,7 +150,7 @@ def test_labels_with_few_examples_are_marked(manylabel: Command, client: Client,
         f'{{\n  "examples": [\n{CAT},\n{SONG}\n]\n}}\n',
     ],
 )
-def test_update_takes_every_form_of_input(
+def test_update_accepts_every_form_of_input(
     manylabel: Command, client: Client, name: str, text: str, tmp_path: Path
 ) -> None:
     model = client.create_model(name)
@@ -176,7 +176,7 @@ def test_a_name_may_hold_any_character(manylabel: Command, client: Client, name:
     assert model.predict({label: 1}).labels == [label]
 
 
-def test_update_says_what_was_learnt(manylabel: Command, client: Client, name: str) -> None:
+def test_update_prints_the_number_of_learnt_examples(manylabel: Command, client: Client, name: str) -> None:
     client.create_model(name)
     assert manylabel("update", name, CAT).out.startswith("1 example learnt; ")
     many = manylabel("update", name, "--batch-size", "2", stdin=f"{CAT}\n" * 5)
@@ -193,7 +193,7 @@ def test_update_with_a_key_counts_once(manylabel: Command, client: Client, name:
     assert model.status().updates == 5
 
 
-def test_a_bad_line_is_named_and_the_rest_can_be_learnt(manylabel: Command, client: Client, name: str) -> None:
+def test_an_invalid_line_is_named_and_the_rest_can_be_learnt(manylabel: Command, client: Client, name: str) -> None:
     model = client.create_model(name)
     good, bad = f"{CAT}\n" * 5, '{"x": {"word=cat": ["one", 1]}, "y": ["pets"]}\n'
     first = manylabel("update", name, "--key", "k", "--batch-size", "2", stdin=good + bad + good)
@@ -224,7 +224,7 @@ def test_a_bad_line_is_named_and_the_rest_can_be_learnt(manylabel: Command, clie
         ("", "no examples"),
     ],
 )
-def test_bad_input_is_one_line_and_changes_nothing(
+def test_invalid_input_is_reported_in_one_line_and_changes_nothing(
     manylabel: Command, client: Client, name: str, text: str, message: str
 ) -> None:
     model = client.create_model(name)
@@ -236,13 +236,13 @@ def test_bad_input_is_one_line_and_changes_nothing(
     assert model.status().updates == 0
 
 
-def test_who_types_examples_is_told_how(manylabel: Command, client: Client, name: str) -> None:
+def test_typed_input_is_prompted_for(manylabel: Command, client: Client, name: str) -> None:
     client.create_model(name)
     assert "Ctrl-D" not in manylabel("update", name, stdin=CAT).err
     assert "Ctrl-D" in manylabel("update", name, stdin=CAT, typed=True).err
 
 
-def test_refusals_and_missing_servers_have_their_status(manylabel: Command, name: str, tmp_path: Path) -> None:
+def test_refusals_and_missing_servers_have_exit_codes(manylabel: Command, name: str, tmp_path: Path) -> None:
     unknown = manylabel("predict", name, CAT)
     assert unknown.status == 1
     assert name in unknown.err
@@ -340,7 +340,9 @@ def test_many_labels_are_described_in_several_requests(client: Client, tags: str
         client.model(tags).describe_labels({})
 
 
-def test_answers_are_kept_and_labelled_later(manylabel: Command, client: Client, tags: str, tmp_path: Path) -> None:
+def test_predictions_are_stored_and_labelled_later(
+    manylabel: Command, client: Client, tags: str, tmp_path: Path
+) -> None:
     before = client.model(tags).status().updates  # type: ignore[union-attr]
     one = manylabel("predict", tags, '{"x": {"word=cat": 1}}', "--keep")
     kept = one.out.splitlines()[0].removeprefix("stored as ")
@@ -374,7 +376,7 @@ def left(client: Client, name: str) -> list[object]:
     return [one.record for one in client.model(name).predictions(order="uncertainty").predictions]
 
 
-def test_kept_predictions_are_listed(manylabel: Command, client: Client, waiting: str) -> None:
+def test_stored_predictions_are_listed(manylabel: Command, client: Client, waiting: str) -> None:
     lines = manylabel("models", "predictions", waiting, "--limit", "2").out
     assert [one.id for one in client.model(waiting).predictions(order="uncertainty", limit=2).predictions] == [
         line.split()[0] for line in lines.splitlines() if line.strip().startswith("01")
@@ -383,7 +385,7 @@ def test_kept_predictions_are_listed(manylabel: Command, client: Client, waiting
     assert sorted(str(one["record"]) for one in page["predictions"]) == ["{'a': 1}", "{'b': 1}", "{'c': 1}"]
 
 
-def test_labels_are_typed(manylabel: Command, client: Client, waiting: str) -> None:
+def test_stored_predictions_are_labelled_by_typing(manylabel: Command, client: Client, waiting: str) -> None:
     assert left(client, waiting)[0] == {"c": 1}
     done = manylabel("label", waiting, stdin="r, p,r\n\n\n")
     assert done.status == 0, done.err
@@ -412,7 +414,7 @@ def test_labels_are_typed(manylabel: Command, client: Client, waiting: str) -> N
         ("[1]\nq\n", 0),
     ],
 )
-def test_a_person_may_skip_undo_and_quit(
+def test_a_typist_may_skip_undo_and_quit(
     manylabel: Command, client: Client, waiting: str, typed: str, labelled: int
 ) -> None:
     done = manylabel("label", waiting, stdin=typed)
@@ -421,14 +423,14 @@ def test_a_person_may_skip_undo_and_quit(
     assert len(left(client, waiting)) == 3 - labelled
 
 
-def test_answers_are_sent_some_at_a_time(manylabel: Command, client: Client, waiting: str) -> None:
+def test_typed_labels_are_sent_in_batches(manylabel: Command, client: Client, waiting: str) -> None:
     done = manylabel("label", waiting, "--send-every", "1", stdin="p\nu\ns\nr\n")
     assert "the earlier ones were sent" in done.out
     assert done.out.endswith("no other predictions wait for labels\n2 labelled\n")
     assert len(left(client, waiting)) == 1
 
 
-def test_what_somebody_else_has_labelled_keeps_nothing_back(
+def test_a_prediction_labelled_by_another_client_does_not_stop_the_rest(
     manylabel: Command, client: Client, waiting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = client.model(waiting).predictions(order="uncertainty").predictions[0].id
@@ -446,14 +448,14 @@ def test_what_somebody_else_has_labelled_keeps_nothing_back(
     assert done.out.endswith("2 labelled\n")
 
 
-def test_records_cannot_command_the_terminal(manylabel: Command, client: Client, name: str) -> None:
+def test_control_characters_of_records_are_not_printed(manylabel: Command, client: Client, name: str) -> None:
     client.create_model(name, algorithm="falt").predict({"t": "\x1b[2J\x07 evil", "n": None}, keep="record")
     out = manylabel("label", name, stdin="q\n").out
     assert "evil" in out
     assert not {"\x1b", "\x07"} & set(out)
 
 
-def test_a_table_for_a_file_is_as_wide_as_it_is(
+def test_a_table_without_a_terminal_is_not_wrapped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -461,7 +463,7 @@ def test_a_table_for_a_file_is_as_wide_as_it_is(
     assert ("word " * 30).strip() in capsys.readouterr().out
 
 
-def test_weights_of_json(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+def test_json_examples_have_weights(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
     client.create_model(name)
     lines = [{"x": {"word=cat": 1}, "y": ["pets"], "weight": 2.5}, {"x": {"word=song": 1}, "y": ["music"]}]
     file = tmp_path / "examples.jsonl"
@@ -476,7 +478,7 @@ def test_weights_of_json(manylabel: Command, client: Client, name: str, tmp_path
     assert (refused.status, "weight" in refused.err) == (1, True)
 
 
-def test_replicas(manylabel: Command, client: Client) -> None:
+def test_replicas_are_listed(manylabel: Command, client: Client) -> None:
     (replica,) = client.replicas().replicas
     shown = manylabel("replicas")
     assert shown.status == 0, shown.err
@@ -486,9 +488,7 @@ def test_replicas(manylabel: Command, client: Client) -> None:
     assert [one["id"] for one in told["replicas"]] == [replica.id]
 
 
-def test_a_promise_is_set_and_its_account_printed(
-    manylabel: Command, client: Client, name: str, tmp_path: Path
-) -> None:
+def test_a_promise_is_set_and_its_report_printed(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
     assert manylabel("models", "create", name).status == 0
     model = client.model(name)
     shares = ("--precision", "0.8", "--settled", "0.7", "--missed", "0.05", "--audit-rate", "0")

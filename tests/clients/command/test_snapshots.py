@@ -9,7 +9,7 @@ from manylabel_clients import Client
 Command = Callable[..., Any]
 
 
-def test_take_list_go_back_and_delete(manylabel: Command, client: Client, name: str) -> None:
+def test_snapshots_are_taken_listed_rolled_back_to_and_deleted(manylabel: Command, client: Client, name: str) -> None:
     model = client.create_model(name)
     model.update({"a": 1.0}, ["x"])
     taken = manylabel("snapshots", name, "--take", "--name", "before-cleanup", "--note", "by hand", "--json")

@@ -20,7 +20,7 @@ ANSWER = {"labels": ["a"], "scores": {"a": 0.5}, "threshold": 0.1, "position": "
 READ = Explanation([FeaturePart("word=cat", 1.0, 0.75)], [FeaturePart(3, 2.0, -0.5)], 0.25)
 
 
-def test_it_is_asked_beside_the_example_and_only_if_wanted() -> None:
+def test_explanations_are_requested_beside_the_example() -> None:
     calls = unsent(ModelCalls, "m", retry=Retry(attempts=1))
     one = FakeServer(ok(ANSWER), ok(ANSWER))
     assert one(calls.predict({"f": 1}, explain=3)).explanations == {"a": READ}
@@ -33,7 +33,9 @@ def test_it_is_asked_beside_the_example_and_only_if_wanted() -> None:
 
 
 @pytest.mark.parametrize("width", [80])
-def test_from_a_real_server(client: Client, name: str, manylabel: Callable[..., Any], width: int) -> None:
+def test_a_prediction_is_explained_by_the_client_and_the_command(
+    client: Client, name: str, manylabel: Callable[..., Any], width: int
+) -> None:
     model = client.create_model(name, text={"fields": ["title"]})
     model.update_many([({"title": "a black cat"}, ["pets"]), ({"title": "a black car"}, ["cars"])] * 9)
     found = model.predict({"title": "the cat"}, explain=2)

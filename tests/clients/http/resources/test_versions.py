@@ -12,7 +12,7 @@ RETRY = Retry(attempts=3, base_seconds=1, cap_seconds=100, jitter=0)
 CUT = httpx2.ReadError("cut")
 
 
-def test_versions_are_listed_promoted_and_looked_into() -> None:
+def test_versions_are_listed_promoted_described_and_downloaded() -> None:
     one = {
         "version": 1, "served": True, "created": "t", "job": "j1", "trainer": "m3l", "params": {}, "measures": None,
         "converged": False, "gap": 0.66, "scaling": "auto", "not_promoted_because": "it was not evaluated",
