@@ -103,7 +103,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 @pytest.mark.parametrize("block", [b for b in blocks() if b.language == "json"], ids=lambda b: b.about)
 def test_json_blocks_fit_their_schema(block: Block, paths: dict[str, Any]) -> None:
-    """A block begins with the name of its schema: ``[part of] request POST /path`` or ``response STATUS POST /path``."""
+    """Each names its schema in its first line: ``[part of] request POST /path`` or ``response STATUS POST /path``."""
     found = re.fullmatch(r"(part of )?(request|response (\d+)) ([A-Z]+) (/\S+)", block.about)
     assert found, f"{block.page.name}: {block.about!r}"
     part, _, status, method, path = found.groups()
