@@ -1,4 +1,4 @@
-"""The page Label: what to label next, by the keyboard, with an undo."""
+"""The page Label: stored predictions are labelled by keyboard, with undo."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_labels_are_given_by_the_keyboard_and_taken_back(watched: Watched, any_s
     eventually(lambda: model.status().updates == updates + 2)
 
 
-def test_what_has_waited_long_enough_is_sent(watched: Watched, site: Site, name: str) -> None:
+def test_labels_are_sent_after_a_while(watched: Watched, site: Site, name: str) -> None:
     model = new_model(site.client, name, n_kept=8)
     updates = model.status().updates
     page = watched.new_page(site.url)
@@ -139,7 +139,7 @@ def test_an_empty_queue_says_how_it_is_filled(watched: Watched, site: Site, name
     assert_accessible(page)
 
 
-def test_what_somebody_else_has_labelled_is_said(page: Page, site: Site, name: str) -> None:
+def test_a_prediction_labelled_by_another_client_is_reported(page: Page, site: Site, name: str) -> None:
     model = new_model(site.client, name, n_kept=2)
     open_label(page, site, name)
     for each in model.predictions().predictions:
@@ -150,7 +150,7 @@ def test_what_somebody_else_has_labelled_is_said(page: Page, site: Site, name: s
     assert fact(page, "Labelled here") == "0"
 
 
-def test_a_key_that_may_not_learn_is_told_so(watched: Watched, keyed_site: Site, name: str) -> None:
+def test_a_key_without_the_scope_to_learn_is_refused(watched: Watched, keyed_site: Site, name: str) -> None:
     new_model(keyed_site.client, name, n_kept=1)
     key = keyed_site.client.keys.create(name="reading", scopes=["predict", "read"]).key
     page = watched.new_page(keyed_site.url)

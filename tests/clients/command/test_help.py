@@ -103,26 +103,6 @@ def test_serve_hands_unknown_flags_on_to_the_server() -> None:
     assert "no-such-flag" in refused.stderr.replace("_", "-")
 
 
-def test_help_loads_no_heavy_library() -> None:
-    code = """
-import sys
-sys.argv = ["manylabel", "--help"]
-from manylabel_clients.command import main
-try:
-    main()
-except SystemExit:
-    pass
-heavy = {
-    "numpy", "scipy", "numba", "matplotlib", "sklearn", "fastapi", "pydantic", "river", "manylabel_core",
-    "manylabel_service",
-}
-print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "[]"
-    assert "predict" in done.stdout
-
-
 def test_the_demo_takes_the_port_of_the_environment() -> None:
     (port,) = (parameter for parameter in ALL["demo",].params if parameter.name == "port")
     assert port.envvar == "MANYLABEL_PORT"

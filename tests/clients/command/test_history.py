@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from manylabel_clients import Client, Conflict, Expired, NotFound
+from manylabel_clients import Client, Conflict
 
 Command = Callable[..., Any]
 
@@ -41,17 +41,6 @@ def test_the_log_is_read_rolled_back_and_forked(manylabel: Command, client: Clie
     )
     for wrong in (("rollback", name), ("rollback", name, "x", "--at", second)):
         assert manylabel(*wrong, "--yes").status == 2
-
-
-def test_missing_positions_and_times_are_refused(client: Client, name: str) -> None:
-    model = client.create_model(name)
-    model.update({"a": 1.0}, ["x"])
-    with pytest.raises(NotFound, match="no entry at position"):
-        model.log("999999")
-    with pytest.raises(Expired, match="begins after position"):
-        model.rollback("1999-01-01T00:00:00Z")
-    with pytest.raises(NotFound):
-        client.fork_model(f"{name[:50]}-fork", name, "999999")
 
 
 def test_a_log_is_replayed_with_other_parameters(manylabel: Command, client: Client, name: str) -> None:

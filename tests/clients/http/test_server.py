@@ -10,10 +10,7 @@ from manylabel_clients import (
     Conflict,
     Invalid,
     NotFound,
-    TooLarge,
 )
-
-CAT = ({"word=cat": 1.0}, ["pets"])
 
 
 def test_every_call(client: Client, name: str) -> None:
@@ -154,32 +151,6 @@ def test_events_are_resumed_after_a_position(client: Client, name: str) -> None:
     model.delete()
     with pytest.raises(NotFound):
         list(resumed)
-
-
-def test_refusals_have_their_types_and_pointers(client: Client, name: str) -> None:
-    model = client.create_model(name, labels=["pets", "music"])
-    with pytest.raises(Conflict) as taken:
-        client.create_model(name)
-    assert taken.value.code == "model_exists"
-    assert client.create_model(name, exist_ok=True).status().labels == 2
-    with pytest.raises(Invalid) as spec:
-        client.create_model("Not A Name", algorithm="none")
-    assert {error.pointer for error in spec.value.errors} >= {"/name", "/algorithm"}
-    with pytest.raises(Invalid) as late:
-        model.update_many([CAT] * 7 + [({"word=cat": 1}, ["cats"])], batch_size=3)
-    assert late.value.done == 6
-    assert late.value.errors[0].pointer == "/examples/7/y/0"
-    assert "/examples/7/y/0" in str(late.value)
-    with pytest.raises(Invalid) as key:
-        model.update(*CAT, key="k" * 256)
-    assert key.value.errors[0].header == "Idempotency-Key"
-    with pytest.raises(TooLarge):
-        model.predict_many([{}] * 20_000, batch_size=20_000)
-    assert model.status().updates == 6
-    with pytest.raises(NotFound) as unknown:
-        client.model(f"{name}-not").predict({})
-    assert unknown.value.code == "model_not_found"
-    assert unknown.value.request_id
 
 
 def test_a_call_larger_than_a_request_is_split(client: Client, name: str) -> None:

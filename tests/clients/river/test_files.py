@@ -1,7 +1,5 @@
 """Multi-label files as river streams: the same rows in every format, and errors that name the line."""
 
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -289,15 +287,6 @@ def test_rows_are_read_lazily(tmp_path: Path, form: str) -> None:
 def test_unknown_extension(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"unknown extension '\.xls', allowed are \.arff, \.csv, \.jsonl, \.libsvm"):
         open_stream(tmp_path / "a.xls.gz")
-
-
-def test_importing_the_package_loads_no_numba() -> None:
-    code = (
-        "import sys; import manylabel_clients.river; "
-        "print([m for m in ('numba', 'fastapi', 'rich', 'sklearn') if m in sys.modules])"
-    )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
 
 
 def test_examples_have_the_weights_of_rows(tmp_path: Path) -> None:

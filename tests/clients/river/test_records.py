@@ -8,7 +8,7 @@ import pytest
 from river import compose
 
 from manylabel_clients import Client
-from manylabel_clients.river import FALT, SALT, KernelFALT, RemoteModel, feed
+from manylabel_clients.river import FALT, SALT, KernelFALT, RemoteModel
 from manylabel_core.records import RecordEncoder, TextSettings
 
 TEXT = {"fields": ["title"], "ngrams": 2}
@@ -52,24 +52,7 @@ def test_a_pipeline_passes_records_on() -> None:
     assert list(pipeline["FALT"]._encoder.features) == ["title=quick", "title=fox", "title=quick fox"]
 
 
-@pytest.mark.parametrize("limits", [None, {"features": {"most": 4_096, "policy": "hash"}}])
-def test_a_server_learns_records_alike(client: Client, name: str, limits: Any) -> None:
-    local = FALT(text=TEXT)
-    model = client.create_model(name, text=TEXT, limits=limits)
-    there = RemoteModel(client, name)
-    for x, y in ROWS:
-        if limits is None:
-            assert there.predict_one(x) == local.predict_one(x)
-            assert there.predict_proba_one(x) == local.predict_proba_one(x)
-        there.learn_one(x, y)
-        local.learn_one(x, y)
-    fed = client.create_model(f"{name[:50]}-fed", text=TEXT, limits=limits)
-    assert feed(ROWS, fed).metrics == model.metrics()
-    assert [one.scores for one in fed.predict_many(RECORDS)] == [one.scores for one in model.predict_many(RECORDS)]
-    assert model.status().text == TextSettings.from_json(TEXT).to_json()
-
-
-def test_a_prediction_is_explained_as_on_a_server(client: Client, name: str) -> None:
+def test_a_server_predicts_and_explains_records_alike(client: Client, name: str) -> None:
     model = FALT(text=TEXT)
     assert model.explain_one({"title": "fox"}) == {}
     client.create_model(name, algorithm="falt", text=TEXT)
@@ -79,6 +62,8 @@ def test_a_prediction_is_explained_as_on_a_server(client: Client, name: str) -> 
         there.learn_one(x, y)
     explained = 0
     for x in RECORDS:
+        assert there.predict_one(x) == model.predict_one(x)
+        assert there.predict_proba_one(x) == model.predict_proba_one(x)
         found = model.explain_one(x, k=3)
         assert list(found) == [label for label, predicted in model.predict_one(x).items() if predicted]
         remote = there.explain_one(x, k=3)

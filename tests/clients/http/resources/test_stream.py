@@ -9,7 +9,7 @@ import pytest
 from tests.clients.http.fake_server import FakeServer, unsent
 from tests.support.cases import for_each
 
-from manylabel_clients import ApiError, Busy, Invalid, NotFound, Retry, StreamSummary, UnexpectedResponse
+from manylabel_clients import ApiError, Busy, Invalid, Retry, StreamSummary, UnexpectedResponse
 from manylabel_clients.http.resources.examples import Example
 from manylabel_clients.http.resources.models import ModelCalls
 from manylabel_clients.http.transport.exchange import Exchange
@@ -92,12 +92,6 @@ def test_a_permanent_error_is_raised(status: int, code: str) -> None:
     with pytest.raises(ApiError) as caught:
         FakeServer(answer(learnt(1), refused(2, status, code)))(batch())
     assert (caught.value.status, caught.value.code, caught.value.done) == (status, code, 1)
-
-
-def test_a_refusal_of_the_whole_request_is_raised() -> None:
-    problem = httpx2.Response(404, request=httpx2.Request("POST", "http://s/p"))
-    with pytest.raises(NotFound):
-        FakeServer(problem)(batch())
 
 
 @for_each(
