@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.browser.articles import new_model
 from tests.browser.conftest import Site
+from tests.browser.pages import opened
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
 from tests.support.lazy import lazy
 from tests.support.waiting import eventually
@@ -153,9 +154,6 @@ def test_a_prediction_labelled_by_another_client_is_reported(page: Page, site: S
 def test_a_key_without_the_scope_to_learn_is_refused(watched: Watched, keyed_site: Site, name: str) -> None:
     new_model(keyed_site.client, name, n_kept=1)
     key = keyed_site.client.keys.create(name="reading", scopes=["predict", "read"]).key
-    page = watched.new_page(keyed_site.url)
-    page.goto(keyed_site.at(f"/models/{name}/label"))
-    page.get_by_label("Key", exact=True).fill(key)
-    page.get_by_role("button", name="Use this key").click()
+    page = opened(watched, keyed_site, f"/models/{name}/label", key)
     expect(page.get_by_role("alert")).to_contain_text("scope_missing")
     assert_accessible(page)

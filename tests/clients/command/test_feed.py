@@ -37,8 +37,7 @@ def test_feed_learns_every_row_and_shows_measures(
 ) -> None:
     client.create_model(name)
     file = write_rows(tmp_path / "rows.svm", 200)
-    done = manylabel("feed", name, str(file))
-    assert done.status == 0, done.err
+    done = manylabel("feed", name, str(file)).checked()
     assert "200 rows fed" in done.out
     assert "micro-F1" in done.out
     assert "200/200" in done.err.replace(" ", "")
@@ -137,8 +136,7 @@ def test_a_killed_feed_is_resumed_exactly(
     assert b"Traceback" not in err
     reached = model.status().updates
     assert 100 <= reached < 2_400
-    done = manylabel("feed", name, str(file), "--resume", "--json")
-    assert done.status == 0, done.err
+    done = manylabel("feed", name, str(file), "--resume", "--json").checked()
     assert model.status().updates == 2_400
     assert json.loads(done.out)["next_offset"] == 2_400
 
@@ -196,8 +194,7 @@ def test_evaluate_shows_the_history_of_the_measures(
     model = client.create_model(name, window=10, params={"drift": "adwin"})
     assert manylabel("evaluate", name, "--history").status == 0
     model.update_many([({"a": 1}, ["b"])] * 99)
-    shown = manylabel("evaluate", name, "--history")
-    assert shown.status == 0, shown.err
+    shown = manylabel("evaluate", name, "--history").checked()
     rows = [
         line.split() for line in shown.out.splitlines() if line.strip()[:1].isdigit()
     ]  # the first is unknown before
@@ -245,8 +242,7 @@ def test_evaluate_a_file_measures_without_learning(
     model.update({"1": 1.0}, {"only-the-model-knows": True})
     held_out.write_text(held_out.read_text() + "only-the-file-knows 1:1\n")
     before = model.status()
-    done = manylabel("evaluate", name, str(held_out), "--json", "--batch-size", "7")
-    assert done.status == 0, done.err
+    done = manylabel("evaluate", name, str(held_out), "--json", "--batch-size", "7").checked()
     measures = json.loads(done.out)
     assert model.status() == before
 

@@ -73,8 +73,7 @@ def test_a_key_is_created_changed_and_revoked(run: Run, keyed: tuple[str, str], 
     made = run(
         "keys", "create", "the page", "--scope", "predict", "--scope", "read", "--model", "tags*", "--expires", "90d",
         "--note", "ask Ann", "--requests-per-second", "1000", "--file", str(made_file), *options,
-    )  # fmt: skip
-    assert made.status == 0, made.err
+    ).checked()  # fmt: skip
     assert made.out == ""
     key = made_file.read_text().strip()
     id = key.split("_")[1]

@@ -30,8 +30,7 @@ def test_a_model_is_created_shown_listed_and_deleted(manylabel: Command, client:
         "models", "create", name, "--algorithm", "salt", "--param", "eta=0.25", "--param", "passes=3",
         "--scaling", "unit", "--labels", "a, b", "--features", "7", "--durability", "fsync",
         "--window", "50", "--json",
-    )  # fmt: skip
-    assert made.status == 0, made.err
+    ).checked()  # fmt: skip
     spec = json.loads(made.out)
     assert (spec["algorithm"], spec["scaling"], spec["durability"]) == ("salt", "unit", "fsync")
     assert (spec["params"]["eta"], spec["params"]["passes"]) == (0.25, 3)
@@ -52,8 +51,7 @@ def test_a_model_is_created_shown_listed_and_deleted(manylabel: Command, client:
 def test_limits_are_options_of_create(manylabel: Command, client: Client, name: str) -> None:
     made = manylabel(
         "models", "create", name, "--limit", "features=3,hash", "--limit", "labels=1,ignore", "--json"
-    )  # fmt: skip
-    assert made.status == 0, made.err
+    ).checked()  # fmt: skip
     limits = {"features": {"most": 3, "policy": "hash"}, "labels": {"most": 1, "policy": "ignore"}}
     assert json.loads(made.out)["limits"] == limits
     client.model(name).update({"a": 1.0}, ["x", "y"])
@@ -87,8 +85,7 @@ def test_features_and_labels_may_be_fixed_at_creation(manylabel: Command, name: 
 
 
 def test_one_prediction_is_printed_as_a_table_of_scores(manylabel: Command, tags: str) -> None:
-    done = manylabel("predict", tags, '{"x": {"word=cat": 1}}')
-    assert done.status == 0, done.err
+    done = manylabel("predict", tags, '{"x": {"word=cat": 1}}').checked()
     lines = [line.split() for line in done.out.splitlines() if line.strip()]
     assert lines[0] == ["pets"]
     scores = {line[0]: float(line[1]) for line in lines if line[0] in ("pets", "music") and len(line) == 2}
@@ -96,8 +93,7 @@ def test_one_prediction_is_printed_as_a_table_of_scores(manylabel: Command, tags
 
 
 def test_predict_prints_probabilities_on_request(manylabel: Command, tags: str) -> None:
-    done = manylabel("predict", tags, "--probabilities", '{"x": {"word=cat": 1}}')
-    assert done.status == 0, done.err
+    done = manylabel("predict", tags, "--probabilities", '{"x": {"word=cat": 1}}').checked()
     lines = [line.split() for line in done.out.splitlines() if line.strip()]
     likely = {line[0]: float(line[2]) for line in lines if line[0] in ("pets", "music") and len(line) == 3}
     assert 0 <= likely["music"] < likely["pets"] <= 1
@@ -157,8 +153,7 @@ def test_update_accepts_every_form_of_input(
     file = tmp_path / "examples.json"
     file.write_text(text)
     for source, stdin in ((str(file), ""), ("-", text), *([(text, "")] if text[0] in "[{" else [])):
-        done = manylabel("update", name, source, "--json", stdin=stdin)
-        assert done.status == 0, done.err
+        done = manylabel("update", name, source, "--json", stdin=stdin).checked()
     updates = json.loads(done.out)["updates"]
     assert updates == model.status().updates
     assert updates in (4, 6)
@@ -262,8 +257,7 @@ def test_labels_are_listed(manylabel: Command, client: Client, tags: str) -> Non
     client.model(tags).update({"word=cat": 1}, ["pets", "petz"])
     page = client.model(tags).labels(sort="first_seen", limit=1)
     assert (page.total, page.updates, [one.label for one in page.labels]) == (3, 7, ["petz"])
-    shown = manylabel("models", "labels", tags, "--sort", "name", "--ascending", "--limit", "2")
-    assert shown.status == 0, shown.err
+    shown = manylabel("models", "labels", tags, "--sort", "name", "--ascending", "--limit", "2").checked()
     assert "2 of 3 labels" in shown.out
     assert [line.split()[0] for line in shown.out.splitlines() if line.split()[:1] in (["music"], ["pets"])]
     assert "petz" not in shown.out
@@ -350,8 +344,7 @@ def test_predictions_are_stored_and_labelled_later(
     ids = [kept, *(line.split()[0] for line in many.out.splitlines())]
     told = tmp_path / "told.ndjson"
     told.write_text("".join(json.dumps({"id": id, "y": {"pets": True}}) + "\n" for id in ids))
-    done = manylabel("label", tags, str(told), "--batch-size", "2", "--key", "k")
-    assert done.status == 0, done.err
+    done = manylabel("label", tags, str(told), "--batch-size", "2", "--key", "k").checked()
     assert f"3 stored predictions labelled; {tags} has labels of {before + 3:,}" in done.out
     again = manylabel("label", tags, str(told), "--batch-size", "2", "--key", "k")
     assert "labelled (had been labelled before)" in again.out
@@ -387,8 +380,7 @@ def test_stored_predictions_are_listed(manylabel: Command, client: Client, waiti
 
 def test_stored_predictions_are_labelled_by_typing(manylabel: Command, client: Client, waiting: str) -> None:
     assert left(client, waiting)[0] == {"c": 1}
-    done = manylabel("label", waiting, stdin="r, p,r\n\n\n")
-    assert done.status == 0, done.err
+    done = manylabel("label", waiting, stdin="r, p,r\n\n\n").checked()
     assert "c: 1" in done.out
     assert "predicted: p (" in done.out
     assert "new: r" in done.out
@@ -480,8 +472,7 @@ def test_json_examples_have_weights(manylabel: Command, client: Client, name: st
 
 def test_replicas_are_listed(manylabel: Command, client: Client) -> None:
     (replica,) = client.replicas().replicas
-    shown = manylabel("replicas")
-    assert shown.status == 0, shown.err
+    shown = manylabel("replicas").checked()
     for fact in ("format 1, replay version 1", replica.id, "server", replica.build, "ready"):
         assert fact in shown.out
     told = json.loads(manylabel("replicas", "--json").out)

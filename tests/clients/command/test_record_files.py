@@ -48,27 +48,25 @@ def records(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_records_in_every_command(manylabel: Command, client: Client, name: str, records: Path) -> None:
     fed = client.create_model(name, text=TEXT)
-    done = manylabel("feed", name, str(records), *OPTIONS, "--json")
-    assert done.status == 0, done.err
+    manylabel("feed", name, str(records), *OPTIONS, "--json").checked()
     posted = client.create_model(f"{name[:40]}-posted", text=TEXT)
     posted.update_many(ROWS, batch_size=7)
     xs = [x for x, _ in ROWS]
     scores = [one.scores for one in posted.predict_many(xs)]
     assert [one.scores for one in fed.predict_many(xs)] == scores, "what is fed is learnt as what is posted"
     assert fed.metrics() == posted.metrics()
-    measured = manylabel("evaluate", name, str(records), *OPTIONS, "--json")
-    assert measured.status == 0, measured.err
+    measured = manylabel("evaluate", name, str(records), *OPTIONS, "--json").checked()
     assert json.loads(measured.out)["examples"] == 120
     assert json.loads(measured.out)["micro_f1"] > 0.9
     predicted = manylabel("predict", name, str(records), *OPTIONS, "--json")
     assert [json.loads(line)["scores"] for line in predicted.out.splitlines()] == scores
-    trained = manylabel("train", str(records), *OPTIONS, "--holdout", "0.3", "--json", "--threads", "1")
-    assert trained.status == 0, trained.err
+    trained = manylabel("train", str(records), *OPTIONS, "--holdout", "0.3", "--json", "--threads", "1").checked()
     assert json.loads(trained.out)["measures"]["micro_f1"] > 0.9
     details = records.with_name("details.csv")
     details.write_text("name,title,uri\nwar,War films,\nsea,,http://x/sea\n")
-    added = manylabel("datasets", "add", name, str(records), *OPTIONS, "--label-details", str(details), "--json")
-    assert added.status == 0, added.err
+    added = manylabel(
+        "datasets", "add", name, str(records), *OPTIONS, "--label-details", str(details), "--json"
+    ).checked()
     told = json.loads(added.out)
     assert (told["rows"], told["labels"], told["text"]["fields"]) == (120, 4, ["title", "body"])
     stored = client.dataset(name, details=True).details or {}
@@ -87,8 +85,7 @@ def test_a_feed_reads_the_text_fields_of_the_model(
     assert manylabel("feed", name, str(path), "--labels", "tags", "--separator", ";", "--json").status == 0
     with path.open("a") as file:
         file.write("alpha 1984,a;b\n")
-    again = manylabel("feed", name, str(path), "--labels", "tags", "--separator", ";", "--resume", "--json")
-    assert again.status == 0, again.err
+    again = manylabel("feed", name, str(path), "--labels", "tags", "--separator", ";", "--resume", "--json").checked()
     assert json.loads(again.out)["examples"] == 1
     status = model.status()
     assert (status.updates, status.features, status.labels) == (3, 2, 2)
@@ -133,8 +130,7 @@ def test_rows_have_the_weights_of_a_column(
     )
     posted.update_many([(x, y, w) for (x, y), w in zip(ROWS, weights, strict=False)])
     for command, model in (("feed", fed), ("update", updated)):
-        done = manylabel(command, model.name, str(path), *options)
-        assert done.status == 0, done.err
+        manylabel(command, model.name, str(path), *options).checked()
     xs = [x for x, _ in ROWS]
     scores = [one.scores for one in posted.predict_many(xs)]
     assert [one.scores for one in fed.predict_many(xs)] == scores
@@ -151,8 +147,7 @@ def test_rows_have_the_weights_of_a_column(
     assert measured["micro_f1"] == pytest.approx(expected["micro_f1"])
     assert measured["hamming_loss"] == pytest.approx(expected["hamming_loss"])
     dataset = f"{name[-40:].strip('-.')}-weighted"
-    added = manylabel("datasets", "add", dataset, str(path), *options)
-    assert added.status == 0, added.err
+    added = manylabel("datasets", "add", dataset, str(path), *options).checked()
     assert added.out.endswith("with weights\n")
     assert client.dataset(dataset).weighted
     assert "of rows, in measures too" in manylabel("datasets", "show", dataset).out
@@ -175,8 +170,7 @@ def test_rows_have_the_references_of_a_column(
         path.write_text("\n".join(map(json.dumps, pairs)))
     model = client.create_model(name)
     for command in ("feed", "update"):
-        done = manylabel(command, name, str(path), *options)
-        assert done.status == 0, done.err
+        manylabel(command, name, str(path), *options).checked()
     found = [(example["x"], example.get("ref")) for entry in model.log() for example in entry["examples"]]
     assert found == 2 * [({"n": float(n)}, ref) for n, ref in enumerate(refs)]
     assert manylabel("evaluate", name, str(path), *options[:4]).status == 0

@@ -12,8 +12,7 @@ Command = Callable[..., Any]
 def test_snapshots_are_taken_listed_rolled_back_to_and_deleted(manylabel: Command, client: Client, name: str) -> None:
     model = client.create_model(name)
     model.update({"a": 1.0}, ["x"])
-    taken = manylabel("snapshots", name, "--take", "--name", "before-cleanup", "--note", "by hand", "--json")
-    assert taken.status == 0, taken.err
+    taken = manylabel("snapshots", name, "--take", "--name", "before-cleanup", "--note", "by hand", "--json").checked()
     snapshot = json.loads(taken.out)
     assert (snapshot["name"], snapshot["note"], snapshot["manual"]) == ("before-cleanup", "by hand", True)
     model.update_many([({"a": 1.0}, ["y"])] * 4)

@@ -26,8 +26,7 @@ def test_a_table_is_learnt_and_predicted(
     manylabel: Command, client: Client, name: str, tagged: Path, tmp_path: Path
 ) -> None:
     model = client.create_model(name)
-    learnt = manylabel("update", name, str(tagged), *FLAGS, "--json")
-    assert learnt.status == 0, learnt.err
+    manylabel("update", name, str(tagged), *FLAGS, "--json").checked()
     status = model.status()
     assert (status.updates, status.features, status.labels) == (60, 2, 3)
     again = manylabel("predict", name, str(tagged), *FLAGS, "--json")

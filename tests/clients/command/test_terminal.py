@@ -30,8 +30,7 @@ def narrow(command: Command, server: Any, monkeypatch: pytest.MonkeyPatch) -> Co
     monkeypatch.setenv("MANYLABEL_URL", server.url)
 
     def run(*arguments: str) -> str:
-        done = command(*arguments)
-        assert done.status == 0, done.err
+        done = command(*arguments).checked()
         too_wide = [line for line in done.out.splitlines() if display_width(line) > 80]
         assert not too_wide, too_wide
         out: str = done.out

@@ -160,8 +160,7 @@ def test_rows_have_views_and_some_have_no_labels(trainer: str, songs: Any, comma
                 del views["text"]
             relevant = [name for name, one in zip(NAMES, y, strict=True) if one]
             file.write(json.dumps({"x": {"views": views}, "y": relevant if row < 50 else None}) + "\n")
-    done = command("train", str(path), "--trainer", trainer, "--threads", "1", "--out", str(out))
-    assert done.status == 0, done.err
+    done = command("train", str(path), "--trainer", trainer, "--threads", "1", "--out", str(out)).checked()
     assert "60 rows learnt" in done.out
     data = read_dataset(path, "ndjson")
     if trainer == "m3l":

@@ -87,8 +87,7 @@ def model(request: pytest.FixtureRequest, server: Any) -> str:
 def exported(command: Callable[..., Any], server: Any, tmp_path: Path, model: str) -> Callable[[str], Path]:
     def export(form: str) -> Path:
         file = tmp_path / f"model.{form}"
-        done = command("export-model", model, "--to", form, "-o", str(file), "--url", server.url)
-        assert done.status == 0, done.err
+        command("export-model", model, "--to", form, "-o", str(file), "--url", server.url).checked()
         return file
 
     return export

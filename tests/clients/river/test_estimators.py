@@ -73,6 +73,8 @@ def test_same_bits_as_core(estimator: type[FALT], scaling: str) -> None:
         if model._encoder.features:
             scores = learner.decision_function(x[None])[0]
             assert list(model.predict_one(features).values()) == (scores > 0).tolist()
+            probabilities = model.predict_proba_one(features)
+            assert [p[True] for p in probabilities.values()] == learner.predict_proba(x[None])[0].tolist()
         model.learn_one(features, {i: bool(y[i]) for i in range(4) if mask[i]})
         learner.partial_fit(x[None], y[None].astype(np.int8), known=mask[None])
     state, expected = model._learner.state(), learner.state()
@@ -226,14 +228,6 @@ def test_pipelines_and_metrics(metric: Any) -> None:
     assert found.get() == expected.get() > 0
 
 
-def test_one_hot_encoding_takes_text() -> None:
-    model = preprocessing.OneHotEncoder() | FALT()
-    for _ in range(10):
-        model.learn_one({"genre": "rock"}, {"loud": True, "calm": False})
-        model.learn_one({"genre": "folk"}, {"loud": False, "calm": True})
-    assert model.predict_one({"genre": "rock"}) == {"loud": True, "calm": False}
-
-
 def test_metrics_survive_labels_that_appear_later() -> None:
     rows = [({"a": 1}, {"rock": True}), ({"a": 1}, {"rock": True, "folk": True}), ({"a": 1}, {"folk": False})]
     metric = metrics.multioutput.MicroAverage(metrics.Recall())
@@ -242,27 +236,19 @@ def test_metrics_survive_labels_that_appear_later() -> None:
     assert metric.get() <= 0.5
 
 
-@for_each("estimator", ESTIMATORS)
-def test_probabilities_are_those_of_core(estimator: type[FALT]) -> None:
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(80, 3)).round(1).astype(np.float32)
-    Y = (X + rng.normal(size=(80, 3)) > 0).astype(np.int8)
-    model, learner = estimator(), getattr(core, estimator.__name__)()
+def test_probabilities_are_dicts_that_river_measures() -> None:
+    model, metric = FALT(), metrics.multioutput.MicroAverage(metrics.LogLoss())
     assert model.predict_proba_one({"a": 1}) == {}
-    for x, y in zip(X, Y, strict=True):
-        model.learn_one(dict(enumerate(x)), {i: bool(relevant) for i, relevant in enumerate(y)})
-        learner.partial_fit(x[None], y[None])
-    for x, due in zip(X, learner.predict_proba(X), strict=True):
-        probabilities = model.predict_proba_one(dict(enumerate(x)))
-        assert list(probabilities) == [0, 1, 2]
-        assert [p[True] for p in probabilities.values()] == due.tolist()
+    rows = list(datasets.Yeast().take(80))
+    for x, y in rows:
+        model.learn_one(x, y)
+    for x, y in rows:
+        probabilities = model.predict_proba_one(x)
         assert all(p == {False: 1 - p[True], True: p[True]} for p in probabilities.values())
+        metric.update(y, probabilities)
+    assert metric.get() < math.log(2)
     assert probabilities["never met"] == {False: 1.0, True: 0.0}
     assert "never met" not in probabilities
-    metric = metrics.multioutput.MicroAverage(metrics.LogLoss())
-    for x, y in zip(X, Y, strict=True):
-        metric.update({i: bool(one) for i, one in enumerate(y)}, model.predict_proba_one(dict(enumerate(x))))
-    assert metric.get() < math.log(2)
 
 
 def test_without_calibration_there_are_no_probabilities() -> None:

@@ -1,5 +1,7 @@
 """Multi-label files as river streams: the same rows in every format, and errors that name the line."""
 
+import gzip
+import json
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -262,26 +264,32 @@ def test_npz_stored_by_columns(tmp_path: Path) -> None:
     assert list(NpzFile(tmp_path / "columns.npz")) == rows
 
 
-@pytest.mark.parametrize("form", ["svm", "arff", "npz"])
+@pytest.mark.parametrize("form", ["svm", "arff", "npz", "csv", "jsonl.gz"])
 def test_rows_are_read_lazily(tmp_path: Path, form: str) -> None:
-    path, n_samples = tmp_path / f"a.{form}", 4_000
+    path, n_samples = tmp_path / f"a.{form}", 5_000
     data = [([float(i), 1.5, 2.5, 0, 7.5], [True, False, i % 2 == 0]) for i in range(n_samples)]
+    options = {"tags": "tags"} if form in ("csv", "jsonl.gz") else {}
     if form == "npz":
         write_npz(path, data, is_sparse=False)
     elif form == "arff":
         write_arff(path, data, is_sparse=True)
-    else:
+    elif form == "svm":
         write_libsvm(path, data, 1)
+    elif form == "csv":
+        path.write_text("title,tags\n" + "".join(f"some words of row {i},a b\n" for i in range(n_samples)))
+    else:
+        lines = (json.dumps({"title": f"some words of row {i}", "tags": ["a", "b"]}) + "\n" for i in range(n_samples))
+        path.write_bytes(gzip.compress("".join(lines).encode()))
     del data
-    next(iter(open_stream(path)))  # imports and compiles
+    unpacked_bytes = len(gzip.decompress(path.read_bytes())) if path.suffix == ".gz" else path.stat().st_size
+    next(iter(open_stream(path, **options)))  # imports and compiles
     tracemalloc.start()
     try:
-        stream = open_stream(path)
-        assert sum(1 for _ in stream) == n_samples
+        assert sum(1 for _ in open_stream(path, **options)) == n_samples
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak_bytes < path.stat().st_size
+    assert peak_bytes < unpacked_bytes
 
 
 def test_unknown_extension(tmp_path: Path) -> None:

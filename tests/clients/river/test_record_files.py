@@ -3,7 +3,6 @@
 import gzip
 import json
 import pickle
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -92,24 +91,3 @@ def test_errors_name_the_line(tmp_path: Path, name: str, text: str, options: dic
     views.write_text('{"x": {"views": {"v": [1]}}, "y": []}\n')
     with pytest.raises(ValueError, match="its examples have views, which streams do not support"):
         open_stream(views)
-
-
-@pytest.mark.parametrize("form", ["csv", "jsonl.gz"])
-def test_records_are_read_lazily(tmp_path: Path, form: str) -> None:
-    path, n_samples = tmp_path / f"a.{form}", 5_000
-    if form == "csv":
-        text = "title,tags\n" + "".join(f"some words of row {i},a b\n" for i in range(n_samples))
-        path.write_text(text)
-    else:
-        lines = (json.dumps({"title": f"some words of row {i}", "tags": ["a", "b"]}) + "\n" for i in range(n_samples))
-        text = "".join(lines)
-        path.write_bytes(gzip.compress(text.encode()))
-    stream = open_stream(path, tags="tags")
-    next(iter(stream.examples()))  # imports
-    tracemalloc.start()
-    try:
-        assert sum(1 for _ in stream) == n_samples
-        peak_bytes = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak_bytes < len(text)

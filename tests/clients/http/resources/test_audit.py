@@ -31,8 +31,7 @@ def test_calls_are_listed_filtered_and_paged(client: Client, name: str) -> None:
 
 def test_the_command_lists_calls(manylabel: Callable[..., Any], client: Client, name: str) -> None:
     client.create_model(name)
-    shown = manylabel("audit", "--model", name)
-    assert shown.status == 0, shown.err
+    shown = manylabel("audit", "--model", name).checked()
     assert "POST models" in shown.out
     told = manylabel("audit", "--model", name, "--json")
     assert json.loads(told.out)["model"] == name

@@ -36,8 +36,7 @@ def test_the_command_prints_explanations(client: Client, name: str, manylabel: C
     model.update_many([({"title": "a black cat"}, ["pets"]), ({"title": "a black car"}, ["cars"])] * 9)
     pets = (model.predict({"title": "the cat"}, explain=2).explanations or {})["pets"]
     record = json.dumps({"x": {"title": "the cat"}})
-    shown = manylabel("predict", name, record, "--explain", "2")
-    assert shown.status == 0, shown.err
+    shown = manylabel("predict", name, record, "--explain", "2").checked()
     lines = shown.out.splitlines()
     assert max(map(len, lines)) <= 80
     facts = [line.split() for line in lines]
