@@ -1,10 +1,11 @@
-"""Docstrings can be read by themselves, and the examples in them run and print what they say."""
+"""Docstrings are whole sentences, and their examples run and print what they show."""
 
 import ast
 import doctest
+import functools
 import importlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +19,18 @@ MODULES = {
     for path in sorted((ROOT / folder / package).rglob("*.py"))
 }
 FRAGMENT = re.compile(r"(Of|As|The same|What)\b")
-"""The beginning of what cannot be read without the line above it."""
+"""First words of a text that needs the line above it."""
 QUESTION = re.compile(r"(How|When|Where|Whether|Who|Why)\b")
 NO_VERB = re.compile(
     r"(An?|The|This|That|These|Those|It|Its|All|Any|Both|Each|Every|Everything|More|Most|No|Nobody|None|Nothing|One"
     r"|After|At|By|For|From|In|Only|Until|With|Without)\b"
 )
-"""Articles, pronouns and prepositions: a function does something, and a verb says what."""
+"""First words that are no verb: articles, pronouns and prepositions."""
 
 
 @pytest.mark.parametrize("name", [name for name, path in MODULES.items() if ">>> " in path.read_text()])
 def test_examples(name: str, request: pytest.FixtureRequest) -> None:
-    """An example that needs a server has its address in `url`."""
+    """Examples that need a server find its address in `url`."""
     needs_server = "Client(url)" in MODULES[name].read_text()
     globs = {"url": request.getfixturevalue("url")} if needs_server else {}
     results = doctest.testmod(importlib.import_module(name), extraglobs=globs)
@@ -49,7 +50,7 @@ def test_every_public_name_has_an_example(package: str) -> None:
 
 
 @pytest.mark.parametrize("folder", PACKAGES)
-def test_first_sentences_can_be_read_by_themselves(folder: str) -> None:
+def test_first_paragraphs_are_whole_sentences(folder: str) -> None:
     found = [
         f"{place}: {sentence}"
         for _, place, sentence in first_sentences(folder)
@@ -60,7 +61,7 @@ def test_first_sentences_can_be_read_by_themselves(folder: str) -> None:
 
 @pytest.mark.parametrize("folder", PACKAGES)
 def test_functions_begin_with_a_verb(folder: str) -> None:
-    """Properties and compiled formulas are named by nouns; endpoints are described in OpenAPI by whole sentences."""
+    """Properties and compiled formulas may begin with a noun, and endpoints with any sentence."""
     found = [
         f"{place}: {sentence}"
         for node, place, sentence in first_sentences(folder)
@@ -74,12 +75,16 @@ def _is_described_otherwise(node: ast.FunctionDef | ast.AsyncFunctionDef) -> boo
     return any(re.match(r"(cached_)?property$|compiled$|router\.", ast.unparse(each)) for each in node.decorator_list)
 
 
-def first_sentences(folder: str) -> Iterator[tuple[ast.AST, str, str]]:
-    """Each docstring of a module, a class or a function: where it is, and its first paragraph."""
+@functools.cache
+def first_sentences(folder: str) -> list[tuple[ast.AST, str, str]]:
+    """Return the node, the place and the first paragraph of each docstring of a module, a class or a function."""
+    found: list[tuple[ast.AST, str, str]] = []
     for path in sorted((ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             if text := ast.get_docstring(node):
                 line = 1 if isinstance(node, ast.Module) else node.lineno
-                yield node, f"{path.relative_to(ROOT)}:{line}", " ".join(text.split("\n\n")[0].split())
+                place = f"{path.relative_to(ROOT)}:{line}"
+                found.append((node, place, " ".join(text.split("\n\n")[0].split())))
+    return found

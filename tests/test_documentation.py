@@ -1,4 +1,4 @@
-"""What README and docs show is true: every code block is run, every setting and every call is documented."""
+"""README and docs are true: every code block runs, and every setting and every call is documented."""
 
 import contextlib
 import io
@@ -59,13 +59,13 @@ def address(module_server_process: Callable[..., Any]) -> str:
     return str(module_server_process().start().url)
 
 
-def test_every_block_says_what_it_is() -> None:
+def test_every_block_has_a_known_language() -> None:
     assert {block.language for block in blocks()} <= KNOWN
 
 
 @pytest.mark.parametrize("page", of("python"), ids=lambda page: page.name)
-def test_python(page: Path, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page are one program. Lines ``# -> ...`` say what the print before them prints."""
+def test_python_blocks_run(page: Path, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page are one program. Lines ``# -> ...`` show the output of the print before them."""
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": page.stem}
     for number, code in enumerate(of("python")[page]):
@@ -78,7 +78,7 @@ def test_python(page: Path, address: str, tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl, which is not installed")
 @pytest.mark.parametrize("page", of("sh"), ids=lambda page: page.name)
-def test_shell(page: Path, address: str, tmp_path: Path) -> None:
+def test_shell_blocks_succeed(page: Path, address: str, tmp_path: Path) -> None:
     """Every line succeeds, and curl gets no error."""
     script = "\n".join(of("sh")[page]).replace(ADDRESS, address).replace("curl ", "curl --fail-with-body ")
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -102,8 +102,8 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("block", [b for b in blocks() if b.language == "json"], ids=lambda b: b.about)
-def test_json(block: Block, paths: dict[str, Any]) -> None:
-    """The line of a block says what it is: ``json [part of] request POST /path`` or ``response STATUS POST /path``."""
+def test_json_blocks_fit_their_schema(block: Block, paths: dict[str, Any]) -> None:
+    """Each names its schema in its first line: ``[part of] request POST /path`` or ``response STATUS POST /path``."""
     found = re.fullmatch(r"(part of )?(request|response (\d+)) ([A-Z]+) (/\S+)", block.about)
     assert found, f"{block.page.name}: {block.about!r}"
     part, _, status, method, path = found.groups()
@@ -135,11 +135,11 @@ def subclasses(cls: type[BaseModel]) -> Iterator[type[BaseModel]]:
         yield from subclasses(sub)
 
 
-def test_the_page_of_settings_is_up_to_date() -> None:
+def test_the_settings_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "settings.md").read_text() == settings_reference.page(), "run: make settings-docs"
 
 
-def test_the_page_of_limits_has_the_defaults_of_the_settings() -> None:
+def test_the_limits_page_has_the_defaults_of_the_settings() -> None:
     rows = re.findall(r"^\| ([^|]*) \| ([^|]*) \| (`[^|]*) \|", (ROOT / "docs" / "limits.md").read_text(), re.MULTILINE)
     assert len(rows) > 20
     wrong = {
@@ -151,7 +151,7 @@ def test_the_page_of_limits_has_the_defaults_of_the_settings() -> None:
     assert wrong == {}
 
 
-def test_the_page_of_limits_has_the_constants() -> None:
+def test_the_limits_page_has_the_constants() -> None:
     rows = dict(re.findall(r"^\| ([^|]*) \| ([^|]*) \|", (ROOT / "docs" / "limits.md").read_text(), re.MULTILINE))
     assert {field.name for field in fields(Limits)} == {*ROWS, *ELSEWHERE}
     wrong = {name: row for name, row in ROWS.items() if settings_reference.default_of(name) not in rows[row]}
@@ -200,7 +200,7 @@ DERIVED = {
 """Rows of docs/limits.md whose limit follows from a setting without being its value."""
 
 
-def test_the_events_that_the_monitoring_page_names_are_logged() -> None:
+def test_the_events_of_the_monitoring_page_are_logged() -> None:
     watching = (ROOT / "docs/monitoring.md").read_text().partition("| `event` |")[2].partition("\n## ")[0]
     named = {
         event for row in re.findall(r"^\| (`[^|]*) \|", watching, re.MULTILINE) for event in re.findall("`(.*?)`", row)
@@ -215,7 +215,7 @@ CALLS = ("http", "label-studio", "open-inference", "annif")
 """The pages about calls."""
 
 
-def test_sections_about_calls_are_of_calls_that_exist(paths: dict[str, Any]) -> None:
+def test_documented_calls_exist(paths: dict[str, Any]) -> None:
     pages = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in CALLS)
     sections = re.findall(r"^##+ `([A-Z]+ /\S*)`$", pages, re.MULTILINE)
     assert len(sections) > 20
@@ -257,7 +257,7 @@ def test_the_table_of_calls_names_their_scopes(paths: dict[str, Any]) -> None:
     assert listed == {"GET /": set(), **described}
 
 
-def test_every_learner_is_in_its_page() -> None:
+def test_the_learners_page_has_every_learner() -> None:
     page = (ROOT / "docs" / "learners.md").read_text()
     listed = [name for cell in first_cells(page.split("| learner | model |")[1]) for name in cell]
     assert sorted(listed) == sorted(PARAMS)
@@ -283,7 +283,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_equations_are_numbered_in_order_and_those_that_the_code_names_exist() -> None:
+def test_equations_are_numbered_in_order_and_references_exist() -> None:
     page = (ROOT / "docs" / "mathematics.md").read_text()
     numbers = re.findall(r"  \((\d+[a-z]?)\)$", page, re.MULTILINE)
     plain = [int(number) for number in numbers if number.isdigit()]
@@ -296,13 +296,13 @@ def test_equations_are_numbered_in_order_and_those_that_the_code_names_exist() -
     assert {number for said in references for number in re.findall(r"\d+[a-z]?", said)} <= set(numbers)
 
 
-def test_the_rooms_that_the_design_names_are_there() -> None:
+def test_paths_named_by_the_design_page_exist() -> None:
     page = (ROOT / "docs" / "design.md").read_text()
     named = set(re.findall(r"`((?:benchmarks|clients|core|deploy|docs|service|tests)/[\w./-]+)`", page))
     assert len(named) > 20
     assert sorted(path for path in named if not (ROOT / path).exists()) == []
 
 
-def test_lines_of_curl_need_no_new_curl() -> None:
+def test_curl_commands_run_with_an_old_curl() -> None:
     new = [line for page in PAGES for line in page.read_text().splitlines() if "curl " in line and " --json" in line]
     assert new == [], "--json came with curl 7.82"

@@ -1,4 +1,4 @@
-"""Every command that a page, the README or an example shows exists, with the options that it shows."""
+"""Every command in the docs, the README and the examples exists, with its options."""
 
 import re
 import shlex
@@ -44,7 +44,7 @@ def shown(text: str) -> Iterator[str]:
 
 
 def unknown(line: str) -> str | None:
-    """The first word after `manylabel` in a line that does not exist; None if all do."""
+    """Return the first word of a line after `manylabel` that does not exist, or None."""
     try:
         words = shlex.split(line)
     except ValueError:
@@ -67,7 +67,7 @@ def unknown(line: str) -> str | None:
 
 
 @for_each("page", PAGES)
-def test_every_command_that_is_shown_exists(page: Path) -> None:
+def test_every_shown_command_exists(page: Path) -> None:
     wrong = {line: name for line in shown(page.read_text(errors="replace")) if (name := unknown(line)) is not None}
     assert wrong == {}
 
@@ -92,5 +92,5 @@ def test_commands_are_found_in_the_pages() -> None:
         ('predict tags \'{"x": {"--a": 1}}\'', None),
     ],
 )
-def test_what_does_not_exist_is_found(line: str, name: str | None) -> None:
+def test_unknown_commands_and_options_are_found(line: str, name: str | None) -> None:
     assert unknown(line) == name

@@ -1,4 +1,4 @@
-"""The worked examples run against a server, and print what their page shows."""
+"""The worked examples run against a server and print the output in their docstrings."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -25,7 +25,7 @@ def address(module_server_process: Callable[..., Any], studio: StandIn) -> str:
 
 @pytest.fixture
 def arguments(request: pytest.FixtureRequest, studio: StandIn) -> list[str]:
-    """Start what an example needs beside the server; return the arguments that say where it is."""
+    """Start the further services of an example; return the arguments with their addresses."""
     match NEEDS.get(request.param):
         case "redis":
             redis: RedisServer = request.getfixturevalue("redis_server")
@@ -36,10 +36,10 @@ def arguments(request: pytest.FixtureRequest, studio: StandIn) -> list[str]:
             return []
 
 
-def test_every_example_is_shown() -> None:
+def test_every_example_shows_its_output() -> None:
     assert all(SHOWN.values())
 
 
 @pytest.mark.parametrize(("name", "arguments"), [(name, name) for name in EXAMPLES], indirect=["arguments"], ids=str)
-def test_example(name: str, arguments: list[str], address: str) -> None:
+def test_an_example_prints_its_shown_output(name: str, arguments: list[str], address: str) -> None:
     assert_shown(name, run_example(name, address, *arguments))

@@ -1,4 +1,4 @@
-"""Files for those who come from outside say what holds: CI of public hosts, the citation, forms, the list of pages."""
+"""Files for newcomers are up to date: CI of public hosts, the citation, issue forms, the list of pages."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def read(path: str) -> Any:
     return yaml.safe_load((ROOT / path).read_text())
 
 
-def test_the_public_ci_runs_what_ours_runs_on_each_python() -> None:
+def test_the_public_ci_runs_the_same_commands_on_each_python() -> None:
     job = read(".github/workflows/ci.yml")["jobs"]["test"]
     assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run", "make docs"]
     assert os.access(ROOT / ".ci/run", os.X_OK)
@@ -32,14 +32,14 @@ def test_the_public_ci_runs_the_tests_for_other_processors() -> None:
     assert [step["run"] for step in steps if "run" in step] == ["make test-processors"]
 
 
-def test_the_public_ci_runs_what_is_left_out_there() -> None:
+def test_the_public_ci_runs_the_browser_and_long_tests() -> None:
     browser, nightly = read(".github/workflows/ci.yml")["jobs"]["browser"], read(".github/workflows/nightly.yml")
     assert browser["env"]["MANYLABEL_TEST_BROWSER"] == "required"
     assert browser["steps"][-1]["run"] == "make test-browser"
     assert nightly["jobs"]["long"]["steps"][-1]["run"] == "make test-long"
 
 
-def test_the_citation_and_the_package_for_typescript_are_of_this_version() -> None:
+def test_the_citation_and_the_typescript_package_have_this_version() -> None:
     package = json.loads((ROOT / "clients/typescript/package.json").read_text())
     assert (package["version"], package["license"]) == (PROJECT["version"], PROJECT["license"])
     citation = read("CITATION.cff")
@@ -47,7 +47,7 @@ def test_the_citation_and_the_package_for_typescript_are_of_this_version() -> No
     assert {"cff-version", "message", "title", "authors"} <= citation.keys()
 
 
-def test_the_issue_forms_are_forms() -> None:
+def test_the_issue_forms_are_valid() -> None:
     """GitHub shows forms with these fields only."""
     forms = [path for path in sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml")) if path.name != "config.yml"]
     assert forms
@@ -65,11 +65,11 @@ def test_every_page_is_listed_once() -> None:
     assert sorted(listed) == sorted(pages)
 
 
-def test_the_list_of_pages_for_programs_is_up_to_date() -> None:
+def test_llms_txt_is_up_to_date() -> None:
     assert (ROOT / "docs/llms.txt").read_text() == llms(INDEX), "run: python -m docs._site.navigation"
 
 
-def test_places_that_contributors_are_sent_to_are_there() -> None:
+def test_paths_and_targets_named_for_contributors_exist() -> None:
     page = (ROOT / "docs/CONTRIBUTING.md").read_text()
     named = set(re.findall(r"(?:`|bin/pytest -n 0 )((?:benchmarks|clients|core|service|tests)/[\w./-]+)", page))
     assert len(named) > 25

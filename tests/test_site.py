@@ -1,4 +1,4 @@
-"""The site, beside its pages: references, navigation, and nothing from elsewhere. `make docs` builds it."""
+"""The generated parts of the site: references and navigation. `make docs` builds it."""
 
 import re
 
@@ -8,7 +8,7 @@ from docs._site.description import description
 from docs._site.self_contained import loaded_from_elsewhere
 
 
-def test_every_call_and_every_schema_has_a_place() -> None:
+def test_the_http_reference_has_every_call_and_every_schema() -> None:
     document = description()
     calls, schemas = http_reference.calls(document), http_reference.schemas(document)
     operations = [operation for methods in document["paths"].values() for operation in methods.values()]
@@ -33,7 +33,7 @@ def test_every_call_and_every_schema_has_a_place() -> None:
         ({}, "anything"),
     ],
 )
-def test_types_are_said_in_words(schema: dict[str, object], words: str) -> None:
+def test_types_are_described_in_words(schema: dict[str, object], words: str) -> None:
     assert http_reference.type_of(schema) == words
 
 
@@ -62,7 +62,7 @@ def test_docstrings_keep_their_mathematics() -> None:
     assert lines[-2:] == [r"coef_ : n_in\_,", r"    \* all"]
 
 
-def test_names_that_share_a_line_are_described_each() -> None:
+def test_names_that_share_a_line_are_described_separately() -> None:
     lines = ["Attributes", "----------", "a_, b_ : int", "    Both.", "c_ : bool"]
     python_reference.to_restructured_text(None, "class", "M", None, None, lines)
     assert lines[2:] == ["a_ : int", "    Both.", "b_ : int", "    Both.", "c_ : bool"]
@@ -77,13 +77,13 @@ def test_the_index_gives_the_order_of_the_pages() -> None:
     assert source[0].endswith(":caption: A\n\none\nin/two\n```\n")
 
 
-def test_links_out_of_the_docs_are_mended() -> None:
+def test_links_out_of_the_docs_are_rewritten() -> None:
     source = ["[log](../../CHANGELOG.md) [all](../../benchmarks) [file](../../pyproject.toml)"]
     navigation.correct_links_out_of_docs(None, "reference/core", source)
     assert source == ["[log](../changes.md) all (`benchmarks`) [file](../../pyproject.toml)"]
 
 
-def test_what_a_page_would_load_is_found() -> None:
+def test_resources_from_other_hosts_are_found() -> None:
     followed = '<a href="https://example.org">x</a><script src="_static/a.js"></script><link rel="canonical" href="https://e.org">'
     assert loaded_from_elsewhere(followed) == []
     assert len(loaded_from_elsewhere('<script defer src="https://cdn.example.org/a.js"></script>')) == 1

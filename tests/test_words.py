@@ -1,6 +1,7 @@
-"""The texts of the project use none of the phrases that the style sheet bans (docs/CONTRIBUTING.md)."""
+"""The texts of the project contain no phrase that the style sheet bans (docs/CONTRIBUTING.md)."""
 
 import ast
+import functools
 import re
 import subprocess
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ UNIDIOMATIC = re.compile(
     r"|\b[Ll]ikewise\b|\b(is|are|was|were|be) asked for\b|\bone after the other\b|\bkept predictions?\b"
     r"|\b(data sets?|meta data)\b|\banswer(s|ed)?( with)? [2345]\d\d\b"
 )
-"""Turns of phrase with a plainer form: "is missing", "separate", "forever", "omitted", "manually", "in turn"."""
+"""Phrases with a plainer form: "is missing", "separate", "forever", "omitted", "manually", "in turn"."""
 CLAUSE = re.compile(r'(^|[.!?] |"""|^    +|(?<!#)# )(What|Who|Whoever|Of|As|That) [a-z]')
 """A sentence, or an indented description, that begins with a clause or a bare genitive instead of its subject."""
 NATURAL = re.compile(r"As (built|for|long as|soon as|shown|described|in)\b")
@@ -75,7 +76,7 @@ def test_constants_and_fields_are_described_by_noun_phrases() -> None:
 
 
 def descriptions() -> Iterator[tuple[str, str]]:
-    """The text below each constant and each field of a class, and where it is."""
+    """Yield the place and the description of each constant and each field of a class."""
     for path in sorted(path for folder in ("core", "service", "clients") for path in (ROOT / folder).rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -86,11 +87,15 @@ def descriptions() -> Iterator[tuple[str, str]]:
                         yield f"{name}:{below.lineno}", " ".join(text.split())
 
 
-def lines(*folders: str) -> Iterator[tuple[str, str]]:
-    """Each line of the texts, or of some folders, and where it is."""
+@functools.cache
+def lines(*folders: str) -> list[tuple[str, str]]:
+    """Return the place and the text of each line of the texts, or of some folders."""
     listed = subprocess.run(
         ["git", "ls-files", *(folders or TEXTS)], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    for name in filter(lambda name: name.endswith(SUFFIXES), listed.splitlines()):
-        for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1):
-            yield f"{name}:{number}", line
+    return [
+        (f"{name}:{number}", line)
+        for name in listed.splitlines()
+        if name.endswith(SUFFIXES)
+        for number, line in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1)
+    ]

@@ -49,7 +49,7 @@ def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return run
 
 
-def test_runs_goes_on_and_prints(folder: Path, command: Command) -> None:
+def test_a_run_is_continued_and_printed(folder: Path, command: Command) -> None:
     raw = folder / "raw.jsonl"
     given = ["--data", str(folder), "--sets", "emotions", "--raw", str(raw), "--seconds", "120"]
     command(*given, "--only", "M3L, linear")
@@ -82,7 +82,7 @@ def test_settings_and_cuts_are_chosen_without_the_test_half(folder: Path) -> Non
     assert 0.8 < found["measured"]["micro_f1"]["micro_f1"] < 1.0
 
 
-def test_a_search_stops_where_the_rest_would_take_longer(folder: Path) -> None:
+def test_a_search_stops_when_its_time_is_over(folder: Path) -> None:
     def run(problem: Problem, setting: dict[str, int]) -> Scored:
         return Scored(problem.other[:, :3].astype(float), 0.0, 0.0)
 
@@ -90,7 +90,7 @@ def test_a_search_stops_where_the_rest_would_take_longer(folder: Path) -> None:
     assert (len(found["trials"]), found["left_out"]) == (1, 4)
 
 
-def test_labels_that_do_not_vary_score_outside_of_all_others() -> None:
+def test_constant_labels_score_outside_of_all_others() -> None:
     rng = np.random.default_rng(0)
     Y = np.column_stack([np.zeros(9), np.ones(9), rng.permutation(9) < 4]).astype(np.int8)
 
@@ -103,7 +103,7 @@ def test_labels_that_do_not_vary_score_outside_of_all_others() -> None:
     assert scores[:, 0].max() < scores[:, 2].min() <= scores[:, 2].max() < scores[:, 1].min()
 
 
-def test_rows_taken_from_sparse_ones_have_narrow_indices() -> None:
+def test_rows_of_a_sparse_matrix_have_32_bit_indices() -> None:
     wide = sp.csr_array(np.eye(4))
     wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
     part = taken(wide, np.array([2, 0]))
@@ -111,7 +111,7 @@ def test_rows_taken_from_sparse_ones_have_narrow_indices() -> None:
     assert part.toarray().tolist() == [[0, 0, 1, 0], [1, 0, 0, 0]]
 
 
-def test_machines_keep_many_labels_apart() -> None:
+def test_machines_distinguish_more_than_127_labels() -> None:
     """OneVsRestClassifier takes labels of int8 for others where there are more than 127."""
     Y = np.tile(np.eye(130, dtype=np.int8), (3, 1))
     scores = machines(Problem(Y.astype(float), Y, Y, {}), {"C": 1.0})(np.eye(130))

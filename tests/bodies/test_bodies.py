@@ -233,7 +233,7 @@ def query(form: str, number: int) -> str:
     return f"name=set-{number}&format={form}{columns}"
 
 
-def test_every_call_bounds_its_body(server: Server) -> None:
+def test_every_call_bounds_time_and_memory_of_its_body(server: Server) -> None:
     beside = Beside(server)
     beside.start()
     wanted = os.environ.get("MANYLABEL_TEST_BODY_CALLS", "")

@@ -1,4 +1,4 @@
-"""Charts: what they draw, when they draw it, and what they say of it."""
+"""Charts: what and when they draw, and their descriptions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_thinning_keeps_what_each_column_of_pixels_shows(elements: Page) -> None
     assert wrong == []
 
 
-def test_a_ring_forgets_the_oldest_and_goes_back_with_a_rollback(elements: Page) -> None:
+def test_a_ring_drops_the_oldest_points_and_those_after_a_rollback(elements: Page) -> None:
     assert elements.evaluate(
         """() => {
           const ring = new parts.ring.Ring(4);
@@ -93,7 +93,7 @@ def test_a_ring_forgets_the_oldest_and_goes_back_with_a_rollback(elements: Page)
     ]
 
 
-def test_a_curve_is_read_toggled_and_summed_up(elements: Page) -> None:
+def test_a_curve_has_a_readout_toggles_and_a_description(elements: Page) -> None:
     xs = [float(x) for x in range(101)]
     add_line(elements, xs, {"cumulative": [x / 200 for x in xs], "window": [None, *[0.1 + 0.2 / 3] * 100]})
     line = elements.locator("ml-line")
@@ -121,7 +121,7 @@ def test_a_curve_is_read_toggled_and_summed_up(elements: Page) -> None:
     assert_accessible(elements)
 
 
-def test_a_curve_is_drawn_once_a_frame_and_never_unseen(elements: Page) -> None:
+def test_a_curve_is_drawn_once_a_frame_and_only_when_visible(elements: Page) -> None:
     add_line(elements, [0, 1], {"a": [0, 1]})
     before = elements.evaluate(DRAWS)
     pushed = elements.evaluate(
@@ -183,7 +183,7 @@ def test_a_chart_without_values_says_so(elements: Page) -> None:
     expect(elements.locator(".ml-readout")).to_have_text("7 examples learnt · other 0.5 · window: no values yet")
 
 
-def test_dots_of_many_lie_by_the_diagonal(elements: Page) -> None:
+def test_dots_are_sized_by_their_counts_beside_the_diagonal(elements: Page) -> None:
     ends = {"x-min": "0", "x-max": "1", "diagonal": "", "count-title": "labels"}
     elements.evaluate(
         "(attributes) => add('ml-line', attributes).dots([0.25, 0.75], { 'Came true': [0.2, 0.8125] }, [4000, 10])",
@@ -215,7 +215,7 @@ def test_dots_of_many_lie_by_the_diagonal(elements: Page) -> None:
     expect(line.locator("tbody tr").first).to_have_text("0.750.812510")
 
 
-def test_marks_and_logarithms(elements: Page) -> None:
+def test_a_curve_has_marks_and_a_logarithmic_scale(elements: Page) -> None:
     add_line(elements, [1, 2, 3], {"gap": [1000, 1, 0.001]}, **{"y-scale": "log", "y-min": "-3", "y-max": "3"})
     elements.evaluate("() => { document.querySelector('ml-line').marks = [{ x: 2, text: 'drift of cars' }]; }")
     elements.evaluate(TWO_FRAMES)
@@ -254,7 +254,7 @@ def test_bars_have_signs_and_the_digits_of_the_interface(elements: Page) -> None
     assert_accessible(elements)
 
 
-def test_a_heat_map_puts_together_what_is_alike(elements: Page) -> None:
+def test_a_heat_map_is_ordered_by_similarity(elements: Page) -> None:
     split = elements.evaluate(
         """() => {
           const found = [];
@@ -296,7 +296,7 @@ def test_a_heat_map_puts_together_what_is_alike(elements: Page) -> None:
     assert_accessible(elements)
 
 
-def test_three_hundred_labels_are_clustered_while_one_waits(elements: Page) -> None:
+def test_only_up_to_three_hundred_labels_are_clustered(elements: Page) -> None:
     order = elements.evaluate(
         """() => {
           const n = 300;

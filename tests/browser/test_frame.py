@@ -1,4 +1,4 @@
-"""The frame around all pages: keys, a server that goes and comes back, prefixes, what is loaded, and how fast."""
+"""The frame of all pages: keys, restarts of the server, path prefixes, the size of the first load."""
 
 from __future__ import annotations
 
@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.browser.conftest import Site
+from tests.browser.pages import fact
 from tests.browser.prefix import behind_prefix
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
 from tests.support.lazy import lazy
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page, Response, Route
+    from playwright.sync_api import Page, Response, Route
 
 expect = lazy("playwright.sync_api", "expect")
 
 FIRST_LOAD_BYTES = 60_000
-
-
-def fact(page: Page, term: str) -> Locator:
-    return page.locator("dl.facts dt", has_text=term).locator("xpath=following-sibling::dd").first
 
 
 def heading(page: Page, text: str) -> None:
@@ -32,7 +29,7 @@ def heading(page: Page, text: str) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("route", ["/", "/models/{}"])
-def test_a_first_load_is_small_and_all_of_it_is_packed(watched: Watched, site: Site, name: str, route: str) -> None:
+def test_a_first_load_is_small_and_compressed(watched: Watched, site: Site, name: str, route: str) -> None:
     site.client.create_model(name, algorithm="falt").update({"a": 1.0}, ["p"])
     page = watched.new_page(site.url)
     answers: list[Response] = []
@@ -46,7 +43,7 @@ def test_a_first_load_is_small_and_all_of_it_is_packed(watched: Watched, site: S
     assert sum(sizes.values()) <= FIRST_LOAD_BYTES, sizes
 
 
-def test_a_key_is_asked_for_kept_for_the_tab_and_forgotten(watched: Watched, keyed_site: Site) -> None:
+def test_a_key_is_requested_stored_for_the_tab_and_forgotten(watched: Watched, keyed_site: Site) -> None:
     page = watched.new_page(keyed_site.url)
     page.goto(keyed_site.url)
     dialog = page.get_by_role("dialog", name="A key is needed")
@@ -67,7 +64,7 @@ def test_a_key_is_asked_for_kept_for_the_tab_and_forgotten(watched: Watched, key
     expect(page.get_by_role("dialog", name="A key is needed")).to_be_visible()
 
 
-def test_what_a_key_is_not_for_is_said_where_it_would_stand(watched: Watched, keyed_site: Site, name: str) -> None:
+def test_a_missing_scope_is_reported_beside_the_action(watched: Watched, keyed_site: Site, name: str) -> None:
     keyed_site.client.create_model(name, algorithm="falt").update({"a": 1.0}, ["p"])
     reader = keyed_site.client.keys.create("reader", scopes=["read"]).key
     page = watched.new_page(keyed_site.url)
@@ -80,7 +77,9 @@ def test_what_a_key_is_not_for_is_said_where_it_would_stand(watched: Watched, ke
     expect(snapshots.get_by_role("alert")).to_contain_text("admin")
 
 
-def test_a_server_that_goes_and_comes_back(watched: Watched, start_site: Callable[..., Site]) -> None:
+def test_a_page_recovers_after_a_restart_or_an_upgrade_of_the_server(
+    watched: Watched, start_site: Callable[..., Site]
+) -> None:
     site = start_site()
     model = site.client.create_model("tags", algorithm="falt")
     model.update({"a": 1.0}, ["p"])
@@ -109,7 +108,7 @@ def test_a_server_that_goes_and_comes_back(watched: Watched, start_site: Callabl
     expect(examples).to_contain_text("6")
 
 
-def test_behind_a_prefix(watched: Watched, site: Site, name: str) -> None:
+def test_the_pages_work_behind_a_path_prefix(watched: Watched, site: Site, name: str) -> None:
     model = site.client.create_model(name, algorithm="falt")
     model.update({"a": 1.0}, ["p"])
     with behind_prefix(site.process.port, "/labels") as (origin, asked):
@@ -151,7 +150,7 @@ def test_a_browser_without_shared_workers_polls(watched: Watched, site: Site, na
     expect(examples).to_contain_text("1")
 
 
-def test_tabs_share_one_stream_of_events_which_ends_when_nobody_looks(watched: Watched, site: Site, name: str) -> None:
+def test_tabs_share_one_stream_of_events_while_any_is_visible(watched: Watched, site: Site, name: str) -> None:
     model = site.client.create_model(name, algorithm="falt")
     first = watched.new_page(site.url)
     pages = [first, first.context.new_page(), first.context.new_page()]

@@ -1,14 +1,15 @@
-"""Jobs in the page: one is ordered by its form, runs, is watched, compared, promoted; others are cancelled."""
+"""Jobs in the page: submitted by a form, watched, compared, promoted and cancelled."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.browser.conftest import Site
+from tests.browser.pages import opened, section
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
 from tests.support.lazy import lazy
 
@@ -31,22 +32,12 @@ def learn(site: Site, name: str, n: int = 90) -> None:
     site.client.create_model(name).update_many(examples)
 
 
-def opened(watched: Watched, site: Site, route: str, **options: Any) -> Page:
-    page = watched.new_page(site.url, **options)
-    page.goto(site.at(route))
-    return page
-
-
-def section(page: Page, title: str) -> Locator:
-    return page.locator("section", has=page.get_by_role("heading", name=title, exact=True))
-
-
 def facts(page: Page, name: str) -> Locator:
     return page.locator("dl.facts div", has=page.get_by_text(name, exact=True)).locator("dd")
 
 
 @pytest.mark.smoke
-def test_a_job_is_ordered_watched_compared_and_promoted(site: Site, watched: Watched, name: str) -> None:
+def test_a_job_is_submitted_watched_compared_and_promoted(site: Site, watched: Watched, name: str) -> None:
     learn(site, name)
     page = opened(watched, site, f"/models/{name}")
     page.get_by_role("link", name="Train another model on this stream").click()
@@ -100,7 +91,7 @@ def test_a_job_is_ordered_watched_compared_and_promoted(site: Site, watched: Wat
     assert_accessible(page)
 
 
-def test_a_job_learns_from_a_data_set_in_redis(
+def test_a_job_learns_from_a_dataset_in_redis(
     sites: Callable[[str], Site], watched: Watched, name: str, tmp_path: Path
 ) -> None:
     site = sites("redis")
@@ -124,7 +115,7 @@ def test_a_job_learns_from_a_data_set_in_redis(
     assert site.client.model(name).predict({"a": 0, "b": 1}).labels == ["three"]
 
 
-def test_a_search_left_as_it_is_goes_by_the_kernel(site: Site, watched: Watched, name: str) -> None:
+def test_a_default_search_depends_on_the_kernel(site: Site, watched: Watched, name: str) -> None:
     learn(site, name)
     page = opened(watched, site, f"/jobs/new?model={name}")
     page.get_by_label("every combination").check()
@@ -140,7 +131,7 @@ def test_a_search_left_as_it_is_goes_by_the_kernel(site: Site, watched: Watched,
     assert_accessible(page)
 
 
-def test_a_search_is_shown_while_it_runs_and_cancelled_and_tried_again(site: Site, watched: Watched, name: str) -> None:
+def test_a_search_is_watched_cancelled_and_retried(site: Site, watched: Watched, name: str) -> None:
     learn(site, name)
     page = opened(watched, site, f"/jobs/new?model={name}")
     page.get_by_label("every combination").check()

@@ -1,4 +1,4 @@
-"""The page Label: what to label next, by the keyboard, with an undo."""
+"""The page Label: stored predictions are labelled by keyboard, with undo."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.browser.articles import new_model
 from tests.browser.conftest import Site
+from tests.browser.pages import opened
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
 from tests.support.lazy import lazy
 from tests.support.waiting import eventually
@@ -92,7 +93,7 @@ def test_labels_are_given_by_the_keyboard_and_taken_back(watched: Watched, any_s
     eventually(lambda: model.status().updates == updates + 2)
 
 
-def test_what_has_waited_long_enough_is_sent(watched: Watched, site: Site, name: str) -> None:
+def test_labels_are_sent_after_a_while(watched: Watched, site: Site, name: str) -> None:
     model = new_model(site.client, name, n_kept=8)
     updates = model.status().updates
     page = watched.new_page(site.url)
@@ -139,7 +140,7 @@ def test_an_empty_queue_says_how_it_is_filled(watched: Watched, site: Site, name
     assert_accessible(page)
 
 
-def test_what_somebody_else_has_labelled_is_said(page: Page, site: Site, name: str) -> None:
+def test_a_prediction_labelled_by_another_client_is_reported(page: Page, site: Site, name: str) -> None:
     model = new_model(site.client, name, n_kept=2)
     open_label(page, site, name)
     for each in model.predictions().predictions:
@@ -150,12 +151,9 @@ def test_what_somebody_else_has_labelled_is_said(page: Page, site: Site, name: s
     assert fact(page, "Labelled here") == "0"
 
 
-def test_a_key_that_may_not_learn_is_told_so(watched: Watched, keyed_site: Site, name: str) -> None:
+def test_a_key_without_the_scope_to_learn_is_refused(watched: Watched, keyed_site: Site, name: str) -> None:
     new_model(keyed_site.client, name, n_kept=1)
     key = keyed_site.client.keys.create(name="reading", scopes=["predict", "read"]).key
-    page = watched.new_page(keyed_site.url)
-    page.goto(keyed_site.at(f"/models/{name}/label"))
-    page.get_by_label("Key", exact=True).fill(key)
-    page.get_by_role("button", name="Use this key").click()
+    page = opened(watched, keyed_site, f"/models/{name}/label", key)
     expect(page.get_by_role("alert")).to_contain_text("scope_missing")
     assert_accessible(page)

@@ -1,26 +1,19 @@
-"""One model: its measures as they come, its labels, its snapshots and versions."""
+"""The page of a model: live measures, labels, snapshots and versions."""
 
 from __future__ import annotations
 
 import random
 import re
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.browser.conftest import Site
+from tests.browser.pages import fact
 from tests.browser.watched import DESK, PHONE, TABLET, Watched, assert_accessible, assert_no_sideways_scrolling
 from tests.support.lazy import lazy
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
 
 expect = lazy("playwright.sync_api", "expect")
 
 LABELS = 1_000
-
-
-def fact(page: Page, term: str) -> Locator:
-    return page.locator("dl.facts dt", has_text=term).locator("xpath=following-sibling::dd").first
 
 
 def as_shown(number: float) -> str:
@@ -29,7 +22,7 @@ def as_shown(number: float) -> str:
 
 
 @pytest.mark.smoke
-def test_a_model_that_learns(watched: Watched, any_site: Site, name: str) -> None:
+def test_an_online_model_is_watched_and_rolled_back(watched: Watched, any_site: Site, name: str) -> None:
     """Over each store: numbers to the digit, live, with a rollback and its past."""
     model = any_site.client.create_model(name, algorithm="falt", params={"drift": "adwin"}, window=50)
     draw = random.Random(7)
@@ -74,7 +67,7 @@ def test_a_model_that_learns(watched: Watched, any_site: Site, name: str) -> Non
     expect(snapshots.locator(".said")).to_contain_text("Deleted before")
 
 
-def test_how_often_probabilities_came_true(watched: Watched, site: Site, name: str) -> None:
+def test_the_reliability_of_probabilities_is_shown(watched: Watched, site: Site, name: str) -> None:
     draw = random.Random(11)
     topics = [draw.randrange(4) for _ in range(200)]
     items = [({f"w{topic}": 1.0, f"v{draw.randrange(5)}": 1.0}, [f"topic {topic}"]) for topic in topics]
@@ -107,7 +100,7 @@ def test_how_often_probabilities_came_true(watched: Watched, site: Site, name: s
     expect(section).to_contain_text("This model has no probabilities")
 
 
-def test_a_thousand_labels_and_a_model_beside(watched: Watched, site: Site, name: str) -> None:
+def test_a_thousand_labels_are_listed_and_models_compared(watched: Watched, site: Site, name: str) -> None:
     model = site.client.create_model(name, algorithm="falt")
     model.update_many([({f"w{i}": 1.0}, list({f"label {i}", f"label {i // 2}"})) for i in range(LABELS)])
     page = watched.new_page(site.url, viewport=PHONE)
@@ -139,7 +132,7 @@ def test_a_thousand_labels_and_a_model_beside(watched: Watched, site: Site, name
     )
 
 
-def test_versions_of_a_trained_model(watched: Watched, site: Site, name: str) -> None:
+def test_versions_of_a_trained_model_are_shown_promoted_and_deleted(watched: Watched, site: Site, name: str) -> None:
     draw = random.Random(3)
     rows = [[draw.random() for _ in range(4)] for _ in range(120)]
     lines = ["a,b,c,d,p,q,r"] + [
@@ -175,7 +168,7 @@ def test_versions_of_a_trained_model(watched: Watched, site: Site, name: str) ->
 
 
 @pytest.mark.parametrize("viewport", [PHONE, TABLET, DESK], ids=["phone", "tablet", "desktop"])
-def test_the_account_of_a_promise(watched: Watched, site: Site, name: str, viewport: dict[str, int]) -> None:
+def test_the_report_of_a_promise_is_shown(watched: Watched, site: Site, name: str, viewport: dict[str, int]) -> None:
     promise = {"precision": 0.8, "settled": 0.7, "missed": 0.05, "audit_rate": 0.05}
     model = site.client.create_model(f"{name}-{viewport['width']}", algorithm="falt", promise=promise)
     draw = random.Random(3)
@@ -208,7 +201,7 @@ def test_the_account_of_a_promise(watched: Watched, site: Site, name: str, viewp
     assert model.status().promise is None
 
 
-def test_a_leader_beside_its_follower(watched: Watched, site: Site, name: str) -> None:
+def test_followers_are_listed_beside_their_leader(watched: Watched, site: Site, name: str) -> None:
     model = site.client.create_model(name, algorithm="falt")
     model.update_many([({f"w{n % 3}": 1.0}, [f"topic {n % 3}"]) for n in range(30)])
     page = watched.new_page(site.url)

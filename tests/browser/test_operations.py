@@ -1,13 +1,13 @@
-"""Operations in the page: keys, the audit, replicas and states, for those who may."""
+"""Operations in the page: keys, audit, replicas, snapshots and webhooks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.browser.conftest import Site
+from tests.browser.pages import opened, section
 from tests.browser.watched import PHONE, Watched, assert_accessible, assert_no_sideways_scrolling
 from tests.service.webhooks.receiver import receiving, status
 from tests.support.lazy import lazy
@@ -16,30 +16,11 @@ from tests.support.waiting import eventually
 from manylabel_clients import Client, Unauthorized
 from manylabel_service.settings import origin_of
 
-if TYPE_CHECKING:
-    from playwright.sync_api import Locator, Page
-
 expect = lazy("playwright.sync_api", "expect")
 
 
-def section(page: Page, title: str) -> Locator:
-    return page.locator("section", has=page.get_by_role("heading", name=title, exact=True))
-
-
-def opened(watched: Watched, site: Site, route: str, key: str | None, **options: Any) -> Page:
-    """A page that was given this key, as it asked for it."""
-    page = watched.new_page(site.url, **options)
-    page.goto(site.at(route))
-    if key is not None:
-        dialog = page.get_by_role("dialog")
-        dialog.get_by_label("Key").fill(key)
-        dialog.get_by_role("button", name="Use this key").click()
-        expect(dialog).to_have_count(0)
-    return page
-
-
 @pytest.mark.smoke
-def test_keys_are_made_changed_and_revoked(keyed_site: Site, watched: Watched, name: str) -> None:
+def test_keys_are_created_changed_and_revoked(keyed_site: Site, watched: Watched, name: str) -> None:
     page = opened(watched, keyed_site, "/operations", keyed_site.key)
     keys = section(page, "Keys")
     keys.get_by_text("Make a key").click()
@@ -92,7 +73,7 @@ def test_keys_are_made_changed_and_revoked(keyed_site: Site, watched: Watched, n
     assert_no_sideways_scrolling(page)
 
 
-def test_who_may_not_is_told_so_in_each_place(keyed_site: Site, watched: Watched) -> None:
+def test_a_missing_scope_is_reported_in_each_section(keyed_site: Site, watched: Watched) -> None:
     key = keyed_site.client.keys.create("a reader", scopes=["read"]).key
     page = opened(watched, keyed_site, "/operations", key)
     expect(section(page, "This server")).to_contain_text("ready")
@@ -105,9 +86,11 @@ def test_who_may_not_is_told_so_in_each_place(keyed_site: Site, watched: Watched
     expect(page.locator(".command code")).to_contain_text("manylabel jobs submit")
 
 
-def test_a_state_is_taken_along(any_site: Site, watched: Watched, name: str, tmp_path: Path) -> None:
+def test_a_snapshot_is_downloaded_and_uploaded_as_a_model(
+    any_site: Site, watched: Watched, name: str, tmp_path: Path
+) -> None:
     any_site.client.create_model(name).update_many([({"a": 1.0}, ["b"])] * 9)
-    page = opened(watched, any_site, "/operations", None, color_scheme="dark")
+    page = opened(watched, any_site, "/operations", color_scheme="dark")
     archive = section(page, "Archive")
     archive.get_by_label("Model", exact=True).select_option(name)
     with page.expect_download() as download:
@@ -131,7 +114,7 @@ def test_webhooks_show_their_deliveries(start_site: Callable[..., Site], watched
     with receiving() as receiver:
         site = start_site("sqlite", "--webhook-urls", str(origin_of(receiver.url)))
         made = site.client.webhooks.create(receiver.url, events=["label"], secret=receiver.secret)
-        page = opened(watched, site, "/operations", None)
+        page = opened(watched, site, "/operations")
         webhooks = section(page, "Webhooks")
         row = webhooks.get_by_role("row", name=receiver.url)
         row.get_by_role("button", name="Test").click()

@@ -1,4 +1,4 @@
-"""All models at a glance: the empty state, a sample that is learnt while one looks, two hundred models."""
+"""The list of models: empty, with a sample stream, and with two hundred models."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def new_site(start_site: Callable[..., Site]) -> Site:
 
 
 @pytest.mark.smoke
-def test_an_empty_server_says_how_to_begin_and_learns_a_sample(watched: Watched, new_site: Site) -> None:
+def test_an_empty_server_shows_how_to_begin_and_streams_a_sample(watched: Watched, new_site: Site) -> None:
     page = watched.new_page(new_site.url, viewport=PHONE)
     page.goto(new_site.url)
     expect(page.get_by_role("heading", name="Nothing has been learnt yet")).to_be_visible()
@@ -52,7 +52,7 @@ def test_an_empty_server_says_how_to_begin_and_learns_a_sample(watched: Watched,
     )
 
 
-def test_two_hundred_models(watched: Watched, new_site: Site) -> None:
+def test_two_hundred_models_are_listed_and_filtered(watched: Watched, new_site: Site) -> None:
     for number in range(MODELS):
         new_site.client.create_model(f"model-{number:03}", algorithm="falt")
     new_site.client.model("model-150").update({"a": 1.0}, ["p", "q"])

@@ -34,7 +34,7 @@ SCHEMA = {
 }
 
 
-def test_a_thousand_rows_are_sorted_filtered_and_shown_by_the_hundred(elements: Page) -> None:
+def test_a_thousand_rows_are_sorted_filtered_and_shown_in_pages(elements: Page) -> None:
     elements.evaluate(
         """() => {
           const rows = Array.from({ length: 1000 }, (_, i) => ({ label: `label ${i}`, f1: i % 10 === 0 ? null : (i * 7919 % 1000) / 1000, drift: i % 3 }));
@@ -74,7 +74,7 @@ def test_a_thousand_rows_are_sorted_filtered_and_shown_by_the_hundred(elements: 
     assert_accessible(elements)
 
 
-def test_rows_that_stay_keep_their_focus_when_others_come(elements: Page) -> None:
+def test_remaining_rows_keep_their_focus_when_a_table_changes(elements: Page) -> None:
     elements.evaluate(
         """() => {
           const columns = [{ key: 'name', title: 'Model', format: (name) => parts.dom.h('a', { href: `#${name}` }, name) },
@@ -101,7 +101,7 @@ def add_form(page: Page, options: dict[str, Any]) -> None:
 
 
 @pytest.mark.smoke
-def test_a_form_sends_what_was_changed_and_shows_errors_at_their_fields(elements: Page) -> None:
+def test_a_form_sends_changed_fields_and_shows_errors_beside_them(elements: Page) -> None:
     add_form(elements, {"legend": "Train"})
     assert elements.evaluate("() => [form.check(), form.value()]") == [False, {}]
     expect(elements.get_by_label("name (required)")).to_have_attribute("aria-invalid", "true")
@@ -166,7 +166,7 @@ def test_fields_of_a_search_take_several_values(elements: Page) -> None:
     ]
 
 
-def test_a_dialog_asks_once(elements: Page) -> None:
+def test_a_dialog_confirms_or_cancels(elements: Page) -> None:
     elements.evaluate(
         """() => {
           globalThis.runs = 0;

@@ -1,4 +1,4 @@
-"""The page Try it: ask, see why, teach."""
+"""The page Try it: predictions, explanations and labels."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_record_is_predicted_explained_and_taught(watched: Watched, any_site: 
     assert model.status().updates == updates + 2
 
 
-def test_all_by_the_keyboard_on_a_phone(watched: Watched, site: Site, name: str) -> None:
+def test_the_page_is_used_by_keyboard_on_a_phone(watched: Watched, site: Site, name: str) -> None:
     new_model(site.client, name, n_kept=1)
     page = watched.new_page(site.url, viewport=PHONE, color_scheme="dark")
     open_try(page, site, name)
@@ -107,7 +107,7 @@ def test_all_by_the_keyboard_on_a_phone(watched: Watched, site: Site, name: str)
     expect(page.get_by_role("alert")).to_contain_text("/x/title/0")
 
 
-def test_texts_and_numbers(page: Page, site: Site, name: str) -> None:
+def test_texts_and_numbers_are_predicted(page: Page, site: Site, name: str) -> None:
     texts = site.client.create_model(f"{name}-texts", algorithm="falt")
     chance = random.Random(0)
     texts.update_many([(x["title"], y) for x, y in (article(chance) for _ in range(120))])
@@ -139,7 +139,7 @@ def test_texts_and_numbers(page: Page, site: Site, name: str) -> None:
     assert_accessible(page)
 
 
-def test_a_trained_model_says_why_it_is_not_taught(page: Page, site: Site, trained: str) -> None:
+def test_a_trained_model_counts_labels_and_does_not_learn(page: Page, site: Site, trained: str) -> None:
     open_try(page, site, trained)
     page.get_by_label("title", exact=True).fill("cat and dog")
     page.get_by_role("button", name="Predict").click()
@@ -151,7 +151,7 @@ def test_a_trained_model_says_why_it_is_not_taught(page: Page, site: Site, train
     assert_accessible(page)
 
 
-def test_a_key_that_only_predicts_can_try_and_not_teach(watched: Watched, keyed_site: Site, name: str) -> None:
+def test_a_key_without_the_scope_to_learn_can_predict(watched: Watched, keyed_site: Site, name: str) -> None:
     new_model(keyed_site.client, name)
     key = keyed_site.client.keys.create(name="trying", scopes=["predict"]).key
     page = watched.new_page(keyed_site.url)
@@ -168,6 +168,6 @@ def test_a_key_that_only_predicts_can_try_and_not_teach(watched: Watched, keyed_
     expect(page.get_by_role("alert")).to_contain_text("scope_missing")
 
 
-def test_a_model_that_is_not_there(page: Page, site: Site) -> None:
+def test_a_missing_model_is_reported(page: Page, site: Site) -> None:
     page.goto(site.at("/models/no-such-model/try"))
     expect(page.get_by_role("alert")).to_contain_text("model_not_found")

@@ -1,10 +1,10 @@
-"""One real server for all tests of the clients; each test names its own models."""
+"""One real server for all tests of the clients; each test has its own model names."""
 
 import io
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pytest
 
@@ -21,7 +21,7 @@ def server(session_server_process: Callable[..., Any]) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def keyed(session_server_process: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """The address of a server that has keys, with the models tags and other, and a key for everything."""
+    """The address of a server that requires keys, with the models tags and other, and an admin key."""
     process = session_server_process().start()
     with Client(process.url) as client:
         client.create_model("tags")
@@ -41,12 +41,12 @@ def client(server: Any) -> Iterator[Client]:
 
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
-    """A model name of the test's own."""
+    """A model name that no other test uses."""
     return re.sub(r"[^a-z0-9]+", "-", f"{request.node.module.__name__}-{request.node.name}".lower())[-60:].strip("-")
 
 
 class Terminal(io.TextIOWrapper):
-    """Input that someone types."""
+    """Input that is typed at a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -59,10 +59,15 @@ class Done(NamedTuple):
     out: str
     err: str
 
+    def checked(self) -> Self:
+        """Return the result; AssertionError with the error output if the command failed."""
+        assert self.status == 0, self.err
+        return self
+
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Done]:
-    """Run the command in this process, as its console script does. `manylabel` names a server too."""
+    """Run the command in this process, like its console script."""
     from manylabel_clients.command import main
 
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -81,6 +86,6 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 
 @pytest.fixture
 def manylabel(server: Any, command: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Done]:
-    """The same against the server of the tests."""
+    """Run the command in this process, against the server of the tests."""
     monkeypatch.setenv("MANYLABEL_URL", server.url)
     return command

@@ -1,8 +1,8 @@
-"""Records give the same bits on every path: HTTP, streams, files, river, jobs; on both stores; after a kill."""
+"""Records give the same bits on every path: requests, streams, files, river and jobs, also after a kill."""
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +30,15 @@ def record(i: int) -> tuple[Any, list[str]]:
 
 ROWS = [record(i) for i in range(66)]
 XS = [x for x, _ in ROWS]
-Place = tuple[Any, str]
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def place(request: pytest.FixtureRequest, server_process: Callable[..., Any]) -> Iterator[Place]:
-    flags = ()
-    if request.param == "redis":
-        flags = ("--store", request.getfixturevalue("redis_server").url)
-    process = server_process(*flags).start()
-    yield process, request.param
-    process.stop()
-
-
-def test_records_are_the_same_bits_everywhere(place: Place, tmp_path: Path) -> None:
-    server, store = place
+def test_records_are_learnt_to_the_same_bits_on_every_path(server_process: Callable[..., Any], tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl.gz"
     path.write_bytes(gzip.compress("\n".join(json.dumps({"x": x, "y": y}) for x, y in ROWS).encode()))
     river = FALT(text=TEXT)
     for x, y in ROWS:
         river.learn_one(x, {label: label in y for label in LABELS})
-    with Client(server.url) as client:
+    with server_process() as server, Client(server.start().url) as client:
         single, batch, stream, fed = (
             client.create_model(name, text=TEXT, labels=list(LABELS)) for name in ("single", "batch", "stream", "fed")
         )
@@ -66,27 +54,24 @@ def test_records_are_the_same_bits_everywhere(place: Place, tmp_path: Path) -> N
         proba = [one.probabilities for one in single.predict_many(XS, probabilities=True)]
         assert [{name: both[True] for name, both in river.predict_proba_one(x).items()} for x in XS] == proba
         text = single.status().text
-        data: Any = {"stream": "single", "last": 100}
-        if store == "sqlite":
-            data = client.upload_dataset("rows", path, text=TEXT)
-            assert (data.text, data.features) == (text, single.status().features)
-            data = "rows"
-        job = client.train("m3l", data, model="trained", params={"optimise": "none"}, promote="always").wait()
-        assert (job.state, job.result.rows) == ("succeeded", len(ROWS)), job.error
-        told = client.model("trained").predict_many(XS)
-    server.kill()
-    server.start()
-    vectorizer = RecordVectorizer(TEXT)
-    Y = np.array([[label in y for label in LABELS] for _, y in ROWS], dtype=int)
-    direct = M3L(scaling="auto", optimise="none").fit(vectorizer.fit_transform(XS), Y)
-    with Client(server.url) as client:
+        dataset = client.upload_dataset("rows", path, text=TEXT)
+        assert (dataset.text, dataset.features) == (text, single.status().features)
+        sources: dict[str, Any] = {"by-dataset": "rows", "by-stream": {"stream": "single", "last": 100}}
+        for name, data in sources.items():
+            job = client.train("m3l", data, name, params={"optimise": "none"}, promote="always").wait()
+            assert (job.state, job.result.rows) == ("succeeded", len(ROWS)), job.error
+        server.kill()
+        server.start()
         assert [one.scores for one in client.model("single").predict_many(XS)] == scores
-        trained = client.model("trained")
-        assert trained.status().text == text
+        vectorizer = RecordVectorizer(TEXT)
+        Y = np.array([[label in y for label in LABELS] for _, y in ROWS], dtype=int)
+        direct = M3L(scaling="auto", optimise="none").fit(vectorizer.fit_transform(XS), Y)
+        expected = direct.decision_function(vectorizer.transform(XS))
+        for name in sources:
+            trained = client.model(name)
+            assert trained.status().text == text
+            found = np.array([[one.scores[label] for label in LABELS] for one in trained.predict_many(XS)])
+            assert np.array_equal(found, expected)
         assert len(list(open_for(trained, path, None, False, TableOptions(text=["title"])).examples())) == len(ROWS)
-        with pytest.raises(Failure, match=r"trained does not read body as text, only title, by\.bio"):
+        with pytest.raises(Failure, match=r"by-stream does not read body as text, only title, by\.bio"):
             open_for(trained, path, None, False, TableOptions(text=["body"]))
-        again = trained.predict_many(XS)
-        assert [one.scores for one in again] == [one.scores for one in told]
-        found = np.array([[one.scores[label] for label in LABELS] for one in again])
-        assert np.array_equal(found, direct.decision_function(vectorizer.transform(XS)))

@@ -9,7 +9,7 @@ FINDINGS = sorted(Path(__file__).with_name("findings").glob("*-*"))
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_seeds_can_be_read(name: str) -> None:
+def test_seeds_are_parsed(name: str) -> None:
     """A target whose seeds are all refused would be fuzzed in vain."""
     target = TARGETS[name]
     if name not in ("model", "version", "dataset"):  # their seeds are changes
@@ -19,6 +19,6 @@ def test_seeds_can_be_read(name: str) -> None:
         target(seed)
 
 
-def test_findings_are_refused_properly() -> None:
+def test_findings_are_refused() -> None:
     for path in FINDINGS:
         TARGETS[path.name.partition("-")[0]](path.read_bytes())

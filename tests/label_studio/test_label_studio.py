@@ -121,7 +121,9 @@ def true_label(task: Any) -> str:
     return next(label for label, words in WORDS.items() if words in task["data"]["text"])
 
 
-def test_a_project_is_labelled(studio: Studio, server_process: Callable[..., ServerProcess]) -> None:
+def test_annotations_are_learnt_once_and_predictions_shown(
+    studio: Studio, server_process: Callable[..., ServerProcess]
+) -> None:
     server = server_process("--label-studio-urls", studio.named).start()
     with Client(server.url) as client:
         model = client.create_model("animals", text={"fields": ["text"]})

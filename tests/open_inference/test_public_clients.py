@@ -26,7 +26,9 @@ pytestmark = pytest.mark.open_inference
 
 
 @pytest.mark.parametrize(("client", "calls_of_a_model"), [("triton", 4), ("kserve", 2)])
-def test_they_get_what_predict_answers(server_process: Callable[..., Any], client: str, calls_of_a_model: int) -> None:
+def test_public_clients_get_the_scores_of_predict(
+    server_process: Callable[..., Any], client: str, calls_of_a_model: int
+) -> None:
     with server_process() as server, httpx2.Client(base_url=server.start().url, timeout=DEADLINE_SECONDS) as http:
         for name, more in (("dense", {"features": 3, "labels": ["rock", "jazz", "pop"]}), ("texts", {})):
             http.post("/v1/models", json={"name": name, "algorithm": "falt", **more}).raise_for_status()

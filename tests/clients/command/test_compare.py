@@ -37,7 +37,7 @@ def both(client: Client) -> Any:
         client.model(name).delete()
 
 
-def test_on_a_file(manylabel: Command, both: tuple[str, str], tmp_path: Path) -> None:
+def test_models_are_compared_on_a_file(manylabel: Command, both: tuple[str, str], tmp_path: Path) -> None:
     whole, half = both
     file = tmp_path / "test.csv"
     with file.open("w", newline="") as out:
@@ -54,7 +54,7 @@ def test_on_a_file(manylabel: Command, both: tuple[str, str], tmp_path: Path) ->
     assert "95 % interval" in manylabel("compare", half, whole, "--data", str(file), "--labels", "2").out
 
 
-def test_on_the_stream(manylabel: Command, both: tuple[str, str]) -> None:
+def test_models_are_compared_on_their_stream(manylabel: Command, both: tuple[str, str]) -> None:
     whole, half = both
     told = json.loads(manylabel("compare", half, whole, "--json").out)
     micro = told["metrics"]["micro_f1"]

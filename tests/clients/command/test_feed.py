@@ -37,8 +37,7 @@ def test_feed_learns_every_row_and_shows_measures(
 ) -> None:
     client.create_model(name)
     file = write_rows(tmp_path / "rows.svm", 200)
-    done = manylabel("feed", name, str(file))
-    assert done.status == 0, done.err
+    done = manylabel("feed", name, str(file)).checked()
     assert "200 rows fed" in done.out
     assert "micro-F1" in done.out
     assert "200/200" in done.err.replace(" ", "")
@@ -49,8 +48,12 @@ def test_feed_learns_every_row_and_shows_measures(
     assert client.model(name).status().updates == 400
 
 
-def test_arff_and_npz(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+def test_feed_reads_every_format(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
     client.create_model(name)
+    table = tmp_path / "rows.csv"
+    table.write_text("f1,f2,rock,jazz\n1,0,1,0\n0,1,0,1\n")
+    lines = tmp_path / "rows.ndjson"
+    lines.write_text('{"x": {"f1": 1}, "y": ["rock"]}\n{"x": {"f2": 1}, "y": ["jazz"]}\n')
     arff = tmp_path / "rows.arff"
     arff.write_text(
         "@relation r\n@attribute f1 numeric\n@attribute f2 numeric\n@attribute rock {0,1}\n@attribute jazz {0,1}\n"
@@ -61,14 +64,16 @@ def test_arff_and_npz(manylabel: Command, client: Client, name: str, tmp_path: P
     assert "the label attributes are unknown" in manylabel("feed", name, str(arff)).err
     for labels in ("-2", "rock,jazz"):
         assert manylabel("feed", name, str(arff), "--labels", labels).status == 0
-    assert manylabel("feed", name, str(npz)).status == 0
+    assert manylabel("feed", name, str(table), "--labels", "2").status == 0
+    for file in (npz, lines):
+        assert manylabel("feed", name, str(file)).status == 0
     status = client.model(name).status()
-    assert (status.updates, status.labels) == (6, 2)
+    assert (status.updates, status.labels) == (10, 2)
     assert "does not apply to this file format" in manylabel("feed", name, str(npz), "--labels", "a").err
     assert "unknown extension" in manylabel("feed", name, str(Path(__file__))).err
 
 
-def test_a_feed_stopped_by_a_bad_line_goes_on_after_it_is_mended(
+def test_a_feed_stopped_by_an_invalid_line_is_resumed(
     manylabel: Command, client: Client, name: str, tmp_path: Path
 ) -> None:
     model = client.create_model(name)
@@ -109,12 +114,12 @@ def test_resume_refuses_another_file_and_another_model(
 
 
 def _heed_interrupts() -> None:
-    """A program that a shell starts in the background ignores them, and so do its children; these tests may be one."""
+    """Restore the default, because a shell lets programs in the background, perhaps these tests, ignore interrupts."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT], ids=lambda by: by.name)
-def test_a_killed_feed_goes_on_exactly(
+def test_a_killed_feed_is_resumed_exactly(
     manylabel: Command, server: Any, client: Client, name: str, tmp_path: Path, by: signal.Signals
 ) -> None:
     model = client.create_model(name)
@@ -131,13 +136,12 @@ def test_a_killed_feed_goes_on_exactly(
     assert b"Traceback" not in err
     reached = model.status().updates
     assert 100 <= reached < 2_400
-    done = manylabel("feed", name, str(file), "--resume", "--json")
-    assert done.status == 0, done.err
+    done = manylabel("feed", name, str(file), "--resume", "--json").checked()
     assert model.status().updates == 2_400
     assert json.loads(done.out)["next_offset"] == 2_400
 
 
-def test_a_first_batch_whose_answer_is_lost_is_not_learnt_twice(
+def test_a_first_batch_whose_response_is_lost_is_not_learnt_twice(
     manylabel: Command, client: Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = client.create_model(name)
@@ -171,7 +175,7 @@ def test_evaluate_shows_the_measures_of_a_model(manylabel: Command, client: Clie
     assert shown.out.count("baseline") == 2
 
 
-def test_evaluate_advises_parts_of_words(manylabel: Command, client: Client, name: str) -> None:
+def test_evaluate_recommends_character_ngrams_for_unseen_words(manylabel: Command, client: Client, name: str) -> None:
     few, many = ([(f"a b c new{n // 20 if same else n}", ["x"]) for n in range(1_300)] for same in (True, False))
     for model, rows, share in ((f"few-{name[-40:]}", few, False), (f"many-{name[-40:]}", many, True)):
         client.create_model(model, algorithm="falt", text={"min_length": 1}).update_many(rows)
@@ -184,12 +188,13 @@ def test_evaluate_advises_parts_of_words(manylabel: Command, client: Client, nam
         assert json.loads(manylabel("evaluate", model, "--json").out)
 
 
-def test_evaluate_shows_the_past_of_the_measures(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+def test_evaluate_shows_the_history_of_the_measures(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
     model = client.create_model(name, window=10, params={"drift": "adwin"})
     assert manylabel("evaluate", name, "--history").status == 0
     model.update_many([({"a": 1}, ["b"])] * 99)
-    shown = manylabel("evaluate", name, "--history")
-    assert shown.status == 0, shown.err
+    shown = manylabel("evaluate", name, "--history").checked()
     rows = [
         line.split() for line in shown.out.splitlines() if line.strip()[:1].isdigit()
     ]  # the first is unknown before
@@ -202,7 +207,7 @@ def test_evaluate_shows_the_past_of_the_measures(manylabel: Command, client: Cli
     assert manylabel("evaluate", name, str(file), "--history").status == 2
 
 
-def test_evaluate_shows_how_often_probabilities_came_true(
+def test_evaluate_shows_the_reliability_of_probabilities(
     manylabel: Command, client: Client, name: str, tmp_path: Path
 ) -> None:
     model = client.create_model(name)
@@ -237,8 +242,7 @@ def test_evaluate_a_file_measures_without_learning(
     model.update({"1": 1.0}, {"only-the-model-knows": True})
     held_out.write_text(held_out.read_text() + "only-the-file-knows 1:1\n")
     before = model.status()
-    done = manylabel("evaluate", name, str(held_out), "--json", "--batch-size", "7")
-    assert done.status == 0, done.err
+    done = manylabel("evaluate", name, str(held_out), "--json", "--batch-size", "7").checked()
     measures = json.loads(done.out)
     assert model.status() == before
 

@@ -12,8 +12,7 @@ Command = Callable[..., Any]
 def test_examples_are_forgotten_and_the_receipt_is_shown(manylabel: Command, client: Client, name: str) -> None:
     model = client.create_model(name)
     model.update_many([({"a": 1}, ["p"]), ({"b": 1}, ["q"], None, None, "customer-1"), ({"c": 1}, ["r"])])
-    done = manylabel("forget", name, "--ref", "customer-1", "--yes")
-    assert done.status == 0, done.err
+    done = manylabel("forget", name, "--ref", "customer-1", "--yes").checked()
     assert "1 example of 1 entry" in done.out
     assert [len(entry["examples"]) for entry in model.log()] == [2]
     assert model.status().updates == 2
@@ -28,13 +27,12 @@ def test_examples_are_forgotten_and_the_receipt_is_shown(manylabel: Command, cli
 def test_a_history_is_verified(manylabel: Command, client: Client, name: str) -> None:
     model = client.create_model(name)
     model.update({"a": 1}, ["p"])
-    done = manylabel("verify", name)
-    assert done.status == 0, done.err
+    done = manylabel("verify", name).checked()
     assert f"of {name} compared: equal to the replayed history" in done.out
     assert json.loads(manylabel("verify", name, "--json").out)["equal"]
 
 
-def test_it_needs_either_references_or_positions(manylabel: Command, client: Client, name: str) -> None:
+def test_forget_needs_either_references_or_positions(manylabel: Command, client: Client, name: str) -> None:
     client.create_model(name)
     assert manylabel("forget", name, "--yes").status == 2
     assert manylabel("forget", name, "--ref", "a", "--position", "1", "--yes").status == 2

@@ -1,4 +1,4 @@
-"""Help: complete, quick, and the server's own for `serve`."""
+"""Help of the command: complete, quick, and the server's own for the server's programs."""
 
 import re
 import subprocess
@@ -53,12 +53,12 @@ def test_every_command_and_parameter_is_described(path: tuple[str, ...]) -> None
 
 
 @for_each("path", ALL, ids=" ".join)
-def test_every_command_that_asks_a_server_takes_its_key(path: tuple[str, ...]) -> None:
+def test_every_command_with_a_url_takes_a_key(path: tuple[str, ...]) -> None:
     options = {option for parameter in ALL[path].params for option in parameter.opts}
     assert "--api-key-file" in options or "--url" not in options
 
 
-def test_the_kinds_of_plots_in_the_help_are_all_there_are() -> None:
+def test_the_help_names_all_kinds_of_plots() -> None:
     assert tuple(plots.KINDS) == KINDS
 
 
@@ -71,79 +71,36 @@ def test_the_kinds_of_plots_in_the_help_are_all_there_are() -> None:
     ],
     ids=["trainers", "learners", "formats"],
 )
-def test_the_help_names_all_there_are(path: tuple[str, ...], name: str, known: Mapping[str, Any]) -> None:
+def test_the_help_names_all_trainers_learners_and_formats(
+    path: tuple[str, ...], name: str, known: Mapping[str, Any]
+) -> None:
     (option,) = (parameter for parameter in ALL[path].params if parameter.name == name)
     listed = option.help.removeprefix("Learner: ").partition(".")[0].replace(" or ", " ")
     assert re.findall(r"\w+", listed) == list(known)
 
 
-def test_the_client_names_the_learners_and_the_extensions_that_there_are() -> None:
+def test_the_client_names_all_learners_and_extensions() -> None:
     assert re.findall(r"``(\w+)``", str(Client.create_model.__doc__).partition("features :")[0]) == list(PARAMS)
     assert upload.FORMATS == EXTENSIONS
     assert {*re.findall(r"\.\w+", files.FORMATS_HELP)} == {*EXTENSIONS, ".gz"}
     assert river.files.FORMATS.keys() == FORMATS.keys()
 
 
-def test_names_that_need_no_core_are_those_of_core() -> None:
+def test_the_titles_of_measures_are_those_of_core() -> None:
     assert [(name, measure.title) for name, measure in MEASURES.items()] == list(TITLES.items())
 
 
-def test_serve_hands_help_and_unknown_flags_on_to_the_server() -> None:
-    helped = subprocess.run([SCRIPT, "serve", "--help"], capture_output=True, text=True, timeout=600)
-    assert helped.returncode == 0
-    assert "--data-dir" in helped.stdout
-    assert "--durability" in helped.stdout
+@for_each(("path", "flag"), [(("serve",), "--data-dir"), (("worker",), "--store"), (("keys", "init"), "--file")])
+def test_help_of_the_servers_programs_is_theirs(path: tuple[str, ...], flag: str) -> None:
+    helped = subprocess.run([SCRIPT, *path, "--help"], capture_output=True, text=True, timeout=600)
+    assert helped.returncode == 0, helped.stderr
+    assert flag in helped.stdout
+
+
+def test_serve_hands_unknown_flags_on_to_the_server() -> None:
     refused = subprocess.run([SCRIPT, "serve", "--no-such-flag", "1"], capture_output=True, text=True, timeout=600)
     assert refused.returncode == 2
     assert "no-such-flag" in refused.stderr.replace("_", "-")
-
-
-def test_worker_hands_help_on_to_the_worker() -> None:
-    helped = subprocess.run([SCRIPT, "worker", "--help"], capture_output=True, text=True, timeout=600)
-    assert helped.returncode == 0, helped.stderr
-    assert "--store" in helped.stdout
-
-
-def test_help_loads_nothing_it_does_not_need() -> None:
-    code = """
-import sys
-sys.argv = ["manylabel", "--help"]
-from manylabel_clients.command import main
-try:
-    main()
-except SystemExit:
-    pass
-heavy = {
-    "numpy", "scipy", "numba", "matplotlib", "sklearn", "fastapi", "pydantic", "river", "manylabel_core",
-    "manylabel_service",
-}
-print(sorted(heavy & {name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr.strip() == "[]"
-    assert "predict" in done.stdout
-
-
-@for_each(
-    "wrong",
-    [
-        ["no-such-command"],
-        ["predict"],
-        ["models", "--url", "localhost:8000"],
-        ["predict", "m", "--batch-size", "0"],
-        ["feed", "m", "no-such-file.svm"],
-        ["models", "--url", "http://127.0.0.1:9", "show", "m"],
-        ["models", "--json", "show", "m"],
-        ["datasets", "--json", "show", "m"],
-        ["jobs", "--state", "queued", "show", "j"],
-        ["datasets", "add", "d", "no-such-file.csv"],
-        ["train", "no-such-file.csv"],
-        ["models", "plot", "m", "--kind", "pie"],
-        ["models", "plot", "m", "--out", "scores.gif"],
-    ],
-)
-def test_wrong_usage_has_status_2(wrong: list[str]) -> None:
-    assert CliRunner().invoke(app, wrong).exit_code == 2
 
 
 def test_the_demo_takes_the_port_of_the_environment() -> None:

@@ -1,4 +1,4 @@
-"""Trained over HTTP, by real jobs of a real server, and predicting as the estimator does that is used directly."""
+"""Models trained by jobs of a real server: exact predictions from views, and plots."""
 
 import gzip
 import json
@@ -20,17 +20,18 @@ datasets = lazy("river.datasets")
 
 N_ROWS, N_TRAIN = 600, 400
 WAIT_SECONDS = 120.0
-TRAINERS = {
-    "m3l": (batch.M3L, {"C": 0.5}),
-    "mlrl": (batch.MLRL, {"lam": 1e-3, "max_iter": 5}),
-    "lsa_mml": (batch.LSAMML, {"n_components": 3, "max_iter": 20}),
+VIEW_PARAMS = {"n_components": 3, "max_iter": 20}
+JOBS = {
+    "m3l": ({"dataset": "yeast", "split": "train"}, {"C": 0.5}),
+    "mlrl": ({"dataset": "yeast", "split": "train"}, {"lam": 1e-3, "max_iter": 5}),
+    "lsa_mml": ({"dataset": "views"}, VIEW_PARAMS),
 }
-"""Jobs submitted together at the beginning: with thresholds, with relations of labels, and from views."""
+"""Data and parameters by trainer."""
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The first genes of yeast, and a seeded set of two views of which some rows have no labels."""
+    """The first genes of yeast, and seeded rows of two views, of which some have no labels."""
     directory = tmp_path_factory.mktemp("files")
     lines = gzip.decompress(Path(datasets.Yeast().path).read_bytes()).splitlines(keepends=True)
     (directory / "yeast.csv").write_bytes(b"".join(lines[: N_ROWS + 1]))
@@ -58,25 +59,11 @@ def client(module_server_process: Callable[..., Any], files: dict[str, Path]) ->
 
 @pytest.fixture(scope="module")
 def jobs(client: Client) -> dict[str, Job]:
-    """A job for each trainer."""
-    learnt = {"dataset": "yeast", "split": "train"}
-    data = {name: {"dataset": "views"} if name == "lsa_mml" else learnt for name in TRAINERS}
+    """A job for each trainer, whose model is named by-TRAINER."""
     return {
-        name: client.train(name, data[name], f"by-{name}", params=params, promote="always")
-        for name, (_, params) in TRAINERS.items()
+        trainer: client.train(trainer, data, f"by-{trainer}", params=params, promote="always")
+        for trainer, (data, params) in JOBS.items()
     }
-
-
-@pytest.fixture(scope="module")
-def yeast(files: dict[str, Path]) -> Dataset:
-    return read_dataset(files["yeast"], "csv", label_columns=14)
-
-
-def dense_rows(data: Dataset) -> list[Any]:
-    """The rows as a client sends them: float32 as JSON writes them, in views where there are several."""
-    if len(data.views) == 1:
-        return [list(map(float, row)) for row in np.asarray(data.X)]
-    return dense_rows_of_views(data)
 
 
 def dense_rows_of_views(data: Dataset) -> list[Any]:
@@ -87,39 +74,10 @@ def scores_of(predictions: Sequence[Prediction], names: Sequence[str]) -> Any:
     return np.array([[one.scores[name] for name in names] for one in predictions])
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # they have few iterations
-@pytest.mark.parametrize("trainer", TRAINERS)
-def test_a_trained_model_scores_as_the_estimator_itself(
-    trainer: str, client: Client, jobs: dict[str, Job], yeast: Dataset, files: dict[str, Path]
-) -> None:
-    done = jobs[trainer].wait(WAIT_SECONDS)
-    assert (done.result.model, done.result.version) == (f"by-{trainer}", 1)
-    kind, params = TRAINERS[trainer]
-    with threadpool_limits(1):  # as a job has it: the last digits of BLAS depend on it
-        if trainer == "lsa_mml":
-            data = asked = read_dataset(files["views"], "ndjson")
-            direct = kind(**params, scaling="auto").fit(data.views, data.Y, data.labelled)
-            scores = direct.decision_function(data.views)
-        else:
-            data, asked = yeast.take(np.arange(N_TRAIN)), yeast.take(np.arange(N_TRAIN, N_ROWS))
-            direct = kind(**params, scaling="auto").fit(data.X, data.Y)
-            scores = direct.decision_function(asked.X)
-    model = client.model(f"by-{trainer}")
-    predictions = model.predict_many(dense_rows(asked))
-    assert np.array_equal(scores_of(predictions, data.label_names), scores)
-    assert [set(one.labels) for one in predictions] == [
-        {name for name, relevant in zip(data.label_names, row, strict=True) if relevant} for row in scores > 0
-    ]
-    # Alone it is a sum in another order: the last digits may differ.
-    assert model.predict(dense_rows(asked)[0]).scores == pytest.approx(predictions[0].scores, rel=1e-9, abs=1e-12)
-    downloaded = kind.from_bytes(model.download_version(1))
-    assert np.array_equal(downloaded.decision_function(asked.views if trainer == "lsa_mml" else asked.X), scores)
-
-
-def test_rows_lack_views_from_the_file_to_the_prediction(
+def test_a_model_of_rows_with_missing_views_predicts_as_the_estimator(
     client: Client, files: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Labelled rows have sound, rows asked about and measured on have text, and unlabelled ones have both."""
+    """Labelled rows have sound, predicted and held-out rows have text, and unlabelled rows have both."""
     rows = [json.loads(line) for line in files["views"].read_text().splitlines()]
     for number, row in enumerate(rows):
         views = row["x"]["views"]
@@ -133,39 +91,30 @@ def test_rows_lack_views_from_the_file_to_the_prediction(
     client.upload_dataset("some-sound", learnt)
     assert client.upload_dataset("text-only", held).views == {"text": 6}
     assert client.dataset("some-sound", details=True).details["missing"] == {"text": 60}
-    params = {"n_components": 3, "max_iter": 20}
-    job = client.train(
-        "lsa_mml", "some-sound", "sounds", params=params, holdout={"dataset": "text-only"}, promote="always"
-    )
+    held_out = {"dataset": "text-only"}
+    job = client.train("lsa_mml", "some-sound", "sounds", params=VIEW_PARAMS, holdout=held_out, promote="always")
     result = job.wait(WAIT_SECONDS).result
-    with threadpool_limits(1):
+    with threadpool_limits(1):  # as in a job: the last digits of BLAS depend on the number of threads
         data, asked = read_dataset(learnt, "ndjson"), read_dataset(held, "ndjson")
-        direct = batch.LSAMML(**params, scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
+        direct = batch.LSAMML(**VIEW_PARAMS, scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
         scores = direct.decision_function(asked.views)
     at = [asked.label_names.index(name) for name in data.label_names]
     truth = asked.Y.toarray()[:, at]
     assert result.held_out["measures"]["micro_f1"] == metrics.micro_f1(truth, (scores > 0).astype(int)) > 0.6
     model = client.model("sounds")
     assert np.array_equal(scores_of(model.predict_many(dense_rows_of_views(asked)), data.label_names), scores)
+    downloaded = batch.LSAMML.from_bytes(model.download_version(1))
+    assert np.array_equal(downloaded.decision_function(asked.views), scores)
+    # A single row is summed in another order: the last digits may differ.
     one = model.predict({"views": {"text": asked.views["text"][0].tolist()}})
     assert one.scores == pytest.approx(dict(zip(data.label_names, scores[0], strict=True)), rel=1e-9, abs=1e-12)
 
 
-def test_what_there_is_to_see_of_models(client: Client, jobs: dict[str, Job]) -> None:
-    for trainer in ("mlrl", "lsa_mml"):
-        jobs[trainer].wait(WAIT_SECONDS)
-    seen = client.model("by-mlrl").detail()
-    assert np.allclose(np.diag(seen.label_correlation["values"]), 1)
-    assert len(seen.convergence["iteration"]) == len(seen.convergence["objective"]) > 1
-    assert client.model("by-lsa_mml").detail(1).view_weights.keys() == {"sound", "text"}
-    assert {model.name for model in client.models()} >= {f"by-{trainer}" for trainer in ("mlrl", "lsa_mml")}
-
-
-def test_the_command_draws_them(
+def test_the_command_plots_trained_models(
     command: Callable[..., Any], client: Client, jobs: dict[str, Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for trainer in ("m3l", "mlrl", "lsa_mml"):
-        jobs[trainer].wait(WAIT_SECONDS)
+    for job in jobs.values():
+        job.wait(WAIT_SECONDS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MANYLABEL_URL", client.base_url)
     done = command("models", "plot", "by-m3l")
@@ -186,17 +135,3 @@ def test_the_command_draws_them(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert "pip install 'manylabel[plots]'" in command("models", "plot", "by-m3l").err
     assert not Path("none.png").exists()
-
-
-def test_a_search_finds_what_is_best_on_its_folds(client: Client) -> None:
-    search = {"kind": "grid", "params": {"C": [1e-6, 0.1]}, "folds": 2, "measure": "micro_f1"}
-    job = client.train("m3l", {"dataset": "yeast", "split": "train"}, "searched", search=search, key="once")
-    events = list(job.events())
-    result = job.wait(WAIT_SECONDS).result
-    assert events[-1].data["state"] == "succeeded"
-    assert result.params["C"] == 0.1
-    assert [trial["params"] for trial in result.trials] == [{"C": 1e-6}, {"C": 0.1}]
-    assert all(len(trial["scores"]) == 2 for trial in result.trials)
-    again = client.train("m3l", {"dataset": "yeast", "split": "train"}, "searched", search=search, key="once")
-    assert again.id == job.id
-    assert len(client.model("searched").versions()) == 1

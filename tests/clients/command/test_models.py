@@ -1,7 +1,6 @@
 """`manylabel models`, `predict` and `update` against a real server."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,12 @@ def tags(client: Client, name: str) -> str:
     return name
 
 
-def test_create_show_list_delete(manylabel: Command, client: Client, name: str) -> None:
+def test_a_model_is_created_shown_listed_and_deleted(manylabel: Command, client: Client, name: str) -> None:
     made = manylabel(
         "models", "create", name, "--algorithm", "salt", "--param", "eta=0.25", "--param", "passes=3",
         "--scaling", "unit", "--labels", "a, b", "--features", "7", "--durability", "fsync",
         "--window", "50", "--json",
-    )  # fmt: skip
-    assert made.status == 0, made.err
+    ).checked()  # fmt: skip
     spec = json.loads(made.out)
     assert (spec["algorithm"], spec["scaling"], spec["durability"]) == ("salt", "unit", "fsync")
     assert (spec["params"]["eta"], spec["params"]["passes"]) == (0.25, 3)
@@ -50,11 +48,10 @@ def test_create_show_list_delete(manylabel: Command, client: Client, name: str) 
     assert manylabel("models", "show", name).status == 1
 
 
-def test_limits(manylabel: Command, client: Client, name: str) -> None:
+def test_limits_are_options_of_create(manylabel: Command, client: Client, name: str) -> None:
     made = manylabel(
         "models", "create", name, "--limit", "features=3,hash", "--limit", "labels=1,ignore", "--json"
-    )  # fmt: skip
-    assert made.status == 0, made.err
+    ).checked()  # fmt: skip
     limits = {"features": {"most": 3, "policy": "hash"}, "labels": {"most": 1, "policy": "ignore"}}
     assert json.loads(made.out)["limits"] == limits
     client.model(name).update({"a": 1.0}, ["x", "y"])
@@ -70,14 +67,14 @@ def test_limits(manylabel: Command, client: Client, name: str) -> None:
     assert "/limits/labels/policy" in refused.err
 
 
-def test_delete_asks_first(manylabel: Command, client: Client, tags: str) -> None:
+def test_delete_asks_for_confirmation(manylabel: Command, client: Client, tags: str) -> None:
     assert manylabel("models", "delete", tags, stdin="n\n").status == 1
     assert manylabel("models", "delete", tags, stdin="").status == 1
     assert client.model(tags).status().updates == 6
     assert manylabel("models", "delete", tags, stdin="y\n").status == 0
 
 
-def test_closed_names_and_bad_parameters(manylabel: Command, name: str) -> None:
+def test_features_and_labels_may_be_fixed_at_creation(manylabel: Command, name: str) -> None:
     assert manylabel("models", "create", name, "--features", "a,b", "--labels", "l").status == 0
     assert manylabel("update", name, '{"x": {"c": 1}, "y": ["l"]}').status == 1
     assert manylabel("update", name, '{"x": {"a": 1}, "y": ["l"]}').status == 0
@@ -87,18 +84,16 @@ def test_closed_names_and_bad_parameters(manylabel: Command, name: str) -> None:
     assert "eta" in wrong.err
 
 
-def test_predict_one_is_a_table_of_scores(manylabel: Command, tags: str) -> None:
-    done = manylabel("predict", tags, '{"x": {"word=cat": 1}}')
-    assert done.status == 0, done.err
+def test_one_prediction_is_printed_as_a_table_of_scores(manylabel: Command, tags: str) -> None:
+    done = manylabel("predict", tags, '{"x": {"word=cat": 1}}').checked()
     lines = [line.split() for line in done.out.splitlines() if line.strip()]
     assert lines[0] == ["pets"]
     scores = {line[0]: float(line[1]) for line in lines if line[0] in ("pets", "music") and len(line) == 2}
     assert scores["pets"] > 0 > scores["music"]
 
 
-def test_predict_says_how_likely_labels_are_when_asked(manylabel: Command, tags: str) -> None:
-    done = manylabel("predict", tags, "--probabilities", '{"x": {"word=cat": 1}}')
-    assert done.status == 0, done.err
+def test_predict_prints_probabilities_on_request(manylabel: Command, tags: str) -> None:
+    done = manylabel("predict", tags, "--probabilities", '{"x": {"word=cat": 1}}').checked()
     lines = [line.split() for line in done.out.splitlines() if line.strip()]
     likely = {line[0]: float(line[2]) for line in lines if line[0] in ("pets", "music") and len(line) == 3}
     assert 0 <= likely["music"] < likely["pets"] <= 1
@@ -116,7 +111,7 @@ def test_drift_is_shown_with_the_measures(manylabel: Command, client: Client, na
     assert json.loads(manylabel("evaluate", name, "--json").out)["drift"] == {"alarms": 0, "last": None, "labels": {}}
 
 
-def test_predict_many_is_a_line_each(manylabel: Command, tags: str, tmp_path: Path) -> None:
+def test_many_predictions_are_printed_as_a_line_each(manylabel: Command, tags: str, tmp_path: Path) -> None:
     file = tmp_path / "examples.ndjson"
     file.write_text(f"{CAT}\n\n{SONG}\n{CAT}\n")
     assert manylabel("predict", tags, str(file)).out.splitlines() == ["pets", "music", "pets"]
@@ -126,7 +121,7 @@ def test_predict_many_is_a_line_each(manylabel: Command, tags: str, tmp_path: Pa
     assert json.loads(answers[0])["scores"].keys() == {"pets", "music"}
 
 
-def test_predict_shows_the_labels_asked_for(manylabel: Command, client: Client, tags: str) -> None:
+def test_predict_prints_only_selected_labels(manylabel: Command, client: Client, tags: str) -> None:
     shown = json.loads(manylabel("predict", tags, "--top", "1", "--json", CAT).out)
     assert (list(shown["scores"]), shown["scores_of"]) == (["pets"], 2)
     assert "the best 1 of 2 labels" in manylabel("predict", tags, "--top", "1", CAT).out
@@ -151,15 +146,14 @@ def test_labels_with_few_examples_are_marked(manylabel: Command, client: Client,
         f'{{\n  "examples": [\n{CAT},\n{SONG}\n]\n}}\n',
     ],
 )
-def test_update_takes_every_form_of_input(
+def test_update_accepts_every_form_of_input(
     manylabel: Command, client: Client, name: str, text: str, tmp_path: Path
 ) -> None:
     model = client.create_model(name)
     file = tmp_path / "examples.json"
     file.write_text(text)
     for source, stdin in ((str(file), ""), ("-", text), *([(text, "")] if text[0] in "[{" else [])):
-        done = manylabel("update", name, source, "--json", stdin=stdin)
-        assert done.status == 0, done.err
+        done = manylabel("update", name, source, "--json", stdin=stdin).checked()
     updates = json.loads(done.out)["updates"]
     assert updates == model.status().updates
     assert updates in (4, 6)
@@ -177,7 +171,7 @@ def test_a_name_may_hold_any_character(manylabel: Command, client: Client, name:
     assert model.predict({label: 1}).labels == [label]
 
 
-def test_update_says_what_was_learnt(manylabel: Command, client: Client, name: str) -> None:
+def test_update_prints_the_number_of_learnt_examples(manylabel: Command, client: Client, name: str) -> None:
     client.create_model(name)
     assert manylabel("update", name, CAT).out.startswith("1 example learnt; ")
     many = manylabel("update", name, "--batch-size", "2", stdin=f"{CAT}\n" * 5)
@@ -194,7 +188,7 @@ def test_update_with_a_key_counts_once(manylabel: Command, client: Client, name:
     assert model.status().updates == 5
 
 
-def test_a_bad_line_is_named_and_the_rest_can_be_learnt(manylabel: Command, client: Client, name: str) -> None:
+def test_an_invalid_line_is_named_and_the_rest_can_be_learnt(manylabel: Command, client: Client, name: str) -> None:
     model = client.create_model(name)
     good, bad = f"{CAT}\n" * 5, '{"x": {"word=cat": ["one", 1]}, "y": ["pets"]}\n'
     first = manylabel("update", name, "--key", "k", "--batch-size", "2", stdin=good + bad + good)
@@ -225,7 +219,7 @@ def test_a_bad_line_is_named_and_the_rest_can_be_learnt(manylabel: Command, clie
         ("", "no examples"),
     ],
 )
-def test_bad_input_is_one_line_and_changes_nothing(
+def test_invalid_input_is_reported_in_one_line_and_changes_nothing(
     manylabel: Command, client: Client, name: str, text: str, message: str
 ) -> None:
     model = client.create_model(name)
@@ -237,13 +231,13 @@ def test_bad_input_is_one_line_and_changes_nothing(
     assert model.status().updates == 0
 
 
-def test_who_types_examples_is_told_how(manylabel: Command, client: Client, name: str) -> None:
+def test_typed_input_is_prompted_for(manylabel: Command, client: Client, name: str) -> None:
     client.create_model(name)
     assert "Ctrl-D" not in manylabel("update", name, stdin=CAT).err
     assert "Ctrl-D" in manylabel("update", name, stdin=CAT, typed=True).err
 
 
-def test_refusals_and_missing_servers_have_their_status(manylabel: Command, name: str, tmp_path: Path) -> None:
+def test_refusals_and_missing_servers_have_exit_codes(manylabel: Command, name: str, tmp_path: Path) -> None:
     unknown = manylabel("predict", name, CAT)
     assert unknown.status == 1
     assert name in unknown.err
@@ -263,8 +257,7 @@ def test_labels_are_listed(manylabel: Command, client: Client, tags: str) -> Non
     client.model(tags).update({"word=cat": 1}, ["pets", "petz"])
     page = client.model(tags).labels(sort="first_seen", limit=1)
     assert (page.total, page.updates, [one.label for one in page.labels]) == (3, 7, ["petz"])
-    shown = manylabel("models", "labels", tags, "--sort", "name", "--ascending", "--limit", "2")
-    assert shown.status == 0, shown.err
+    shown = manylabel("models", "labels", tags, "--sort", "name", "--ascending", "--limit", "2").checked()
     assert "2 of 3 labels" in shown.out
     assert [line.split()[0] for line in shown.out.splitlines() if line.split()[:1] in (["music"], ["pets"])]
     assert "petz" not in shown.out
@@ -341,7 +334,9 @@ def test_many_labels_are_described_in_several_requests(client: Client, tags: str
         client.model(tags).describe_labels({})
 
 
-def test_answers_are_kept_and_labelled_later(manylabel: Command, client: Client, tags: str, tmp_path: Path) -> None:
+def test_predictions_are_stored_and_labelled_later(
+    manylabel: Command, client: Client, tags: str, tmp_path: Path
+) -> None:
     before = client.model(tags).status().updates  # type: ignore[union-attr]
     one = manylabel("predict", tags, '{"x": {"word=cat": 1}}', "--keep")
     kept = one.out.splitlines()[0].removeprefix("stored as ")
@@ -349,8 +344,7 @@ def test_answers_are_kept_and_labelled_later(manylabel: Command, client: Client,
     ids = [kept, *(line.split()[0] for line in many.out.splitlines())]
     told = tmp_path / "told.ndjson"
     told.write_text("".join(json.dumps({"id": id, "y": {"pets": True}}) + "\n" for id in ids))
-    done = manylabel("label", tags, str(told), "--batch-size", "2", "--key", "k")
-    assert done.status == 0, done.err
+    done = manylabel("label", tags, str(told), "--batch-size", "2", "--key", "k").checked()
     assert f"3 stored predictions labelled; {tags} has labels of {before + 3:,}" in done.out
     again = manylabel("label", tags, str(told), "--batch-size", "2", "--key", "k")
     assert "labelled (had been labelled before)" in again.out
@@ -375,7 +369,7 @@ def left(client: Client, name: str) -> list[object]:
     return [one.record for one in client.model(name).predictions(order="uncertainty").predictions]
 
 
-def test_kept_predictions_are_listed(manylabel: Command, client: Client, waiting: str) -> None:
+def test_stored_predictions_are_listed(manylabel: Command, client: Client, waiting: str) -> None:
     lines = manylabel("models", "predictions", waiting, "--limit", "2").out
     assert [one.id for one in client.model(waiting).predictions(order="uncertainty", limit=2).predictions] == [
         line.split()[0] for line in lines.splitlines() if line.strip().startswith("01")
@@ -384,10 +378,9 @@ def test_kept_predictions_are_listed(manylabel: Command, client: Client, waiting
     assert sorted(str(one["record"]) for one in page["predictions"]) == ["{'a': 1}", "{'b': 1}", "{'c': 1}"]
 
 
-def test_labels_are_typed(manylabel: Command, client: Client, waiting: str) -> None:
+def test_stored_predictions_are_labelled_by_typing(manylabel: Command, client: Client, waiting: str) -> None:
     assert left(client, waiting)[0] == {"c": 1}
-    done = manylabel("label", waiting, stdin="r, p,r\n\n\n")
-    assert done.status == 0, done.err
+    done = manylabel("label", waiting, stdin="r, p,r\n\n\n").checked()
     assert "c: 1" in done.out
     assert "predicted: p (" in done.out
     assert "new: r" in done.out
@@ -413,7 +406,7 @@ def test_labels_are_typed(manylabel: Command, client: Client, waiting: str) -> N
         ("[1]\nq\n", 0),
     ],
 )
-def test_a_person_may_skip_undo_and_quit(
+def test_a_typist_may_skip_undo_and_quit(
     manylabel: Command, client: Client, waiting: str, typed: str, labelled: int
 ) -> None:
     done = manylabel("label", waiting, stdin=typed)
@@ -422,14 +415,14 @@ def test_a_person_may_skip_undo_and_quit(
     assert len(left(client, waiting)) == 3 - labelled
 
 
-def test_answers_are_sent_some_at_a_time(manylabel: Command, client: Client, waiting: str) -> None:
+def test_typed_labels_are_sent_in_batches(manylabel: Command, client: Client, waiting: str) -> None:
     done = manylabel("label", waiting, "--send-every", "1", stdin="p\nu\ns\nr\n")
     assert "the earlier ones were sent" in done.out
     assert done.out.endswith("no other predictions wait for labels\n2 labelled\n")
     assert len(left(client, waiting)) == 1
 
 
-def test_what_somebody_else_has_labelled_keeps_nothing_back(
+def test_a_prediction_labelled_by_another_client_does_not_stop_the_rest(
     manylabel: Command, client: Client, waiting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = client.model(waiting).predictions(order="uncertainty").predictions[0].id
@@ -447,30 +440,14 @@ def test_what_somebody_else_has_labelled_keeps_nothing_back(
     assert done.out.endswith("2 labelled\n")
 
 
-def test_records_cannot_command_the_terminal(manylabel: Command, client: Client, name: str) -> None:
+def test_control_characters_of_records_are_not_printed(manylabel: Command, client: Client, name: str) -> None:
     client.create_model(name, algorithm="falt").predict({"t": "\x1b[2J\x07 evil", "n": None}, keep="record")
     out = manylabel("label", name, stdin="q\n").out
     assert "evil" in out
     assert not {"\x1b", "\x07"} & set(out)
 
 
-@pytest.mark.parametrize("width", [80, 140])
-def test_no_word_of_a_table_is_broken_in_a_terminal(
-    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    rows = [
-        ("01kahzy4t00000000000000000", "succeeded", "lsa_mml", "songs-m3l", "songs (train)", "2026-11-23T02:00:00.000Z")
-    ]
-    columns = ("job", "state", "trainer", "model", "data", "created")
-    monkeypatch.setenv("COLUMNS", str(width))
-    print_table(columns, rows, words=len(columns))
-    lines = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
-    assert max(map(len, lines)) <= width
-    words = " ".join(lines).split()
-    assert all(word in words for cell in rows[0] for word in cell.split())
-
-
-def test_a_table_for_a_file_is_as_wide_as_it_is(
+def test_a_table_without_a_terminal_is_not_wrapped(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -478,7 +455,7 @@ def test_a_table_for_a_file_is_as_wide_as_it_is(
     assert ("word " * 30).strip() in capsys.readouterr().out
 
 
-def test_weights_of_json(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+def test_json_examples_have_weights(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
     client.create_model(name)
     lines = [{"x": {"word=cat": 1}, "y": ["pets"], "weight": 2.5}, {"x": {"word=song": 1}, "y": ["music"]}]
     file = tmp_path / "examples.jsonl"
@@ -493,19 +470,16 @@ def test_weights_of_json(manylabel: Command, client: Client, name: str, tmp_path
     assert (refused.status, "weight" in refused.err) == (1, True)
 
 
-def test_replicas(manylabel: Command, client: Client) -> None:
+def test_replicas_are_listed(manylabel: Command, client: Client) -> None:
     (replica,) = client.replicas().replicas
-    shown = manylabel("replicas")
-    assert shown.status == 0, shown.err
+    shown = manylabel("replicas").checked()
     for fact in ("format 1, replay version 1", replica.id, "server", replica.build, "ready"):
         assert fact in shown.out
     told = json.loads(manylabel("replicas", "--json").out)
     assert [one["id"] for one in told["replicas"]] == [replica.id]
 
 
-def test_a_promise_is_set_and_its_account_printed(
-    manylabel: Command, client: Client, name: str, tmp_path: Path
-) -> None:
+def test_a_promise_is_set_and_its_report_printed(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
     assert manylabel("models", "create", name).status == 0
     model = client.model(name)
     shares = ("--precision", "0.8", "--settled", "0.7", "--missed", "0.05", "--audit-rate", "0")

@@ -1,4 +1,4 @@
-"""Files of records in every command that takes a file."""
+"""Files of records, with weights and references, in every command that takes a file."""
 
 import csv
 import gzip
@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from manylabel_clients import Client
-from manylabel_core.metrics import Prequential
-from manylabel_core.rows import as_targets
+from manylabel_core import metrics
 
 Command = Callable[..., Any]
 WORDS = ["war at sea", "love in spring", "a war of words", "spring tide", "sea of love"]
@@ -26,14 +25,14 @@ def record(i: int) -> tuple[dict[str, Any], list[str]]:
 
 
 ROWS = [record(i) for i in range(120)]
-OPTIONS = ("--text", "title", "--text", "body", "--labels", "tags", "--separator", ";")
+OPTIONS = ("--text", "title", "--text", "body", "--labels", "tags", "--separator", ";", "--ignore", "id, when")
 TEXT = {"fields": ["title", "body"]}
 
 
 @pytest.fixture(params=["tsv.gz", "jsonl"])
 def records(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path = tmp_path / f"records.{request.param}"
-    flat = [{**x, "tags": "; ".join(y)} for x, y in ROWS]
+    flat = [{**x, "id": i, "when": 2026, "tags": "; ".join(y)} for i, (x, y) in enumerate(ROWS)]
     text = io.StringIO()
     if "jsonl" in request.param:
         text.write("\n".join(map(json.dumps, flat)))
@@ -48,49 +47,52 @@ def records(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_records_in_every_command(manylabel: Command, client: Client, name: str, records: Path) -> None:
     fed = client.create_model(name, text=TEXT)
-    done = manylabel("feed", name, str(records), *OPTIONS, "--json")
-    assert done.status == 0, done.err
+    manylabel("feed", name, str(records), *OPTIONS, "--json").checked()
     posted = client.create_model(f"{name[:40]}-posted", text=TEXT)
     posted.update_many(ROWS, batch_size=7)
     xs = [x for x, _ in ROWS]
     scores = [one.scores for one in posted.predict_many(xs)]
     assert [one.scores for one in fed.predict_many(xs)] == scores, "what is fed is learnt as what is posted"
     assert fed.metrics() == posted.metrics()
-    measured = manylabel("evaluate", name, str(records), *OPTIONS, "--json")
-    assert measured.status == 0, measured.err
+    measured = manylabel("evaluate", name, str(records), *OPTIONS, "--json").checked()
     assert json.loads(measured.out)["examples"] == 120
     assert json.loads(measured.out)["micro_f1"] > 0.9
     predicted = manylabel("predict", name, str(records), *OPTIONS, "--json")
     assert [json.loads(line)["scores"] for line in predicted.out.splitlines()] == scores
-    trained = manylabel("train", str(records), *OPTIONS, "--holdout", "0.3", "--json", "--threads", "1")
-    assert trained.status == 0, trained.err
+    trained = manylabel("train", str(records), *OPTIONS, "--holdout", "0.3", "--json", "--threads", "1").checked()
     assert json.loads(trained.out)["measures"]["micro_f1"] > 0.9
-    added = manylabel("datasets", "add", name, str(records), *OPTIONS, "--json")
-    assert added.status == 0, added.err
+    details = records.with_name("details.csv")
+    details.write_text("name,title,uri\nwar,War films,\nsea,,http://x/sea\n")
+    added = manylabel(
+        "datasets", "add", name, str(records), *OPTIONS, "--label-details", str(details), "--json"
+    ).checked()
     told = json.loads(added.out)
     assert (told["rows"], told["labels"], told["text"]["fields"]) == (120, 4, ["title", "body"])
+    stored = client.dataset(name, details=True).details or {}
+    assert stored["label_details"] == {"war": {"title": "War films"}, "sea": {"uri": "http://x/sea"}}
     assert "title, body" in manylabel("datasets", "show", name).out
     client.delete_dataset(name)
 
 
-def test_a_feed_is_resumed_and_read_as_the_model_says(
+def test_a_feed_reads_the_text_fields_of_the_model(
     manylabel: Command, client: Client, name: str, tmp_path: Path
 ) -> None:
-    """Without --text, columns are text that the model takes for text: 1984 in one is a word."""
+    """Without --text, the text fields of the model are text: 1984 is a word there."""
     path = tmp_path / "books.csv"
     path.write_text("title,tags\n1984,a\nalpha,b\n")
     model = client.create_model(name, text={"fields": ["title", "other"]})
     assert manylabel("feed", name, str(path), "--labels", "tags", "--separator", ";", "--json").status == 0
     with path.open("a") as file:
         file.write("alpha 1984,a;b\n")
-    again = manylabel("feed", name, str(path), "--labels", "tags", "--separator", ";", "--resume", "--json")
-    assert again.status == 0, again.err
+    again = manylabel("feed", name, str(path), "--labels", "tags", "--separator", ";", "--resume", "--json").checked()
     assert json.loads(again.out)["examples"] == 1
     status = model.status()
     assert (status.updates, status.features, status.labels) == (3, 2, 2)
 
 
-def test_what_is_text_must_be_so_for_the_model(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+def test_text_columns_must_be_text_fields_of_the_model(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
     path = tmp_path / "books.csv"
     path.write_text("title,tags\nalpha,a\n")
     assert manylabel("models", "create", name, "--text", "body", "--text", "a, b").status == 0
@@ -105,48 +107,41 @@ def test_what_is_text_must_be_so_for_the_model(manylabel: Command, client: Clien
 
 
 @pytest.mark.parametrize("kind", ["csv", "pairs.jsonl"])
-def test_rows_weigh_what_a_column_says(
+def test_rows_have_the_weights_of_a_column(
     manylabel: Command, client: Client, name: str, tmp_path: Path, kind: str
 ) -> None:
-    """Fed and updated from a file as posted one by one; evaluated, and kept as a dataset, with the weights."""
-    weights = [(1.0, 0.5, 40.0)[i % 3] for i in range(30)]
+    """The weights count in feed, update and evaluate as in a request, and are stored with a dataset."""
+    rows = [(x, y, (1.0, 0.5, 40.0)[i % 3]) for i, (x, y) in enumerate(ROWS[:30])]
     path = tmp_path / f"weighted.{kind}"
     options = ["--labels", "tags", "--separator", ";", "--weight", "price"]
     if kind == "pairs.jsonl":
         options = []
-        lines = [{"x": x, "y": y, "weight": w} for (x, y), w in zip(ROWS, weights, strict=False)]
-        path.write_text("\n".join(map(json.dumps, lines)))
+        path.write_text("\n".join(json.dumps({"x": x, "y": y, "weight": weight}) for x, y, weight in rows))
     else:
-        flat = [{**x, "tags": ";".join(y), "price": w} for (x, y), w in zip(ROWS, weights, strict=False)]
         with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, [*flat[0]])
+            writer = csv.DictWriter(file, [*ROWS[0][0], "tags", "price"])
             writer.writeheader()
-            writer.writerows(flat)
+            writer.writerows({**x, "tags": ";".join(y), "price": weight} for x, y, weight in rows)
     posted, fed, updated = (
         client.create_model(f"{name[-40:].strip('-.')}-{n}", text=TEXT) for n in ("posted", "fed", "updated")
     )
-    posted.update_many([(x, y, w) for (x, y), w in zip(ROWS, weights, strict=False)])
+    posted.update_many(rows)
     for command, model in (("feed", fed), ("update", updated)):
-        done = manylabel(command, model.name, str(path), *options)
-        assert done.status == 0, done.err
+        manylabel(command, model.name, str(path), *options).checked()
     xs = [x for x, _ in ROWS]
     scores = [one.scores for one in posted.predict_many(xs)]
     assert [one.scores for one in fed.predict_many(xs)] == scores
     assert [one.scores for one in updated.predict_many(xs)] == scores
     assert fed.metrics() == posted.metrics()
     measured = json.loads(manylabel("evaluate", fed.name, str(path), *options, "--json").out)
-    prequential = Prequential(window=1)
     labels = sorted({label for _, y in ROWS for label in y})
-    Y = np.array([[label in y for label in labels] for _, y in ROWS[:30]])
-    found = [[0.0, *(one.get(label, 0.0) for label in labels)] for one in scores[:30]]
-    targets = as_targets(Y)._replace(weights=np.array(weights))
-    prequential.update(np.array(found), targets, np.full(30, len(labels)))
-    expected = prequential.measures()["cumulative"]
-    assert measured["micro_f1"] == pytest.approx(expected["micro_f1"])
-    assert measured["hamming_loss"] == pytest.approx(expected["hamming_loss"])
+    Y = np.array([[label in y for label in labels] for _, y, _ in rows], dtype=int)
+    P = np.array([[one.get(label, 0.0) > 0 for label in labels] for one in scores[:30]], dtype=int)
+    weights = np.array([weight for *_, weight in rows])
+    for measure in ("micro_f1", "hamming_loss"):
+        assert measured[measure] == pytest.approx(getattr(metrics, measure)(Y, P, weights))
     dataset = f"{name[-40:].strip('-.')}-weighted"
-    added = manylabel("datasets", "add", dataset, str(path), *options)
-    assert added.status == 0, added.err
+    added = manylabel("datasets", "add", dataset, str(path), *options).checked()
     assert added.out.endswith("with weights\n")
     assert client.dataset(dataset).weighted
     assert "of rows, in measures too" in manylabel("datasets", "show", dataset).out
@@ -169,15 +164,14 @@ def test_rows_have_the_references_of_a_column(
         path.write_text("\n".join(map(json.dumps, pairs)))
     model = client.create_model(name)
     for command in ("feed", "update"):
-        done = manylabel(command, name, str(path), *options)
-        assert done.status == 0, done.err
+        manylabel(command, name, str(path), *options).checked()
     found = [(example["x"], example.get("ref")) for entry in model.log() for example in entry["examples"]]
     assert found == 2 * [({"n": float(n)}, ref) for n, ref in enumerate(refs)]
     assert manylabel("evaluate", name, str(path), *options[:4]).status == 0
 
 
 @pytest.mark.parametrize("weight", ["0", ""])
-def test_a_column_of_weights_has_weights(
+def test_an_invalid_weight_is_refused(
     manylabel: Command, client: Client, name: str, tmp_path: Path, weight: str
 ) -> None:
     client.create_model(name)

@@ -1,4 +1,4 @@
-"""The command in a terminal of 80 columns, its page of reference, its version and its completion."""
+"""The command in a terminal of 80 columns, its reference page, its version and its completion."""
 
 import os
 import re
@@ -25,13 +25,12 @@ Command = Callable[..., Any]
 
 @pytest.fixture
 def narrow(command: Command, server: Any, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The command in 80 columns, of which none may be wider."""
+    """The command in a terminal of 80 columns, which no line may exceed."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("MANYLABEL_URL", server.url)
 
     def run(*arguments: str) -> str:
-        done = command(*arguments)
-        assert done.status == 0, done.err
+        done = command(*arguments).checked()
         too_wide = [line for line in done.out.splitlines() if display_width(line) > 80]
         assert not too_wide, too_wide
         out: str = done.out
@@ -42,7 +41,7 @@ def narrow(command: Command, server: Any, monkeypatch: pytest.MonkeyPatch) -> Co
 
 @pytest.fixture(scope="module")
 def trained(server: Any) -> str:
-    """A model that a job has trained, from a stream, with real numbers everywhere."""
+    """A model trained by a job from a stream."""
     with Client(server.url) as client:
         stream = client.create_model("tsongs", text={"fields": ["title"]}, params={"drift": "adwin"})
         labels = ("rock", "quiet-and-sad", "amazed-or-surprised", "relaxing-calm")
@@ -54,11 +53,16 @@ def trained(server: Any) -> str:
     return "tsongs-m3l"
 
 
-def test_jobs_and_models_read_well_in_80_columns(narrow: Command, trained: str, tmp_path: Path) -> None:
+def test_every_list_fits_80_columns(narrow: Command, trained: str, tmp_path: Path) -> None:
     jobs = narrow("jobs")
     assert "succeeded" in jobs.split()
     (job, *_) = next(line for line in jobs.splitlines() if "succeeded" in line).split()
     assert "succeeded" in narrow("jobs", "show", job).split()
+    file = tmp_path / "rows.jsonl"
+    file.write_text('{"x": {"title": "a song"}, "y": ["rock"]}\n{"x": {"title": "b"}, "y": ["calm"]}\n')
+    narrow("datasets", "add", "rows-with-quite-a-long-name", str(file), "--text", "title")
+    assert "checksum" in narrow("datasets", "show", "rows-with-quite-a-long-name")
+    assert trained in narrow("audit", "--limit", "30")
     stream = "tsongs"
     for arguments in (
         ["models"], ["models", "show", stream], ["models", "show", trained], ["models", "versions", trained],
@@ -69,22 +73,8 @@ def test_jobs_and_models_read_well_in_80_columns(narrow: Command, trained: str, 
         assert narrow(*arguments).strip(), arguments
 
 
-def test_datasets_read_well_in_80_columns(narrow: Command, tmp_path: Path) -> None:
-    file = tmp_path / "rows.jsonl"
-    file.write_text('{"x": {"title": "a song"}, "y": ["rock"]}\n{"x": {"title": "b"}, "y": ["calm"]}\n')
-    narrow("datasets", "add", "rows-with-quite-a-long-name", str(file), "--text", "title")
-    assert "rows-with-quite-a-long-name" in narrow("datasets")
-    assert "checksum" in narrow("datasets", "show", "rows-with-quite-a-long-name")
-
-
-def test_the_audit_reads_well_in_80_columns(narrow: Command, trained: str, server: Any) -> None:
-    audit = narrow("audit", "--limit", "30")
-    assert "POST" in audit
-    assert trained in audit
-
-
 @pytest.mark.parametrize("path", ["", "predict", "feed", "datasets add", "train", "keys create", "jobs submit"])
-def test_help_reads_well_in_80_columns(path: str, narrow: Command) -> None:
+def test_help_fits_80_columns(path: str, narrow: Command) -> None:
     assert narrow(*path.split(), "--help").startswith("Usage: manylabel")
 
 
@@ -102,7 +92,7 @@ def test_wide_cells_take_several_lines(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert capsys.readouterr().out.splitlines() == ["", "model  m-1", "text   one", "       two", "n      12"]
 
 
-def test_characters_take_the_columns_that_they_take(
+def test_columns_are_aligned_by_the_width_of_characters(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
@@ -112,22 +102,24 @@ def test_characters_take_the_columns_that_they_take(
     assert "\x1b" not in "".join(lines)
 
 
-def test_facts_go_on_below_themselves(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_long_facts_are_continued_below_their_first_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("COLUMNS", "24")
     print_facts({"model": "m", "algorithm": "falt (eta=0.5, passes=1)", "none": ""})
     assert capsys.readouterr().out == "model       m\nalgorithm   falt\n            (eta=0.5,\n            passes=1)\n"
 
 
-def test_the_version(command: Command) -> None:
+def test_the_version_is_printed(command: Command) -> None:
     assert command("--version").out == f"manylabel {version('manylabel')}\n"
 
 
-def test_the_page_of_reference_is_what_the_command_says() -> None:
+def test_the_reference_page_is_up_to_date() -> None:
     page = (ROOT / "docs" / "command.md").read_text()
     assert page == reference.page(), "run: make command-docs"
 
 
-def test_the_page_of_reference_has_every_command_and_parameter() -> None:
+def test_the_reference_page_has_every_command_and_parameter() -> None:
     page = reference.page() + reference.options()
 
     def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:

@@ -1,13 +1,14 @@
-"""A command that waits says for what, and gives up after --timeout; wrong usage is one line."""
+"""Waiting commands say for what and give up after --timeout; wrong usage is reported in one line."""
 
 import json
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 from tests.clients.command.test_help import commands
+from tests.support.cases import for_each
+from tests.support.http_server import http_server
 
 from manylabel_clients import Client
 from manylabel_clients.command.app import app
@@ -16,7 +17,7 @@ from manylabel_clients.command.options import remote
 
 
 class Unavailable(BaseHTTPRequestHandler):
-    """A server whose store is away."""
+    """A server whose store is unavailable."""
 
     def do_GET(self) -> None:
         body = json.dumps({"status": 503, "code": "storage_unavailable", "detail": "it"}).encode()
@@ -27,16 +28,11 @@ class Unavailable(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def away() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Unavailable) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with http_server(Unavailable) as url:
+        yield url
 
 
 def test_a_command_says_what_it_waits_for_and_gives_up(command: Any, away: str) -> None:
@@ -58,7 +54,7 @@ def test_every_command_with_a_url_has_a_timeout() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "patience", "timeout"), [("5", 5, 5), ("600", 600, 30), (None, 60, 30)])
-def test_the_timeout_is_that_of_a_call_in_all(seconds: str | None, patience: float, timeout: float) -> None:
+def test_the_timeout_applies_to_a_call_with_its_retries(seconds: str | None, patience: float, timeout: float) -> None:
     made = []
 
     @remote()
@@ -74,19 +70,25 @@ def test_the_timeout_is_that_of_a_call_in_all(seconds: str | None, patience: flo
     assert connections._http.timeout.read == timeout
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "told"),
     [
         (["modells"], "models"),
         (["models", "--jsn"], "--json"),
         (["predict"], "MODEL"),
         (["predict", "m", "{}", "--url", "ftp://x"], "--url"),
+        (["predict", "m", "--batch-size", "0"], "--batch-size"),
+        (["feed", "m", "no-such-file.svm"], "no-such-file.svm"),
+        (["train", "no-such-file.csv"], "no-such-file.csv"),
         (["models", "--timeout", "0"], "--timeout"),
-        (["keys", "--timeout", "3", "list"], "--timeout"),
+        (["models", "--json", "show", "m"], "put it after show"),
+        (["keys", "--timeout", "3", "list"], "put it after list"),
+        (["jobs", "--state", "queued", "show", "j"], "put it after show"),
         (["models", "create", "m", "--algorithm"], "--algorithm"),
-        (["export-model", "m", "--to", "pickle", "-o", "x"], "--to"),
+        (["models", "plot", "m", "--kind", "pie"], "not 'pie'"),
+        (["models", "plot", "m", "--out", "scores.gif"], "must end in .png, .svg, .pdf, not 'scores.gif'"),
+        (["export-model", "m", "--to", "pickle", "-o", "x"], "must be one of onnx, python, json, not 'pickle'"),
     ],
-    ids=" ".join,
 )
 def test_wrong_usage_is_one_line(words: list[str], told: str, command: Any) -> None:
     done = command(*words)

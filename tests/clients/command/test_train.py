@@ -1,4 +1,4 @@
-"""`manylabel train`: any labelled file becomes the model that its estimator would be, without a server."""
+"""`manylabel train` makes the model of the estimator from any labelled file, without a server."""
 
 import json
 import os
@@ -13,7 +13,6 @@ import pytest
 
 from manylabel_clients.command.output.progress import FitBar
 from manylabel_core import batch, metrics
-from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.datasets import read_dataset
 from manylabel_core.metrics.baseline import frequent_labels
 from manylabel_core.metrics.measures import MEASURES
@@ -77,7 +76,7 @@ def test_a_file_gives_the_model_of_the_estimator(
     assert np.array_equal(model.decision_function(X), direct.decision_function(X))
 
 
-def test_files_of_mulan_share_the_xml_beside_them(files: dict[str, Path], command: Run, tmp_path: Path) -> None:
+def test_mulan_files_share_the_xml_beside_them(files: dict[str, Path], command: Run, tmp_path: Path) -> None:
     for name in ("songs-train.arff", "songs-test.arff"):
         (tmp_path / name).write_bytes(files["mulan.arff"].read_bytes())
     train, test = str(tmp_path / "songs-train.arff"), str(tmp_path / "songs-test.arff")
@@ -88,7 +87,7 @@ def test_files_of_mulan_share_the_xml_beside_them(files: dict[str, Path], comman
     assert answered(command("train", train, "--test", test, "--json"))["labels"] == 2
 
 
-def test_the_split_of_the_file_is_what_is_learnt_and_measured(files: dict[str, Path], songs: Any, command: Run) -> None:
+def test_the_split_in_the_file_is_learnt_and_measured(files: dict[str, Path], songs: Any, command: Run) -> None:
     found = answered(command("train", str(files["npz"]), "--threads", "1", "--json"))
     X, Y = songs
     scores = batch.M3L(scaling="auto").fit(X[:40], Y[:40]).decision_function(X[40:])
@@ -100,7 +99,9 @@ def test_the_split_of_the_file_is_what_is_learnt_and_measured(files: dict[str, P
     assert found["baseline"].keys() == found["measures"].keys()
 
 
-def test_rows_count_by_their_weights(files: dict[str, Path], songs: Any, command: Run, tmp_path: Path) -> None:
+def test_weighted_rows_are_learnt_and_measured_with_their_weights(
+    files: dict[str, Path], songs: Any, command: Run, tmp_path: Path
+) -> None:
     X, Y = songs
     weights = np.resize([0.1, 1.0, 8.0], 60)
     header, *lines = files["csv"].read_text().splitlines()
@@ -114,7 +115,7 @@ def test_rows_count_by_their_weights(files: dict[str, Path], songs: Any, command
     assert found["baseline"]["micro_f1"] == metrics.micro_f1(Y, always > 0, weights)
 
 
-def test_weights_are_refused_where_they_cannot_be_used(command: Run, tmp_path: Path) -> None:
+def test_a_trainer_without_weights_refuses_weighted_rows(command: Run, tmp_path: Path) -> None:
     path = tmp_path / "views.ndjson"
     views = {"x": {"views": {"a": [1.0, 2.0], "b": [3.0]}}, "y": ["u"]}
     path.write_text("\n".join(json.dumps({**views, "weight": 1 + row % 2}) for row in range(20)))
@@ -124,7 +125,7 @@ def test_weights_are_refused_where_they_cannot_be_used(command: Run, tmp_path: P
     )
 
 
-def test_rows_held_out_are_not_learnt_and_follow_from_the_seed(files: dict[str, Path], command: Run) -> None:
+def test_the_seed_decides_which_rows_are_held_out(files: dict[str, Path], command: Run) -> None:
     runs = [command("train", str(files["ndjson"]), "--holdout", "0.25", "--seed", s, "--json") for s in ("1", "1", "2")]
     first, again, other = map(answered, runs)
     assert first["rows"] == other["rows"] == 45
@@ -132,7 +133,7 @@ def test_rows_held_out_are_not_learnt_and_follow_from_the_seed(files: dict[str, 
     assert first["measures"] != other["measures"]
 
 
-def test_another_file_may_have_its_columns_in_another_order(
+def test_a_test_file_may_have_other_columns_in_another_order(
     files: dict[str, Path], songs: Any, command: Run, tmp_path: Path
 ) -> None:
     X, Y = songs
@@ -148,39 +149,31 @@ def test_another_file_may_have_its_columns_in_another_order(
 
 
 @pytest.mark.parametrize("trainer", ["m3l", "lsa_mml"])
-def test_views_and_rows_without_labels(trainer: str, songs: Any, command: Run, tmp_path: Path) -> None:
-    X, Y = songs
-    path, out = tmp_path / "views.ndjson", tmp_path / "model.safetensors"
-    relevant = [[name for name, one in zip(NAMES, y, strict=True) if one] for y in Y]
-    views = [{"views": {"sound": x[:2].tolist(), "text": x[2:].tolist()}} for x in X]
-    labels = [*relevant[:50], *[None] * 10]
-    lines = [json.dumps({"x": x, "y": y}) for x, y in zip(views, labels, strict=True)]
-    path.write_text("\n".join(lines))
-    done = command("train", str(path), "--trainer", trainer, "--holdout", "0.2", "--out", str(out))
-    assert done.status == 0, done.err
-    assert "50 rows learnt" in done.out
-    assert "micro-F1" in done.out
-    assert TRAINERS[trainer].estimator_class().from_bytes(out.read_bytes()).n_iter_ > 0
-
-
-def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> None:
+def test_rows_have_views_and_some_have_no_labels(trainer: str, songs: Any, command: Run, tmp_path: Path) -> None:
+    """A third of the rows for LSA-MML also lacks a view."""
     X, Y = songs
     path, out = tmp_path / "views.ndjson", tmp_path / "model.safetensors"
     with path.open("w") as file:
         for row, (x, y) in enumerate(zip(X, Y, strict=True)):
-            views = {"sound": x[:2].tolist(), **({"text": x[2:].tolist()} if row % 3 else {})}
+            views = {"sound": x[:2].tolist(), "text": x[2:].tolist()}
+            if trainer == "lsa_mml" and row % 3 == 0:
+                del views["text"]
             relevant = [name for name, one in zip(NAMES, y, strict=True) if one]
-            file.write(json.dumps({"x": {"views": views}, "y": relevant}) + "\n")
-    options = ("--trainer", "lsa_mml", "--param", "n_components=2", "--threads", "1", "--out", str(out))
-    done = command("train", str(path), *options)
-    assert done.status == 0, done.err
+            file.write(json.dumps({"x": {"views": views}, "y": relevant if row < 50 else None}) + "\n")
+    done = command("train", str(path), "--trainer", trainer, "--threads", "1", "--out", str(out)).checked()
+    assert "60 rows learnt" in done.out
     data = read_dataset(path, "ndjson")
-    direct = batch.LSAMML(n_components=2, scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
-    learnt = batch.LSAMML.from_bytes(out.read_bytes())
-    assert np.array_equal(learnt.view_shares_, direct.view_shares_)
-    assert learnt.view_shares_[1] < 1
-    scores = direct.decision_function(data.views, data.missing)
-    np.testing.assert_allclose(learnt.decision_function(data.views, data.missing), scores, rtol=1e-9, atol=1e-12)
+    if trainer == "m3l":
+        learnt: Any = batch.M3L.from_bytes(out.read_bytes())
+        expected: Any = batch.M3L(scaling="auto").fit(X[:50], data.Y[:50])
+        assert np.array_equal(learnt.decision_function(X), expected.decision_function(X))
+    else:
+        learnt = batch.LSAMML.from_bytes(out.read_bytes())
+        expected = batch.LSAMML(scaling="auto").fit(data.views, data.Y, data.labelled, data.missing)
+        assert np.array_equal(learnt.view_shares_, expected.view_shares_)
+        assert learnt.view_shares_[1] < 1
+        scores = expected.decision_function(data.views, data.missing)
+        np.testing.assert_allclose(learnt.decision_function(data.views, data.missing), scores, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +187,7 @@ def test_rows_of_a_file_lack_views(songs: Any, command: Run, tmp_path: Path) -> 
         (["--test", "TEST"], "does not match: the dataset has none of the labels"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_a_failure_is_reported_in_one_line(
     options: list[str], message: str, files: dict[str, Path], command: Run, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.ndjson"
@@ -229,6 +222,8 @@ def test_a_model_is_private_and_no_other_file_is_touched(files: dict[str, Path],
             ["--holdout", "20"],
             "Invalid value for --holdout: holdout must be a share above 0 and below 1, such as 0.2, not 20",
         ),
+        (["--holdout", "0.0001"], "Invalid value for --holdout"),
+        (["--holdout", "0.1", "--test", __file__], "either --test or --holdout"),
     ],
 )
 def test_a_wrong_value_of_an_option_is_wrong_usage(
@@ -244,13 +239,11 @@ def test_a_wrong_value_of_an_option_is_wrong_usage(
     ("name", "text", "message"),
     [
         ("a.csv", "x,l\n1,1\n1,2\n", "a.csv, line 3"),
-        ("a.ndjson", '{"x": [1], "y": ["a"]}\n{"x": [1\n', "a.ndjson, line 2"),
         ("a.arff", "@relation a\n@attribute x nonsense\n", "a.arff, line 2"),
-        ("a.npz", "PK", "a.npz"),
         ("a.txt", "", "must end in one of"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_where(
+def test_an_unreadable_file_is_named_with_the_line(
     name: str, text: str, message: str, command: Run, tmp_path: Path
 ) -> None:
     path = tmp_path / name
@@ -260,16 +253,10 @@ def test_a_file_that_cannot_be_read_says_where(
     assert message in done.err
 
 
-def test_wrong_usage_has_status_2(files: dict[str, Path], command: Run) -> None:
-    for options in (["--holdout", "1.5"], ["--holdout", "0.0001"], ["--holdout", "0.1", "--test", str(files["csv"])]):
-        assert command("train", str(files["ndjson"]), *options).status == 2
-    assert command("train", str(files["csv"])).status == 1
-
-
 SLOW = ("--param", "C=1e6", "--param", "kernel=rbf", "--param", "tol=1e-9")
 
 
-def test_ctrl_c_ends_the_fit_and_keeps_what_is_reached(
+def test_ctrl_c_ends_the_fit_and_saves_the_model_so_far(
     files: dict[str, Path], command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "model"
@@ -281,7 +268,7 @@ def test_ctrl_c_ends_the_fit_and_keeps_what_is_reached(
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_second_ctrl_c_ends_everything(
+def test_a_second_ctrl_c_saves_nothing(
     files: dict[str, Path], command: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inherited = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
@@ -295,7 +282,7 @@ def test_a_second_ctrl_c_ends_everything(
 
 
 @pytest.mark.parametrize("option", ["--test", None])
-def test_a_model_never_takes_the_place_of_what_it_is_learnt_from(
+def test_a_model_is_never_written_over_an_input_file(
     files: dict[str, Path], command: Run, tmp_path: Path, option: str | None
 ) -> None:
     copy = tmp_path / "songs.ndjson"
@@ -307,7 +294,9 @@ def test_a_model_never_takes_the_place_of_what_it_is_learnt_from(
     assert copy.read_bytes() == files["ndjson"].read_bytes()
 
 
-def test_where_a_model_cannot_be_kept_nothing_is_learnt(files: dict[str, Path], command: Run, tmp_path: Path) -> None:
+def test_an_output_that_cannot_be_written_is_refused_before_training(
+    files: dict[str, Path], command: Run, tmp_path: Path
+) -> None:
     refused = command("train", str(files["ndjson"]), "--trainer", "no such", "--out", str(tmp_path / "none" / "model"))
     assert refused.status == 2
     assert "no file can be written" in refused.err
@@ -324,11 +313,3 @@ def interrupt_at(monkeypatch: pytest.MonkeyPatch, iterations: set[int], times: i
                 signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(FitBar, "update", interrupted)
-
-
-def test_the_readers_and_the_command_know_the_same_endings(files: dict[str, Path]) -> None:
-    from manylabel_clients.http.transport.upload import FORMATS
-    from manylabel_core.datasets.reading import EXTENSIONS
-
-    assert dict(EXTENSIONS) == FORMATS
-    assert read_dataset(files["ndjson"], "ndjson").n_rows == 60

@@ -1,4 +1,4 @@
-"""Both clients carry out the same exchanges: each test runs with the sync and the async one."""
+"""The synchronous and the asynchronous client carry out the same exchanges: most tests run with both."""
 
 import asyncio
 import inspect
@@ -39,7 +39,7 @@ DATASET = {
 
 
 class Caller:
-    """A caller makes calls with a client of one kind, over a handler in place of the network; it notes the sleeps."""
+    """A client of one kind, whose requests go to a handler; the sleeps are recorded."""
 
     def __init__(self, kind: type[Client] | type[AsyncClient]) -> None:
         self.kind = kind
@@ -66,7 +66,7 @@ def call(request: pytest.FixtureRequest) -> Caller:
     return Caller(request.param)
 
 
-def test_a_request_goes_out_as_the_interface_has_it(call: Caller) -> None:
+def test_a_request_has_the_address_body_and_headers_of_the_call(call: Caller) -> None:
     seen: list[httpx2.Request] = []
 
     def handler(request: httpx2.Request) -> httpx2.Response:
@@ -89,7 +89,7 @@ def test_a_request_goes_out_as_the_interface_has_it(call: Caller) -> None:
     assert len(request.headers["idempotency-key"]) == 32
 
 
-def test_it_sleeps_and_tries_again(call: Caller) -> None:
+def test_a_failed_attempt_is_retried_after_a_sleep(call: Caller) -> None:
     keys = []
 
     def handler(request: httpx2.Request) -> httpx2.Response:
@@ -105,7 +105,7 @@ def test_it_sleeps_and_tries_again(call: Caller) -> None:
     assert len(set(keys)) == 1
 
 
-def test_errors_come_out(call: Caller) -> None:
+def test_errors_are_raised(call: Caller) -> None:
     def refuse(request: httpx2.Request) -> httpx2.Response:
         raise httpx2.ConnectError("refused")
 
@@ -116,7 +116,7 @@ def test_errors_come_out(call: Caller) -> None:
         call(lambda request: httpx2.Response(404), lambda client: client.model("none").delete())
 
 
-def test_an_attempt_may_have_a_timeout_of_its_own(call: Caller) -> None:
+def test_attempts_have_the_timeout_of_the_client_or_of_the_call(call: Caller) -> None:
     timeouts = []
 
     def handler(request: httpx2.Request) -> httpx2.Response:
@@ -128,7 +128,7 @@ def test_an_attempt_may_have_a_timeout_of_its_own(call: Caller) -> None:
     assert timeouts == [12, 3]
 
 
-def test_create_answers_a_model(call: Caller) -> None:
+def test_create_returns_a_model(call: Caller) -> None:
     def handler(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(201, json=json.loads(request.content))
 
@@ -139,7 +139,7 @@ def test_create_answers_a_model(call: Caller) -> None:
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_a_password_and_headers_are_sent_and_it_is_not_shown(kind: Any) -> None:
+def test_a_password_is_sent_and_not_shown(kind: Any) -> None:
     client = kind("http://ann:secret@host:8000")
     for shown in map(repr, (client, client.model("tags"), client.job("one"))):
         assert "ann:***@host:8000" in shown
@@ -158,7 +158,7 @@ def test_a_password_and_headers_are_sent_and_it_is_not_shown(kind: Any) -> None:
 
 
 @pytest.mark.parametrize(("given", "due"), [({}, "identity"), ({"accept-encoding": "zstd, gzip"}, "zstd, gzip")])
-def test_answers_are_compressed_only_if_a_header_asks_for_it(given: dict[str, str], due: str) -> None:
+def test_compression_is_requested_only_by_an_explicit_header(given: dict[str, str], due: str) -> None:
     sent = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -171,12 +171,12 @@ def test_answers_are_compressed_only_if_a_header_asks_for_it(given: dict[str, st
 
 
 @pytest.mark.parametrize("address", ["localhost:8000", "ftp://host", ""])
-def test_an_address_that_is_none_is_refused(call: Caller, address: str) -> None:
+def test_an_invalid_address_is_refused(call: Caller, address: str) -> None:
     with pytest.raises(ValueError, match="base_url"):
         call.kind(address)
 
 
-def test_without_an_address_the_environment_names_the_server(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_names_the_server(call: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     for value, url in (
         ("http://named:1", "http://named:1"),
         ("", "http://127.0.0.1:8000"),
@@ -194,7 +194,7 @@ EXAMPLES: list[tuple[list[float], list[str]]] = [([float(n)], ["a"]) for n in ra
 
 
 async def arriving(items: Iterable[T], drawn: list[T]) -> AsyncIterator[T]:
-    """Items that come one by one, each noted as it is drawn."""
+    """Yield items one by one, and record each as it is drawn."""
     for item in items:
         await asyncio.sleep(0)
         drawn.append(item)
@@ -202,8 +202,8 @@ async def arriving(items: Iterable[T], drawn: list[T]) -> AsyncIterator[T]:
 
 
 @pytest.mark.parametrize("kind", [list, iter, arriving])
-def test_calls_with_many_examples_take_asynchronous_iterables_too(kind: Any) -> None:
-    """They send what the synchronous client sends, batch by batch."""
+def test_calls_with_many_examples_take_asynchronous_iterables(kind: Any) -> None:
+    """The requests are those of the synchronous client."""
     seen: list[tuple[str, str, Any]] = []
 
     def handler(request: httpx2.Request) -> httpx2.Response:
@@ -240,8 +240,7 @@ def test_calls_with_many_examples_take_asynchronous_iterables_too(kind: Any) -> 
     assert len(drawn) == (20 if kind is arriving else 0)
 
 
-def test_a_stream_of_examples_that_arrive_is_answered_as_they_do() -> None:
-    """No example is waited for before those that fill a batch are answered."""
+def test_a_stream_yields_the_results_of_a_batch_before_it_draws_the_next() -> None:
     line = {"labels": [], "scores": {}, "threshold": 0.0, "position": "1", "updates": 1}
 
     def handler(request: httpx2.Request) -> httpx2.Response:
@@ -269,38 +268,38 @@ BOTH = [
 
 
 @for_each(("sync", "awaited"), BOTH)
-def test_both_have_the_same_calls_with_the_same_parameters(sync: type, awaited: type) -> None:
-    def calls(kind: type) -> dict[str, list[tuple[str, Any]]]:
-        return {
-            name: [(p.name, p.default) for p in inspect.signature(member).parameters.values()]
-            for name, member in inspect.getmembers(kind, inspect.isfunction)
-            if not name.startswith("_")
-        }
-
-    ours, theirs = calls(sync), calls(awaited)
-    theirs = {"close" if name == "aclose" else name: parameters for name, parameters in theirs.items()}
-    assert ours == theirs
-    assert len(ours) >= 5
-
-
-@for_each(("sync", "awaited"), BOTH)
-def test_both_have_the_same_docstrings_and_say_what_they_return(sync: type, awaited: type) -> None:
+def test_both_clients_have_the_same_calls(sync: type, awaited: type) -> None:
+    """Parameters, docstrings and return types of each method are equal, apart from the awaiting."""
     handles = {"Model": "AsyncModel", "Job": "AsyncJob"}
-    for name, member in inspect.getmembers(sync, inspect.isfunction):
-        if name.startswith("_") or name == "close":
+    ours, theirs = public_methods(sync), public_methods(awaited)
+    if "aclose" in theirs:
+        theirs["close"] = theirs.pop("aclose")
+    assert ours.keys() == theirs.keys()
+    assert len(ours) >= 5
+    for name, method in ours.items():
+        other = theirs[name]
+        assert parameters_of(method) == parameters_of(other), name
+        if name == "close":
             continue
-        other = getattr(awaited, name)
-        assert member.__name__ == other.__name__ == name
-        assert member.__doc__ == other.__doc__
-        assert get_type_hints(member).keys() == get_type_hints(other).keys()
-        returned, theirs = (str(inspect.signature(one).return_annotation) for one in (member, other))
-        assert "Exchange" not in returned + theirs
+        assert method.__name__ == other.__name__ == name
+        assert method.__doc__ == other.__doc__
+        assert get_type_hints(method).keys() == get_type_hints(other).keys()
+        returned, returned_by_other = (str(inspect.signature(each).return_annotation) for each in (method, other))
+        assert "Exchange" not in returned + returned_by_other
         if name in ("stream", "learn", "events"):
-            assert theirs == f"Async{returned}"
+            assert returned_by_other == f"Async{returned}"
             assert not inspect.iscoroutinefunction(other)
         else:
-            assert theirs == handles.get(returned, returned)
+            assert returned_by_other == handles.get(returned, returned)
             assert inspect.iscoroutinefunction(other) == (name not in ("model", "job")), name
+
+
+def public_methods(kind: type) -> dict[str, Any]:
+    return {name: member for name, member in inspect.getmembers(kind, inspect.isfunction) if not name.startswith("_")}
+
+
+def parameters_of(method: Any) -> list[tuple[str, Any]]:
+    return [(parameter.name, parameter.default) for parameter in inspect.signature(method).parameters.values()]
 
 
 def test_everything_public_is_exported_and_described() -> None:
@@ -320,7 +319,7 @@ def test_everything_public_is_exported_and_described() -> None:
     assert all(name in manylabel_clients.http.errors.__doc__ for name in errors)
 
 
-def test_a_file_is_uploaded_piece_by_piece(call: Caller, tmp_path: Path) -> None:
+def test_a_file_is_uploaded_in_pieces(call: Caller, tmp_path: Path) -> None:
     path = tmp_path / "songs.csv"
     path.write_bytes(b"a,b\n" + b"1,0\n" * 200_000)
     attempts = []
@@ -338,8 +337,8 @@ def test_a_file_is_uploaded_piece_by_piece(call: Caller, tmp_path: Path) -> None
         assert "transfer-encoding" not in request.headers
 
 
-def test_events_of_a_job_end_with_it_over_as_many_connections_as_it_takes(call: Caller) -> None:
-    """The first connection breaks off after one event; what comes after the end is not waited for."""
+def test_events_of_a_job_reconnect_until_it_ends(call: Caller) -> None:
+    """The first connection ends after one event. Events after the end of the job are not awaited."""
     seen = []
 
     def handler(request: httpx2.Request) -> httpx2.Response:

@@ -1,4 +1,4 @@
-"""Exchanges about models and servers: what is sent, what is sent again, what is raised. No I/O and no waiting."""
+"""Exchanges about models and servers: requests, retries, results and errors. No I/O and no waiting."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +14,7 @@ from manylabel_clients import (
     Conflict,
     ConnectionFailed,
     Denied,
+    Expired,
     FieldError,
     Invalid,
     ModelStatus,
@@ -26,6 +27,8 @@ from manylabel_clients import (
     Unavailable,
     UnexpectedResponse,
 )
+from manylabel_clients.http.resources.datasets import DatasetCalls
+from manylabel_clients.http.resources.jobs import JobCalls, TrainingCalls
 from manylabel_clients.http.resources.models import ModelCalls
 from manylabel_clients.http.resources.server import ServerCalls
 from manylabel_core.metrics.measures import STREAMED
@@ -85,7 +88,7 @@ def test_a_retry_sends_the_same_bytes_under_the_same_key(trouble: Any) -> None:
     assert fake.pauses == [1, 2, 4]
 
 
-def test_every_call_has_a_key_of_its_own_and_predictions_have_none() -> None:
+def test_each_update_has_its_own_key_and_predictions_have_none() -> None:
     fake = FakeServer(*[ok({**RECEIPT, **PREDICTION})] * 5)
     calls = model()
     fake(calls.update([1], ["a"]))
@@ -104,6 +107,7 @@ def test_every_call_has_a_key_of_its_own_and_predictions_have_none() -> None:
         (problem(403, "forbidden"), Denied),
         (problem(404, "model_not_found"), NotFound),
         (problem(409, "model_exists"), Conflict),
+        (problem(410, "history_expired"), Expired),
         (problem(413, "body_too_large"), TooLarge),
         (problem(415, "unsupported_media_type"), Invalid),
         (problem(422, "idempotency_key_reused"), Invalid),
@@ -148,7 +152,7 @@ def test_after_the_last_attempt_the_error_is_raised(trouble: Any, kind: type[Exc
         ([REFUSED, problem(500, "internal_error")], True),
     ],
 )
-def test_an_error_says_whether_it_may_have_been_done_all_the_same(troubles: Any, expected: bool) -> None:
+def test_an_error_says_whether_the_call_may_have_succeeded(troubles: Any, expected: bool) -> None:
     with pytest.raises((ConnectionFailed, ApiError)) as caught:
         FakeServer(*troubles)(model(Retry(attempts=2, jitter=0)).update([1], ["a"]))
     assert caught.value.maybe_done is expected
@@ -160,7 +164,7 @@ def test_retry_after_is_honoured() -> None:
     assert fake.pauses == [10]
 
 
-def test_a_retry_after_beyond_patience_is_raised_with_its_length() -> None:
+def test_a_retry_after_beyond_the_patience_is_raised() -> None:
     with pytest.raises(Busy) as caught:
         FakeServer(problem(429, "queue_full", {"retry-after": "3600"}))(model().update([1], ["a"]))
     assert caught.value.retry_after_seconds == 3600
@@ -173,7 +177,7 @@ def test_a_retry_after_that_is_no_number_of_seconds_is_ignored(header: str) -> N
     assert fake.pauses == [1]
 
 
-def test_an_error_tells_all_that_the_problem_tells() -> None:
+def test_an_error_has_all_fields_of_the_problem() -> None:
     wrong = [
         {"pointer": "/x/indices/3", "detail": "must be >= 0"},
         {"header": "Idempotency-Key", "detail": "is too long"},
@@ -190,22 +194,28 @@ def test_an_error_tells_all_that_the_problem_tells() -> None:
 
 
 @for_each("content", [b"", b"<html>", b"[1]", b"null", b'{"errors": 3}', b'{"errors": [3, {}]}', b"\xff"])
-def test_a_damaged_problem_still_is_its_status(content: bytes) -> None:
+def test_a_damaged_problem_is_an_error_by_its_status(content: bytes) -> None:
     headers = {"content-type": "application/problem+json"}
     answer = httpx2.Response(404, content=content, headers=headers, request=httpx2.Request("GET", "http://s/"))
     with pytest.raises(NotFound, match="404"):
         FakeServer(answer)(model().predict([1]))
 
 
-@for_each("content", [b"<html>", b"[]", b"{}", b'{"position": "3"}', b"null", b"\xff"])
-def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
-    answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
-    for call in (model().predict([1]), model().update([1], ["a"]), model().status(), model().metrics()):
+@for_each("content", [b"<html>", b"[]", b"{}", b'{"position": "3"}', b'{"id": 3}', b"null", b"\xff"])
+def test_a_response_of_another_program_is_an_unexpected_response(content: bytes) -> None:
+    response = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
+    models, job = model(), unsent(JobCalls, "j1", retry=RETRY)
+    jobs, datasets = unsent(TrainingCalls, retry=RETRY), unsent(DatasetCalls, retry=RETRY)
+    for call in (
+        *(models.predict([1]), models.update([1], ["a"]), models.status(), models.metrics()),
+        *(models.versions(), models.promote(1), models.detail()),
+        *(job.status(), job.log(), jobs.jobs(), jobs.trainers(), datasets.datasets()),
+    ):
         with pytest.raises(UnexpectedResponse, match="ManyLabel server"):
-            FakeServer(answer)(call)
+            FakeServer(response)(call)
 
 
-def test_answers_become_values() -> None:
+def test_responses_become_values() -> None:
     fake = FakeServer(
         ok({**PREDICTION, "position": "7"}),
         ok({"predictions": [PREDICTION, PREDICTION], "position": "7"}),
@@ -224,6 +234,7 @@ def test_answers_become_values() -> None:
     assert receipt.replayed
     status = fake(calls.status())
     assert (status.name, status.params, status.metrics.window.size) == ("m", STATUS["params"], 1000)
+    assert (status.limits, status.ignored) == (None, {}), "an older server does not send them"
     assert fake(calls.metrics()) == status.metrics
 
 
@@ -235,7 +246,7 @@ def receipts(*updates: int) -> Sequence[httpx2.Response]:
     return [ok({**RECEIPT, "updates": count, "predictions": []}) for count in updates]
 
 
-def test_a_long_call_is_split_in_order_and_the_last_receipt_stands() -> None:
+def test_a_long_call_is_split_in_order_and_returns_the_last_receipt() -> None:
     fake = FakeServer(*receipts(3, 6, 7))
     receipt = fake(model().update_many(iter(examples(7)), batch_size=3, key="k"))
     assert receipt.updates == 7
@@ -253,7 +264,7 @@ def test_a_split_call_repeated_repeats_its_keys_and_bytes() -> None:
     assert [request.body for request in first.requests] == [request.body for request in second.requests]
 
 
-def test_a_split_call_without_a_key_has_a_fresh_one_for_each_request() -> None:
+def test_a_split_call_without_a_key_has_a_new_one_for_each_request() -> None:
     fake = FakeServer(*receipts(3, 6, 7, 3, 6, 7))
     fake(model().update_many(examples(7), batch_size=3))
     fake(model().update_many(examples(7), batch_size=3))
@@ -266,7 +277,7 @@ def test_one_replayed_request_marks_the_whole_call() -> None:
     assert fake(model().update_many(examples(4), batch_size=2, key="k")).replayed
 
 
-def test_when_a_later_request_fails_the_error_counts_in_the_whole_call() -> None:
+def test_an_error_of_a_later_request_has_the_index_in_the_whole_call() -> None:
     wrong = [{"pointer": "/examples/1/x", "detail": "must be finite"}, {"pointer": "", "detail": "bad"}]
     detail = "/examples/1/x must be finite; y/examples/1 is a name"
     fake = FakeServer(*receipts(3, 6), problem(422, "invalid_request", errors=wrong, detail=detail))
@@ -296,7 +307,7 @@ def test_an_example_that_cannot_be_sent_is_named(wrong: Any, kind: type[Exceptio
     assert not fake.requests
 
 
-def test_examples_are_read_only_as_they_are_sent() -> None:
+def test_examples_are_read_lazily() -> None:
     read = []
 
     def stream() -> Any:
@@ -310,7 +321,7 @@ def test_examples_are_read_only_as_they_are_sent() -> None:
     assert len(read) <= 4
 
 
-def test_no_examples_at_all() -> None:
+def test_an_update_needs_an_example_and_a_prediction_does_not() -> None:
     assert FakeServer()(model().predict_many([], batch_size=3)) == []
     for call in (model().update_many([], batch_size=3), model().predict_update_many([], batch_size=3)):
         with pytest.raises(ValueError, match="at least one example"):
@@ -327,13 +338,13 @@ def test_a_key_that_fits_no_header_is_refused(key: str) -> None:
             FakeServer()(call)
 
 
-def test_a_key_leaves_room_for_the_places_of_a_long_call() -> None:
-    """Else the first requests would be learnt, and the one whose key is too long never."""
+def test_a_key_leaves_room_for_the_offsets_of_a_long_call() -> None:
+    """Otherwise the first requests would be learnt, and the request whose key is too long never."""
     with pytest.raises(ValueError, match="at most 240 characters"):
         FakeServer()(model().update_many([([1], ["a"])] * 2, batch_size=1, key="k" * 241))
 
 
-def test_what_cannot_be_written_is_not_tried_again() -> None:
+def test_a_request_that_cannot_be_written_is_not_retried() -> None:
     fake = FakeServer(httpx2.LocalProtocolError("illegal header value"))
     with pytest.raises(ValueError, match="illegal header"):
         fake(model().predict([1]))
@@ -345,7 +356,7 @@ def test_a_batch_size_below_one_is_refused() -> None:
         FakeServer()(model().predict_many([[1]], batch_size=0))
 
 
-def test_a_name_cannot_leave_its_place_in_the_address() -> None:
+def test_names_are_quoted_in_the_path() -> None:
     fake = FakeServer(ok(STATUS))
     fake(unsent(ModelCalls, "../a b?/ü", retry=RETRY).status())
     assert fake.requests[0].path == "/v1/models/..%2Fa%20b%3F%2F%C3%BC"
@@ -361,7 +372,7 @@ def create(*replies: Any, spec: Any = SPEC, exist_ok: bool = False) -> FakeServe
     return fake
 
 
-def test_create_sends_what_is_given_only() -> None:
+def test_create_sends_only_the_given_fields() -> None:
     fake = create(ok(STATUS, 201))
     assert fake.bodies == [{"name": "m", "algorithm": "falt", "params": {"eta": 0.5}, "scaling": "unit"}]
 
@@ -372,7 +383,7 @@ def test_a_taken_name_is_a_conflict(before: Any) -> None:
         create(*before, EXISTS)
 
 
-def test_a_name_taken_by_the_attempt_that_got_no_answer_is_no_conflict() -> None:
+def test_a_model_created_by_an_attempt_without_response_is_no_conflict() -> None:
     fake = create(CUT, EXISTS, ok(STATUS))
     assert [request.method for request in fake.requests] == ["POST", "POST", "GET"]
 
@@ -387,7 +398,7 @@ def test_a_name_taken_by_the_attempt_that_got_no_answer_is_no_conflict() -> None
         {"params": {"passes_per_label": 1.0}},
     ],
 )
-def test_a_model_that_is_not_what_was_asked_for_is_a_conflict(other: Any) -> None:
+def test_an_existing_model_with_other_settings_is_a_conflict(other: Any) -> None:
     with pytest.raises(Conflict):
         create(CUT, EXISTS, ok({**STATUS, **other}))
 
@@ -395,36 +406,42 @@ def test_a_model_that_is_not_what_was_asked_for_is_a_conflict(other: Any) -> Non
 LIMITED = {**SPEC, "limits": {"labels": {"most": 9, "policy": "ignore"}}}
 
 
-def test_a_model_with_other_limits_is_a_conflict_too() -> None:
+def test_an_existing_model_with_other_limits_is_a_conflict() -> None:
     create(CUT, EXISTS, ok({**STATUS, "limits": {"features": None, **LIMITED["limits"]}}), spec=LIMITED)
     for other in ({}, {"limits": None}, {"limits": {"features": None, "labels": {"most": 8, "policy": "ignore"}}}):
         with pytest.raises(Conflict):
             create(CUT, EXISTS, ok({**STATUS, **other}), spec=LIMITED)
 
 
-def test_what_an_older_server_does_not_say_is_left_open() -> None:
-    status = FakeServer(ok(STATUS))(model().status())
-    assert (status.limits, status.ignored) == (None, {})
-
-
-def test_an_existing_model_will_do_if_one_says_so() -> None:
+def test_exist_ok_accepts_an_existing_model() -> None:
     fake = create(EXISTS, exist_ok=True)
     assert len(fake.bodies) == 1
     with pytest.raises(Conflict):
         create(EXISTS)
 
 
-def test_delete() -> None:
-    FakeServer(httpx2.Response(204))(model().delete())
-    with pytest.raises(NotFound):
-        FakeServer(problem(404, "model_not_found"))(model().delete())
-    with pytest.raises(NotFound):
-        FakeServer(REFUSED, problem(404, "model_not_found"))(model().delete())
-    FakeServer(CUT, problem(404, "model_not_found"))(model().delete())
+@for_each(
+    "delete",
+    [
+        lambda: model().delete(),
+        lambda: model().delete_version(1),
+        lambda: unsent(DatasetCalls, retry=RETRY).delete_dataset("songs"),
+    ],
+    ids=["model", "version", "dataset"],
+)
+def test_deleting_what_an_attempt_without_response_may_have_deleted_succeeds(delete: Any) -> None:
+    missing = problem(404, "not_found")
+    FakeServer(httpx2.Response(204))(delete())
+    FakeServer(CUT, missing)(delete())
+    for replies in ([missing], [REFUSED, missing]):
+        with pytest.raises(NotFound):
+            FakeServer(*replies)(delete())
+    with pytest.raises(ConnectionFailed):
+        FakeServer(*[REFUSED] * 4)(delete())
 
 
 class Clock:
-    """Time that passes by pauses only."""
+    """Time that only pauses advance."""
 
     def __init__(self, fake: FakeServer) -> None:
         self.fake = fake
@@ -450,13 +467,13 @@ def test_waiting_ends_when_the_time_is_over(reply: Any, kind: type[Exception]) -
         assert request.timeout_seconds <= 0.75
 
 
-def test_waiting_ends_at_once_where_no_such_server_is() -> None:
+def test_waiting_ends_at_once_at_another_program() -> None:
     fake = FakeServer(httpx2.Response(404, text="not here"))
     with pytest.raises(NotFound):
         fake(unsent(ServerCalls, retry=RETRY, clock=Clock(fake)).wait_ready(60))
 
 
-def test_a_list_of_models_says_less_of_those_that_are_not_loaded() -> None:
+def test_models_that_are_not_loaded_are_listed_as_summaries() -> None:
     parts = ("name", "algorithm", "params", "scaling", "durability")
     stored = {**{part: STATUS[part] for part in parts}, "loaded": False}
     loaded, summary = FakeServer(ok({"models": [{**STATUS, "loaded": True}, stored]}))(
@@ -467,7 +484,7 @@ def test_a_list_of_models_says_less_of_those_that_are_not_loaded() -> None:
     assert [getattr(loaded, part) for part in parts] == [getattr(summary, part) for part in parts]
 
 
-def test_a_trained_model_is_told_from_one_that_learns_online() -> None:
+def test_trained_models_have_their_own_types() -> None:
     trained = {
         "name": "m", "algorithm": "trained", "trainer": "m3l", "params": {"C": 1.0}, "measures": None,
         "converged": True, "version": 2,

@@ -1,4 +1,4 @@
-"""A retry never counts twice: answers that are lost on the way, and servers that are killed under a request."""
+"""A retry never counts twice, when responses are lost and when the server is killed during a request."""
 
 import asyncio
 import contextlib
@@ -15,16 +15,16 @@ import pytest
 
 from manylabel_clients import AsyncClient, Client, Conflict, Model, Retry
 
-QUICK = Retry(attempts=5, base_seconds=0.01, cap_seconds=0.05)
+QUICK = Retry(attempts=50, base_seconds=0.01, cap_seconds=0.05)
 PATIENT = Retry(attempts=400, base_seconds=0.02, cap_seconds=0.2)
 
 
 class FaultyProxy:
-    """A faulty proxy on real sockets forwards requests to a server, and loses answers on demand.
+    """Proxy on real sockets that forwards requests to a server, and loses responses on demand.
 
-    For each request `fault` is called with its text, before it is forwarded; it answers what becomes of
-    the answer: ``pass``, ``drop`` (the connection is closed after the server has answered), ``cut`` (after
-    half of the answer), ``hold`` (nothing is ever sent), or a function to be called in place of passing.
+    `fault` is called with the text of each request, before it is forwarded, and returns the fate of the response:
+    ``pass``, ``drop`` (the connection is closed after the server has responded), ``cut`` (after half of the response),
+    ``hold`` (nothing is sent), or a function to call instead.
     """
 
     def __init__(self, port: int, fault: Callable[[str], str | Callable[[], None]]) -> None:
@@ -134,10 +134,10 @@ def test_calls_share_connections(proxy: FaultyProxy, client: Client, name: str) 
 
 
 @pytest.mark.parametrize("how", ["drop", "cut", "hold"])
-def test_an_update_whose_answer_is_lost_counts_once(proxy: FaultyProxy, client: Client, name: str, how: str) -> None:
+def test_an_update_whose_response_is_lost_counts_once(proxy: FaultyProxy, client: Client, name: str, how: str) -> None:
     model = client.create_model(name)
     lose_first(proxy, how)
-    with Client(proxy.url, retry=QUICK, timeout=1.5 if how == "hold" else 120) as behind:
+    with Client(proxy.url, retry=QUICK, timeout=0.5 if how == "hold" else 120) as behind:
         receipts = [behind.model(name).update({"a": 1.0}, ["b"]) for _ in range(3)]
         receipts.append(behind.model(name).update_many([({"a": 1.0}, ["b"])] * 5))
         prediction, receipt = behind.model(name).predict_update({"a": 1.0}, ["b"])
@@ -150,8 +150,8 @@ def test_an_update_whose_answer_is_lost_counts_once(proxy: FaultyProxy, client: 
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
-def test_answers_lost_at_random_never_count_twice(proxy: FaultyProxy, client: Client, name: str, kind: type) -> None:
-    """Forty updates from eight connections at once, a third of the answers lost."""
+def test_responses_lost_at_random_never_count_twice(proxy: FaultyProxy, client: Client, name: str, kind: type) -> None:
+    """Forty updates from eight concurrent connections; a third of the responses is lost."""
     model = client.create_model(name)
     chance, lock = random.Random(7), threading.Lock()
 
@@ -186,7 +186,7 @@ def forty_updates(kind: type, url: str, name: str) -> list[Any]:
     return asyncio.run(run())
 
 
-def test_create_and_delete_whose_answers_are_lost(proxy: FaultyProxy, client: Client, name: str) -> None:
+def test_create_and_delete_succeed_when_responses_are_lost(proxy: FaultyProxy, client: Client, name: str) -> None:
     lose_first(proxy, "drop")
     with Client(proxy.url, retry=QUICK) as behind:
         model = behind.create_model(name, params={"eta": 0.25}, scaling="unit")
@@ -200,14 +200,14 @@ def test_create_and_delete_whose_answers_are_lost(proxy: FaultyProxy, client: Cl
 
 @pytest.fixture(scope="module")
 def mortal(module_server_process: Callable[..., Any]) -> Iterator[Any]:
-    """A server to be killed, and started again by the test that has killed it."""
+    """A server that tests kill and start again."""
     with module_server_process() as server:
         yield server.start()
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "unanswered"])
-def test_a_server_killed_under_a_request_and_started_again(mortal: Any, name: str, answered: bool) -> None:
-    """The request has arrived; the answer never does, whether or not it was given."""
+def test_a_server_is_killed_during_a_request_and_restarted(mortal: Any, name: str, answered: bool) -> None:
+    """The request has arrived; the response is lost, whether or not the server has sent one."""
     proxy = FaultyProxy(mortal.port, lambda request: "pass")
 
     def kill_and_restart() -> None:
@@ -238,7 +238,7 @@ def wait_for_updates(model: Model, count: int) -> None:
         pass
 
 
-def test_streams_and_events_go_on_over_a_kill(server_process: Callable[..., Any]) -> None:
+def test_streams_and_events_continue_after_a_kill(server_process: Callable[..., Any]) -> None:
     server = server_process().start()
     with Client(server.url, retry=PATIENT) as client:
         model = client.create_model("m")

@@ -1,4 +1,4 @@
-"""Keys in the clients: sent, never shown; made, listed, changed and revoked; tokens derived from them."""
+"""Keys in the clients: sent and never shown, created and changed, and tokens derived from them."""
 
 import base64
 import copy
@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import logging
 import pickle
-import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -82,7 +81,7 @@ def test_the_key_is_sent_as_a_bearer_token(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("bad", ["two words-xyz", "umläut-xyz", "line\nxyz", "", "x" * 5000])
-def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_key_is_refused_without_showing_it(bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in (Client, AsyncClient):
         with pytest.raises(ValueError, match=r"^api_key must consist of visible ASCII") as caught:
             kind(api_key=bad)
@@ -96,7 +95,7 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(bad: str, monk
         assert "xyz" not in str(caught.value)
 
 
-def test_a_key_shows_up_nowhere(keyed: tuple[str, str], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_key_is_in_no_text_and_no_log(keyed: tuple[str, str], caplog: pytest.LogCaptureFixture) -> None:
     url, key = keyed
     caplog.set_level(logging.DEBUG)
     secret = key.rsplit("_", 1)[1]
@@ -122,44 +121,31 @@ def test_a_key_shows_up_nowhere(keyed: tuple[str, str], caplog: pytest.LogCaptur
 # -- keys of a server --------------------------------------------------------------------------------------------------
 
 
-def test_keys_are_made_listed_changed_and_revoked(keyed: tuple[str, str], admin: Client) -> None:
+def test_keys_are_created_changed_and_revoked(keyed: tuple[str, str], admin: Client) -> None:
     url, _ = keyed
     expires_at = datetime.now(UTC) + timedelta(days=9)
     rates = RateLimits(requests_per_second=50.0)
-    made = admin.keys.create(
-        "page", scopes=["predict"], models=["tags*"], expires_at=expires_at, note="for the page", rates=rates
-    )
-    assert re.fullmatch(rf"ml_{made.id}_\w{{43}}", made.key)
-    assert (made.scopes, made.models, made.note, made.rates, made.state) == (
-        ["predict"], ["tags*"], "for the page", rates, "active",
-    )  # fmt: skip
+    made = admin.keys.create("page", scopes=["predict"], models=["tags*"], expires_at=expires_at, rates=rates)
     found = admin.keys.get(made.id)
     assert type(found) is ApiKey
     assert {name: getattr(found, name) for name in ApiKey.__dataclass_fields__} == {
         name: getattr(made, name) for name in ApiKey.__dataclass_fields__
     }
     assert admin.keys.list()[0] == found
-    changed = admin.keys.update(made.id, name="pages", note=None, expires_at=None)
-    assert (changed.name, changed.note, changed.expires_at, changed.rates) == ("pages", None, None, rates)
+    changed = admin.keys.update(made.id, name="pages", expires_at=None)
+    assert (changed.name, changed.expires_at, changed.rates) == ("pages", None, rates)
     assert admin.keys.update(made.id, rates=None).rates == RateLimits()
-    assert admin.keys.update(made.id, rates={"max_concurrent_requests": 7}).rates == RateLimits(
-        max_concurrent_requests=7
-    )
-    assert admin.keys.get(made.id).name == "pages"
-    with Client(url, api_key=made.key, retry=ONCE) as page:
-        assert page.model("tags").predict({"a": 1}).labels
-        admin.keys.revoke(made.id)
-        with pytest.raises(Unauthorized, match="revoked") as refused:
-            page.model("tags").predict({"a": 1})
-    assert (refused.value.status, refused.value.code) == (401, "key_invalid")
-    assert admin.keys.get(made.id).state == "revoked"
+    limited = admin.keys.update(made.id, rates={"max_concurrent_requests": 7})
+    assert limited.rates == RateLimits(max_concurrent_requests=7)
     admin.keys.revoke(made.id)
+    with Client(url, api_key=made.key, retry=ONCE) as page, pytest.raises(Unauthorized, match="revoked"):
+        page.model("tags").predict({"a": 1})
     for call in (admin.keys.get, admin.keys.revoke):
         with pytest.raises(NotFound):
             call("absent")
 
 
-def test_wrong_keys_are_refused_with_their_fields(admin: Client) -> None:
+def test_invalid_keys_are_refused_with_their_fields(admin: Client) -> None:
     with pytest.raises(Invalid) as caught:
         admin.keys.create("x", scopes=["everything"])
     assert caught.value.errors[0].pointer == "/scopes/0"
@@ -177,7 +163,7 @@ KEY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_a_key_is_not_made_twice_when_an_answer_is_lost() -> None:
+def test_a_key_is_not_created_twice_when_a_response_is_lost() -> None:
     fake = FakeServer(httpx2.ReadError("cut"), ok(KEY))
     with pytest.raises(ConnectionFailed) as caught:
         fake(unsent(KeyCalls, retry=Retry()).create("n", scopes=["read"]))
@@ -191,7 +177,7 @@ def test_a_key_is_not_made_twice_when_an_answer_is_lost() -> None:
 # -- river -------------------------------------------------------------------------------------------------------------
 
 
-def test_remote_models_have_a_key(keyed: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remote_models_send_a_key(keyed: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     url, key = keyed
     model = RemoteModel(url, "tags", api_key=key)
     pipeline = compose.Pipeline(preprocessing.StandardScaler(), model)
@@ -240,7 +226,7 @@ def test_a_token_is_signed_with_the_hash_of_the_secret() -> None:
         ({"seconds": True}, "seconds must be an integer from 1 to 3600"),
     ],
 )
-def test_tokens_that_no_server_would_take(changes: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_of_a_token_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message) as caught:
         derive_token(**{"key": UNKNOWN, "model": "tags", "seconds": 60, **changes})
     assert "xyz" not in str(caught.value)

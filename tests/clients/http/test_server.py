@@ -1,30 +1,16 @@
-"""Both clients against a real server: every call, every form of an example, every kind of refusal."""
+"""The client against a real server: calls, results and errors."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from manylabel_clients import (
-    ApiError,
     Client,
     Conflict,
     Invalid,
     NotFound,
-    TooLarge,
 )
-
-CAT, SONG = ({"word=cat": 1.0}, ["pets"]), ({"word=song": 1.0}, ["music"])
-
-
-def test_five_lines(server: Any, name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    client = Client(server.url)
-    tags = client.create_model(name, algorithm="falt", scaling="unit")
-    tags.update({"word=cat": 1}, ["pets"])
-    print(tags.predict({"word=cat": 1}).labels)  # noqa: T201 - the lines of the README
-    client.close()
-    assert capsys.readouterr().out == "['pets']\n"
 
 
 def test_every_call(client: Client, name: str) -> None:
@@ -78,7 +64,7 @@ def test_every_call(client: Client, name: str) -> None:
         model.status()
 
 
-def test_labels_may_come_later(client: Client, name: str) -> None:
+def test_stored_predictions_are_labelled_later(client: Client, name: str) -> None:
     model = client.create_model(name)
     kept = model.predict({"f": 1}, keep=True)
     assert kept.id
@@ -104,25 +90,7 @@ def test_labels_may_come_later(client: Client, name: str) -> None:
         model.label(3, [])  # type: ignore[arg-type]
 
 
-def test_kept_predictions_wait_for_labels(client: Client, name: str) -> None:
-    model = client.create_model(name)
-    model.update_many([({"a": 1}, ["p"]), ({"b": 1}, ["q"])] * 20)
-    (sure,) = model.predict_many([{"a": 1}], keep=True)
-    unsure = model.predict({"c": "red"}, keep="record")
-    page = model.predictions(order="uncertainty")
-    assert [(one.id, one.record) for one in page.predictions] == [(unsure.id, {"c": "red"}), (sure.id, None)]
-    assert (page.candidates, page.updates, page.position) == (2, 40, unsure.position)
-    first, second = page.predictions
-    assert 0 < second.uncertainty < first.uncertainty <= 1
-    assert second.labels == ["p"]
-    assert second.probabilities == model.predict({"a": 1}, probabilities=True).probabilities
-    model.label(first.id, ["r"])
-    assert [one.id for one in model.predictions(limit=1).predictions] == [sure.id]
-    with pytest.raises(Invalid, match="order"):
-        model.predictions(order="best")
-
-
-def test_a_stream(client: Client, name: str) -> None:
+def test_a_stream_yields_a_result_for_each_line(client: Client, name: str) -> None:
     model = client.create_model(name)
     examples: list[Any] = [({f"w{i % 3}": 1.0}, [f"t{i % 3}"]) for i in range(20)]
     examples[7] = ([1.0, 2.0], ["t"])
@@ -139,7 +107,7 @@ def test_a_stream(client: Client, name: str) -> None:
     assert model.status().updates == 19
 
 
-def test_snapshots_and_back(client: Client, name: str) -> None:
+def test_snapshots_are_taken_downloaded_and_rolled_back_to(client: Client, name: str) -> None:
     model = client.create_model(name)
     model.update({"f": 1}, ["a"])
     snapshot = model.take_snapshot()
@@ -165,7 +133,7 @@ def test_snapshots_and_back(client: Client, name: str) -> None:
     copy.delete()
 
 
-def test_events(client: Client, name: str) -> None:
+def test_events_are_resumed_after_a_position(client: Client, name: str) -> None:
     model = client.create_model(name)
     model.update({"f": 1}, ["a"])
     events = model.events()
@@ -185,61 +153,9 @@ def test_events(client: Client, name: str) -> None:
         list(resumed)
 
 
-def test_refusals_have_their_types_and_places(client: Client, name: str) -> None:
-    model = client.create_model(name, labels=["pets", "music"])
-    with pytest.raises(Conflict) as taken:
-        client.create_model(name)
-    assert taken.value.code == "model_exists"
-    assert client.create_model(name, exist_ok=True).status().labels == 2
-    with pytest.raises(Invalid) as spec:
-        client.create_model("Not A Name", algorithm="none")
-    assert {error.pointer for error in spec.value.errors} >= {"/name", "/algorithm"}
-    with pytest.raises(Invalid) as late:
-        model.update_many([CAT] * 7 + [({"word=cat": 1}, ["cats"])], batch_size=3)
-    assert late.value.done == 6
-    assert late.value.errors[0].pointer == "/examples/7/y/0"
-    assert "/examples/7/y/0" in str(late.value)
-    with pytest.raises(Invalid) as key:
-        model.update(*CAT, key="k" * 256)
-    assert key.value.errors[0].header == "Idempotency-Key"
-    with pytest.raises(TooLarge):
-        model.predict_many([{}] * 20_000, batch_size=20_000)
-    assert model.status().updates == 6
-    with pytest.raises(NotFound) as unknown:
-        client.model(f"{name}-not").predict({})
-    assert unknown.value.code == "model_not_found"
-    assert unknown.value.request_id
-
-
-def test_large_calls_fit_the_server(client: Client, name: str) -> None:
-    """Ten megabytes in one call, where the server takes four in one request."""
+def test_a_call_larger_than_a_request_is_split(client: Client, name: str) -> None:
+    """The call has ten megabytes; the server accepts four in one request."""
     model = client.create_model(name, features=2_000)
     X = np.random.default_rng(0).normal(size=(300, 2_000))
     assert model.update_many([(x, ["a"]) for x in X]).updates == 300
     assert len(model.predict_many(X)) == 300
-
-
-def test_a_key_of_ones_own_outlives_the_client(server: Any, name: str) -> None:
-    examples = [CAT, SONG] * 5
-    with Client(server.url) as first:
-        done = first.create_model(name).update_many(examples, batch_size=4, key="nightly")
-    with Client(server.url) as second:
-        again = second.model(name).update_many(examples, batch_size=4, key="nightly")
-        assert (again.position, again.updates, again.replayed) == (done.position, 10, True)
-        with pytest.raises(Invalid) as other:
-            second.model(name).update_many(examples[1:], batch_size=4, key="nightly")
-        assert other.value.code == "idempotency_key_reused"
-        assert second.model(name).status().updates == 10
-
-
-def test_ready_means_answered(server_process: Callable[..., Any]) -> None:
-    with server_process() as server, Client(server.url) as client:
-        server.start(wait=False)
-        client.wait_ready(120)
-        assert client.models() == []
-        assert server.stop() == 0
-
-
-def test_another_program_is_not_waited_for(server: Any) -> None:
-    with Client(f"{server.url}/somewhere/else") as client, pytest.raises(ApiError):
-        client.wait_ready(120)

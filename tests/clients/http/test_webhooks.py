@@ -1,4 +1,4 @@
-"""Webhooks in the clients and in the command: created, shown, tested, enabled and deleted at a real server."""
+"""Webhooks in the client and in the command, against a real server."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ SECRET = "whsec_" + "c2VjcmV0" * 4
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Responds with a status, and counts."""
+    """Handler that records events and responds with a status."""
 
     status = 204
     bodies: list[Any] = []  # noqa: RUF012
@@ -49,7 +49,7 @@ def _accepting() -> None:
     Receiver.bodies.clear()
 
 
-def test_a_client_does_all_that_the_interface_has(url: str, receiver: str) -> None:
+def test_the_client_creates_tests_lists_and_deletes_webhooks(url: str, receiver: str) -> None:
     with Client(url) as client:
         made = client.webhooks.create(receiver, events=["label"], models=["client-*"], secret=SECRET)
         assert (made.secret, made.events, made.models, made.state) == (SECRET, ["label"], ["client-*"], "active")
@@ -64,12 +64,7 @@ def test_a_client_does_all_that_the_interface_has(url: str, receiver: str) -> No
         assert (listed.id, listed.deliveries) == (made.id, [])
         assert (delivery.type, delivery.status, delivery.error, delivery.attempt) == ("label", 204, None, 1)
         assert not isinstance(listed, NewWebhook)
-        Receiver.status = 410
-        model.update({"a": 1.0}, ["y"])
-        eventually(lambda: client.webhooks.get(made.id).reason == "gone")
-        Receiver.status = 204
         assert client.webhooks.enable(made.id).state == "active"
-        eventually(lambda: client.webhooks.get(made.id).delivered == 2)
         client.webhooks.delete(made.id)
         with pytest.raises(NotFound):
             client.webhooks.get(made.id)
@@ -79,7 +74,7 @@ def test_a_client_does_all_that_the_interface_has(url: str, receiver: str) -> No
             client.webhooks.create(receiver, events="label")
 
 
-def test_a_webhook_is_created_once_at_most() -> None:
+def test_a_webhook_is_not_created_twice_when_a_response_is_lost() -> None:
     server = FakeServer(httpx2.ReadError("lost"), ok({}))
     with pytest.raises(ConnectionFailed) as failed:
         server(unsent(WebhookCalls, retry=Retry()).create("http://h", events=["label"]))
@@ -87,13 +82,14 @@ def test_a_webhook_is_created_once_at_most() -> None:
     assert len(server.requests) == 1
 
 
-def test_the_command_does_too(
+def test_the_command_creates_tests_enables_and_deletes_webhooks(
     url: str, receiver: str, command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MANYLABEL_URL", url)
     assert command("webhooks").out == "no webhooks\n"
-    made = command("webhooks", "create", receiver, "--event", "label", "--event", "drift", "--model", "tags-*")
-    assert made.status == 0, made.err
+    made = command(
+        "webhooks", "create", receiver, "--event", "label", "--event", "drift", "--model", "tags-*"
+    ).checked()
     secret, id = made.out.strip(), made.err.split()[3].rstrip(";")
     assert secret.startswith("whsec_")
     listed = command("webhooks", "list").out

@@ -1,12 +1,12 @@
-"""The tools for agents, called by the public client of the Model Context Protocol against a real server."""
+"""The tools for agents, called with the public client of the Model Context Protocol against a real server."""
 
 import gc
 import socket
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from tests.support.cases import for_each
 from tests.support.server_process import ServerProcess, free_port
 from tests.support.waiting import DEADLINE_SECONDS, eventually
 
+from manylabel_clients import AsyncClient
 from manylabel_clients.command.app import app
+from manylabel_clients.integrations import mcp
 
 COMMAND = ["-c", "from manylabel_clients.command import main; main()"]
 
@@ -45,7 +47,7 @@ def server(module_server_process: Callable[..., ServerProcess]) -> Iterator[Serv
 
 @pytest.fixture(scope="module")
 def keys(server: ServerProcess) -> dict[str, str]:
-    """The keys of an admin, of one who teaches `animals`, and of one who only predicts with it."""
+    """Keys of an admin, of a teacher of `animals`, and of a reader, who may only predict with it."""
     with httpx2.Client(base_url=server.url, timeout=DEADLINE_SECONDS) as http:
         asked = {"name": "admin", "scopes": ["admin"], "models": ["*"]}
         keys = {"admin": http.post("/v1/keys", json=asked).json()["key"]}
@@ -61,9 +63,14 @@ def keys(server: ServerProcess) -> dict[str, str]:
     return keys
 
 
-def over_stdio(server: ServerProcess, key: str, *arguments: str) -> StdioServerParameters:
-    environment = {"MANYLABEL_API_KEY": key, "MANYLABEL_URL": server.url}
-    return StdioServerParameters(command=sys.executable, args=[*COMMAND, "mcp", *arguments], env=environment)
+@asynccontextmanager
+async def in_process(server: ServerProcess, key: str, model: str | None = None) -> AsyncIterator[Client]:
+    """An agent whose tools run in this process."""
+    async with (
+        AsyncClient(server.url, api_key=key) as client,
+        Client(mcp.server(mcp.with_one_key(client), model)) as agent,
+    ):
+        yield agent
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
@@ -80,8 +87,10 @@ async def error_of(client: Client, tool: str, **arguments: Any) -> str:
     return text
 
 
-async def test_an_agent_teaches_asks_and_reviews(server: ServerProcess, keys: dict[str, str]) -> None:
-    async with Client(over_stdio(server, keys["teacher"], "--model", "animals")) as agent:
+async def test_an_agent_teaches_asks_and_reviews_over_stdio(server: ServerProcess, keys: dict[str, str]) -> None:
+    environment = {"MANYLABEL_API_KEY": keys["teacher"], "MANYLABEL_URL": server.url}
+    command = [*COMMAND, "mcp", "--model", "animals"]
+    async with Client(StdioServerParameters(command=sys.executable, args=command, env=environment)) as agent:
         listed = {tool.name: tool for tool in (await agent.list_tools()).tools}
         assert listed.keys() == TOOLS
         assert all(tool.description and "context" not in tool.input_schema["properties"] for tool in listed.values())
@@ -115,7 +124,7 @@ async def test_an_agent_teaches_asks_and_reviews(server: ServerProcess, keys: di
 
 
 async def test_errors_have_the_message_of_the_server(server: ServerProcess, keys: dict[str, str]) -> None:
-    async with Client(over_stdio(server, keys["teacher"])) as agent:
+    async with in_process(server, keys["teacher"]) as agent:
         assert "name a model, one of: animals" in await error_of(agent, "classify", record=FOX)
         assert "(403 model_not_allowed)" in await error_of(agent, "classify", record=FOX, model="plants")
         assert "1 to 256 bytes" in await error_of(agent, "teach", record=FOX, labels=["a" * 300], model="animals")
@@ -123,17 +132,17 @@ async def test_errors_have_the_message_of_the_server(server: ServerProcess, keys
         assert "(410 prediction_expired)" in await error_of(agent, "teach", id="0" * 26, labels=["a"], model="animals")
         assert "less than or equal to 100" in await error_of(agent, "classify", record=FOX, model="animals", top=1000)
         assert "valid string" in await error_of(agent, "classify", record=3, model="animals")
-    async with Client(over_stdio(server, keys["reader"], "--model", "animals")) as agent:
+    async with in_process(server, keys["reader"], "animals") as agent:
         assert (await call(agent, "classify", record=FOX))["position"]
         for tool, arguments in (("teach", {"record": FOX, "labels": ["fox"]}), ("list_labels", {})):
             assert "(403 scope_missing)" in await error_of(agent, tool, **arguments)
 
 
 @contextmanager
-def over_http(server: ServerProcess, tmp_path: Path, host: str) -> Iterator[str]:
+def over_http(server: ServerProcess, tmp_path: Path) -> Iterator[str]:
     """The address of the tools, served by a process that has an admin's key in its environment."""
     port = free_port()
-    arguments = [sys.executable, *COMMAND, "mcp", "--http", f"{host}:{port}", "--url", server.url]
+    arguments = [sys.executable, *COMMAND, "mcp", "--http", f"127.0.0.1:{port}", "--url", server.url]
     with (tmp_path / "log").open("wb") as log, subprocess.Popen(arguments, stderr=log) as process:
         try:
             url = f"http://127.0.0.1:{port}/mcp"
@@ -159,21 +168,34 @@ async def called_with(url: str, key: str | None) -> str:
         return str(result.content[0].text) if result.is_error else ""
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
-async def test_over_http_each_caller_has_the_own_key(
-    server: ServerProcess, keys: dict[str, str], tmp_path: Path, host: str, monkeypatch: pytest.MonkeyPatch
+async def test_over_http_each_call_has_the_key_of_its_caller(
+    server: ServerProcess, keys: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MANYLABEL_API_KEY", keys["admin"])
-    with over_http(server, tmp_path, host) as url:
+    with over_http(server, tmp_path) as url:
         assert await called_with(url, keys["reader"]) == ""
         assert "(401 key_invalid)" in await called_with(url, "ml_wrong")
-        assert ("401 key_required" if host == "127.0.0.1" else "send the header Authorization") in (
-            await called_with(url, None)
-        )
+        assert "401 key_required" in await called_with(url, None)
+
+
+async def test_at_a_public_address_a_call_without_a_key_is_refused_here() -> None:
+    def make(headers: Mapping[str, str]) -> AsyncClient:
+        raise AssertionError("no client is made")
+
+    async with Client(mcp.server(mcp.with_keys_of_callers(make, needed=True), "animals")) as agent:
+        assert "send the header Authorization" in await error_of(agent, "classify", record=FOX)
+
+
+@for_each(
+    ("host", "is_local"),
+    [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("10.0.0.1", False), ("h", False)],
+)
+def test_only_loopback_addresses_are_local(host: str, is_local: bool) -> None:
+    assert mcp.is_loopback(host) == is_local
 
 
 @for_each("address", ["127.0.0.1", ":80", "127.0.0.1:0", "127.0.0.1:x", "127.0.0.1:70000"])
-def test_an_address_that_is_none_is_refused(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     done = CliRunner().invoke(app, ["mcp", "--http", address])
     assert done.exit_code == 2
     assert "must be HOST:PORT" in done.stderr

@@ -72,7 +72,7 @@ def names(there: Paperless, id: int) -> set[str]:
     return {there.names["tags"][tag]["name"] for tag in there.documents[id]["tags"]}
 
 
-def test_what_a_person_has_labelled_is_learnt_with_its_groups(filled: Paperless, run: Any) -> None:
+def test_labelled_documents_are_learnt_with_their_groups(filled: Paperless, run: Any) -> None:
     first = run(filled)
     first.sidecar.sync()
     status = first.model.status()
@@ -92,7 +92,7 @@ def test_what_a_person_has_labelled_is_learnt_with_its_groups(filled: Paperless,
     assert first.model.status().updates == 40, "nothing is learnt twice"
 
 
-def test_a_new_document_gets_what_is_sure(filled: Paperless, run: Any) -> None:
+def test_a_new_document_gets_the_certain_labels(filled: Paperless, run: Any) -> None:
     started = run(filled)
     started.sidecar.sync()
     bill = filled.add("A bill", INVOICE.format("new"), tags=[1])
@@ -113,7 +113,7 @@ def test_a_new_document_gets_what_is_sure(filled: Paperless, run: Any) -> None:
     assert started.model.status().updates == 41, "what it has assigned is no truth"
 
 
-def test_corrections_are_learnt_and_stay(filled: Paperless, run: Any) -> None:
+def test_corrections_are_learnt_and_not_undone(filled: Paperless, run: Any) -> None:
     started = run(filled)
     started.sidecar.sync()
     bill = filled.add("A bill", INVOICE.format("new"), tags=[1])
@@ -152,7 +152,9 @@ def test_without_an_inbox_every_prediction_waits_for_review(there: Paperless, ru
     assert started.model.status().updates == 41
 
 
-def test_little_is_no_ground_to_predict(there: Paperless, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_predicted_before_enough_is_learnt(
+    there: Paperless, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     there.name("tags", "Inbox", 0, is_inbox_tag=True)
     there.name("tags", "Finance")
     waits = there.add("A bill", INVOICE.format("new"), tags=[1])
@@ -178,7 +180,7 @@ def test_a_dry_run_changes_nothing(filled: Paperless, run: Any, tmp_path: Path) 
     assert not (tmp_path / "state.json").exists()
 
 
-def test_the_promise_of_the_model_decides_where_there_is_one(filled: Paperless, run: Any, monkeypatch: Any) -> None:
+def test_the_promise_of_a_model_decides_which_labels_are_applied(filled: Paperless, run: Any, monkeypatch: Any) -> None:
     class Promised:
         labels, auto, probabilities = ["tag:2", "tag:3"], ["tag:2"], None
 
@@ -190,7 +192,7 @@ def test_the_promise_of_the_model_decides_where_there_is_one(filled: Paperless, 
     assert names(filled, bill) == {"Inbox", "Finance", REVIEW_TAG}
 
 
-def test_many_documents_with_one_time_are_all_read(there: Paperless, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documents_with_equal_times_are_all_read(there: Paperless, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive_module, "PAGE_DOCUMENTS", 3)
     ids = [there.add(f"{number}", "text") for number in range(20)]
     for id in ids[4:15]:
@@ -204,7 +206,7 @@ def test_many_documents_with_one_time_are_all_read(there: Paperless, monkeypatch
     assert len(read) <= len(ids) + 1
 
 
-def test_no_other_host_is_asked(there: Paperless) -> None:
+def test_no_other_host_is_contacted(there: Paperless) -> None:
     asked: list[str] = []
 
     class Other(BaseHTTPRequestHandler):
@@ -228,7 +230,7 @@ def test_no_other_host_is_asked(there: Paperless) -> None:
     "fields",
     [{"tags": None}, {"modified": None}, {"tags": ["x"]}, {"id": "x"}, {"modified": 5}],
 )
-def test_what_is_no_paperless_is_told(there: Paperless, fields: dict[str, Any]) -> None:
+def test_responses_of_other_programs_are_refused(there: Paperless, fields: dict[str, Any]) -> None:
     there.add("A", "text")
     there.documents[1].update(fields)
     if fields.get("modified", "") is None or fields.get("modified") == 5:
@@ -237,7 +239,7 @@ def test_what_is_no_paperless_is_told(there: Paperless, fields: dict[str, Any]) 
         list(Archive(there.url, TOKEN).documents("modified", sidecar_module.BEGINNING))
 
 
-def test_errors_say_what_and_never_the_token(there: Paperless) -> None:
+def test_errors_name_the_request_and_never_the_token(there: Paperless) -> None:
     there.refusing = 500
     with pytest.raises(PaperlessError, match=r"GET tags/: status 500") as failed:
         Archive(there.url, TOKEN).catalogue()
@@ -251,14 +253,14 @@ def test_errors_say_what_and_never_the_token(there: Paperless) -> None:
     assert "t0p-s3cret" not in told
 
 
-def test_a_response_without_end_is_broken_off(there: Paperless, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_response_is_cut_off(there: Paperless, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archive_module, "MAX_BYTES", 100)
     there.add("A", "text " * 100)
     with pytest.raises(PaperlessError, match="more than 100 bytes"):
         list(Archive(there.url, TOKEN).documents("modified", sidecar_module.BEGINNING))
 
 
-def test_a_webhook_wakes_and_says_nothing() -> None:
+def test_a_webhook_wakes_the_sidecar_and_its_body_is_ignored() -> None:
     wake = threading.Event()
     with listening("127.0.0.1", 0, wake) as port:
         request = urllib.request.Request(f"http://127.0.0.1:{port}/any", b'{"id": "../../etc"}', method="POST")
@@ -267,7 +269,7 @@ def test_a_webhook_wakes_and_says_nothing() -> None:
     assert wake.is_set()
 
 
-def test_the_command(
+def test_the_command_learns_once_and_reports_errors(
     filled: Paperless, command: Any, client: Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MANYLABEL_URL", client.base_url)
@@ -287,7 +289,7 @@ def test_the_command(
         assert command("paperless", *options, "--listen", wrong).status == 2
 
 
-async def test_its_own_client_reads_the_stand_in_as_paperless(filled: Paperless) -> None:
+async def test_the_public_client_of_paperless_reads_the_stand_in(filled: Paperless) -> None:
     """So the tests above are about paperless' interface as the public client of it knows it."""
     async with pypaperless.Paperless(filled.url, TOKEN) as client:
         document = await client.documents(1)

@@ -1,4 +1,4 @@
-"""Mini-batches and weights: the bits of row by row, for data frames of any kind, in process and on a server."""
+"""Mini-batches and weights give the bits of row by row, for data frames of any kind, in process and on a server."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rows(frame: pd.DataFrame) -> list[dict[Any, Any]]:
 
 
 def facts(model: Any) -> Any:
-    """All that a model has learnt; memory taken in reserve depends on how rows are grouped."""
+    """State of a model, without reserved memory, which depends on how rows are grouped."""
     arrays = {name: array.tobytes() for name, array in model._learner.state().items()}
     return arrays, list(model._encoder.features), list(model._encoder.labels), model.drift_detected
 
@@ -52,7 +52,7 @@ def facts(model: Any) -> Any:
 @for_each("weights", [None, pd.Series(WEIGHTS)], ids=["", "weighted"])
 @for_each("X", [NUMBERS, RECORDS], ids=["numbers", "records"])
 @for_each("estimator", ESTIMATORS)
-def test_the_bits_of_row_by_row(estimator: Any, X: pd.DataFrame, weights: Any) -> None:
+def test_many_rows_are_learnt_as_row_by_row(estimator: Any, X: pd.DataFrame, weights: Any) -> None:
     settings = {**PARAMS.get(estimator.__name__, {}), "text": {"fields": ["title"]}, "drift": "adwin"}
     single, many = estimator(**settings), estimator(**settings)
     for first, last in ((0, 10), (10, 10), (10, 24)):
@@ -77,7 +77,7 @@ def test_before_the_first_label_there_are_no_columns() -> None:
         FALT(calibrate=False, optimise="none").predict_proba_many(NUMBERS)
 
 
-def test_in_a_pipeline() -> None:
+def test_a_pipeline_learns_data_frames() -> None:
     """River's steps select and scale data frames, then the model learns them."""
     many = compose.Select("a", "c") | preprocessing.StandardScaler() | FALT()
     for first in (0, 12):
@@ -85,7 +85,7 @@ def test_in_a_pipeline() -> None:
     assert many.predict_many(NUMBERS).shape == (24, 3)
 
 
-def test_nothing_is_learnt_of_a_frame_with_an_error() -> None:
+def test_a_frame_with_an_error_is_not_learnt_at_all() -> None:
     model, untouched = FALT(), FALT()
     for one in (model, untouched):
         one.learn_many(NUMBERS[:2], LABELS[:2])
@@ -106,14 +106,14 @@ def test_nothing_is_learnt_of_a_frame_with_an_error() -> None:
 
 
 @for_each("wrong", [0, -1, 1001, float("nan"), "2", None])
-def test_what_is_no_weight_is_refused(wrong: Any) -> None:
+def test_an_invalid_weight_is_refused(wrong: Any) -> None:
     model = SALT()
     with pytest.raises(ValueError, match="w"):
         model.learn_one({"a": 1.0}, {"p": True}, w=wrong)
     assert model.predict_one({"a": 1.0}) == {}
 
 
-def test_on_a_server(client: Client, name: str) -> None:
+def test_a_server_learns_many_rows_alike(client: Client, name: str) -> None:
     client.create_model(name, text={"fields": ["title"]})
     there, here = RemoteModel(client, name), FALT(text={"fields": ["title"]})
     y = LABELS.rename(columns={7: "r"})

@@ -1,4 +1,4 @@
-"""river's own checks of an estimator, over everything here that says it is one."""
+"""river's own checks of each estimator."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ ESTIMATORS = [getattr(river, name) for name in online.__all__]
 
 @pytest.fixture(scope="module")
 def music(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Put a seeded file of the right form and size where river's Music looks before it downloads."""
+    """Write a seeded file with the format and size of river's Music dataset, which is then not downloaded."""
     home = tmp_path_factory.mktemp("river_data")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RIVER_DATA", str(home))
@@ -86,7 +86,7 @@ def test_in_process(estimator: type[FALT], check: str) -> None:
 
 @pytest.mark.parametrize("check", [pytest.param(check, id=f"RemoteModel:{check}") for check in NAMES])
 def test_on_a_server(client: Client, name: str, check: str) -> None:
-    """All of them, although all clones are handles of one model."""
+    """They pass, although all clones are handles of one model."""
     client.create_model(name)
     run_check(RemoteModel(client.base_url, name), check)
 

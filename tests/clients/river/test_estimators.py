@@ -1,10 +1,9 @@
-"""The in-process estimators: the same bits as core, and what river's users may hand in."""
+"""The in-process estimators: the same bits as core, and the inputs of river's users."""
 
 import copy
 import inspect
 import math
 import pickle
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -12,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 from river import compose, datasets, evaluate, metrics, preprocessing
+from tests.support.cases import for_each
 
 import manylabel_core as core
-from manylabel_clients import Client, river
-from manylabel_clients.command.app import app
+from manylabel_clients import river
 from manylabel_clients.river import FALT, estimators
 from manylabel_clients.river.online_classifier import OnlineClassifier
 from manylabel_core import online
@@ -45,20 +44,7 @@ def is_estimator(one: Any) -> bool:
     return isinstance(one, type) and issubclass(one, OnlineClassifier) and one is not OnlineClassifier
 
 
-@pytest.mark.parametrize("wanted", ["Client.create_model", "manylabel models create"])
-def test_every_algorithm_is_named_where_one_chooses_it(wanted: str) -> None:
-    if wanted == "Client.create_model":
-        text = Client.create_model.__doc__ or ""
-    else:
-        text = next(p.help for p in create_command().params if p.name == "algorithm")
-    assert [name for name in PARAMS if not re.search(rf"\b{name}\b", text)] == []
-
-
-def create_command() -> Any:
-    return app.commands["models"].commands["create"]  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@for_each("estimator", ESTIMATORS)
 def test_parameters_are_those_of_core(estimator: type[FALT]) -> None:
     there = getattr(core, estimator.__name__)
     parameters = inspect.signature(estimator).parameters
@@ -72,10 +58,10 @@ def test_parameters_are_those_of_core(estimator: type[FALT]) -> None:
     assert estimator().clone(other)._get_params() == {**there(**other).get_params(), "text": None}
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("scaling", ["none", "unit"])
+@for_each("estimator", ESTIMATORS)
+@for_each("scaling", ["none", "unit"])
 def test_same_bits_as_core(estimator: type[FALT], scaling: str) -> None:
-    """Partial labels included: what is not in y is masked."""
+    """Labels are partial: those that are not in y are masked."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 5)).round(1).astype(np.float32)  # some are 0
     Y, known = rng.random((60, 4)) < 0.4, rng.random((60, 4)) < 0.7
@@ -87,6 +73,8 @@ def test_same_bits_as_core(estimator: type[FALT], scaling: str) -> None:
         if model._encoder.features:
             scores = learner.decision_function(x[None])[0]
             assert list(model.predict_one(features).values()) == (scores > 0).tolist()
+            probabilities = model.predict_proba_one(features)
+            assert [p[True] for p in probabilities.values()] == learner.predict_proba(x[None])[0].tolist()
         model.learn_one(features, {i: bool(y[i]) for i in range(4) if mask[i]})
         learner.partial_fit(x[None], y[None].astype(np.int8), known=mask[None])
     state, expected = model._learner.state(), learner.state()
@@ -95,7 +83,7 @@ def test_same_bits_as_core(estimator: type[FALT], scaling: str) -> None:
         np.testing.assert_array_equal(state[name], array, err_msg=name)
 
 
-def test_rows_are_what_core_expects() -> None:
+def test_rows_are_in_the_form_of_core() -> None:
     """Columns ascending whatever the order of the dict, zeros stored, None left out; unknown features at the end."""
     model = FALT()
     for x in ({"a": 1, "b": 2}, {"c": 3, "b": 0, "a": 4}, {"d": 1e-60, "c": 5, "b": None, "z": None}):
@@ -108,7 +96,7 @@ def test_rows_are_what_core_expects() -> None:
     assert (rows.indices.tolist(), rows.values.tolist()) == ([0, 1, 2, 4], [1, 0, 5, 7])
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
+@for_each("estimator", ESTIMATORS)
 def test_features_and_labels_may_appear_at_any_time(estimator: type[FALT]) -> None:
     model = estimator()
     assert model.predict_one({"a": 1}) == {}
@@ -131,7 +119,7 @@ def test_keys_come_back_as_they_were_given() -> None:
     assert isinstance(prediction, dict)
 
 
-def test_a_label_never_met_is_not_predicted() -> None:
+def test_an_unknown_label_is_false_and_not_in_the_prediction() -> None:
     model = FALT()
     model.learn_one({"a": 1}, {"rock": True, "pop": False})
     prediction = model.predict_one({"a": 1})
@@ -160,7 +148,7 @@ def test_numbers_of_every_kind(same: dict[str, Any]) -> None:
     assert pickle.dumps(model) == pickle.dumps(reference)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("x", "y", "error", "message"),
     [
         ({"a": b"rock"}, {}, TypeError, "feature 'a' is b'rock': must be a number, a bool, a string, or a list"),
@@ -180,11 +168,8 @@ def test_numbers_of_every_kind(same: dict[str, Any]) -> None:
         ({"a": 1}, ["rock"], TypeError, "y must be a dict of labels and bools, not list"),
     ],
 )
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_what_is_wrong_changes_nothing(
-    estimator: type[FALT], x: Any, y: Any, error: type[Exception], message: str
-) -> None:
-    model = estimator()
+def test_an_invalid_example_changes_nothing(x: Any, y: Any, error: type[Exception], message: str) -> None:
+    model = FALT()
     model.learn_one({"z": 1.0}, {"folk": True})
     before = pickle.dumps(model)
     with pytest.raises(error, match=message):
@@ -195,7 +180,7 @@ def test_what_is_wrong_changes_nothing(
     assert pickle.dumps(model) == before
 
 
-def test_no_labels_and_no_features() -> None:
+def test_an_example_may_have_no_labels_and_no_features() -> None:
     model = FALT(scaling="unit")
     model.learn_one({}, {})
     assert model.predict_one({}) == {}
@@ -203,9 +188,9 @@ def test_no_labels_and_no_features() -> None:
     assert model.predict_one({"a": 1}).keys() == {"rock", "pop"}
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, through_pickle])
-def test_a_copy_goes_on_as_the_original(estimator: type[FALT], duplicate: Callable[[Any], Any]) -> None:
+@for_each("estimator", ESTIMATORS)
+@for_each("duplicate", [copy.deepcopy, through_pickle])
+def test_a_copy_continues_as_the_original(estimator: type[FALT], duplicate: Callable[[Any], Any]) -> None:
     rows = list(datasets.Yeast().take(60))
     model = estimator()
     for x, y in rows[:30]:
@@ -227,14 +212,13 @@ METRICS = [
 ]
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: type(metric).__name__)
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_pipelines_and_metrics(estimator: type[FALT], metric: Any) -> None:
+@for_each("metric", METRICS, ids=lambda metric: type(metric).__name__)
+def test_pipelines_and_metrics(metric: Any) -> None:
     found, expected = copy.deepcopy(metric), copy.deepcopy(metric)
-    pipeline = compose.Pipeline(preprocessing.StandardScaler(), estimator(scaling="unit", optimise="none"))
+    pipeline = compose.Pipeline(preprocessing.StandardScaler(), FALT(scaling="unit", optimise="none"))
     evaluate.progressive_val_score(datasets.Yeast().take(150), pipeline, found)
 
-    scaler, model = preprocessing.StandardScaler(), estimator(scaling="unit", optimise="none")
+    scaler, model = preprocessing.StandardScaler(), FALT(scaling="unit", optimise="none")
     for x, y in datasets.Yeast().take(150):
         prediction = model.predict_one(scaler.transform_one(x))
         if prediction:  # river does not measure what is predicted before the first label
@@ -242,14 +226,6 @@ def test_pipelines_and_metrics(estimator: type[FALT], metric: Any) -> None:
         scaler.learn_one(x)
         model.learn_one(scaler.transform_one(x), y)
     assert found.get() == expected.get() > 0
-
-
-def test_one_hot_encoding_takes_text() -> None:
-    model = preprocessing.OneHotEncoder() | FALT()
-    for _ in range(10):
-        model.learn_one({"genre": "rock"}, {"loud": True, "calm": False})
-        model.learn_one({"genre": "folk"}, {"loud": False, "calm": True})
-    assert model.predict_one({"genre": "rock"}) == {"loud": True, "calm": False}
 
 
 def test_metrics_survive_labels_that_appear_later() -> None:
@@ -260,38 +236,29 @@ def test_metrics_survive_labels_that_appear_later() -> None:
     assert metric.get() <= 0.5
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_probabilities_are_those_of_core(estimator: type[FALT]) -> None:
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(80, 3)).round(1).astype(np.float32)
-    Y = (X + rng.normal(size=(80, 3)) > 0).astype(np.int8)
-    model, learner = estimator(), getattr(core, estimator.__name__)()
+def test_probabilities_are_dicts_that_river_measures() -> None:
+    model, metric = FALT(), metrics.multioutput.MicroAverage(metrics.LogLoss())
     assert model.predict_proba_one({"a": 1}) == {}
-    for x, y in zip(X, Y, strict=True):
-        model.learn_one(dict(enumerate(x)), {i: bool(relevant) for i, relevant in enumerate(y)})
-        learner.partial_fit(x[None], y[None])
-    for x, due in zip(X, learner.predict_proba(X), strict=True):
-        probabilities = model.predict_proba_one(dict(enumerate(x)))
-        assert list(probabilities) == [0, 1, 2]
-        assert [p[True] for p in probabilities.values()] == due.tolist()
+    rows = list(datasets.Yeast().take(80))
+    for x, y in rows:
+        model.learn_one(x, y)
+    for x, y in rows:
+        probabilities = model.predict_proba_one(x)
         assert all(p == {False: 1 - p[True], True: p[True]} for p in probabilities.values())
+        metric.update(y, probabilities)
+    assert metric.get() < math.log(2)
     assert probabilities["never met"] == {False: 1.0, True: 0.0}
     assert "never met" not in probabilities
-    metric = metrics.multioutput.MicroAverage(metrics.LogLoss())
-    for x, y in zip(X, Y, strict=True):
-        metric.update({i: bool(one) for i, one in enumerate(y)}, model.predict_proba_one(dict(enumerate(x))))
-    assert metric.get() < math.log(2)
 
 
-def test_probabilities_are_not_made_up() -> None:
+def test_without_calibration_there_are_no_probabilities() -> None:
     with pytest.raises(NotImplementedError, match="calibrate"):
         FALT(calibrate=False).predict_proba_one({"a": 1})
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_drift_is_seen_where_it_is_watched_for(estimator: type[FALT]) -> None:
+def test_drift_is_detected_when_it_is_watched() -> None:
     rng = np.random.default_rng(3)
-    watching, blind = estimator(drift="adwin"), estimator()
+    watching, blind = FALT(drift="adwin"), FALT()
     sounded = []
     for n in range(600):
         signal, chance = rng.integers(0, 2, 2).astype(bool).tolist(), rng.integers(0, 2, 2).astype(bool).tolist()

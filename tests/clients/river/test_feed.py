@@ -1,4 +1,4 @@
-"""Feeding a stream: batches, keys, going on after an interruption. The model is a perfect one in memory."""
+"""Feeding a stream to a model in memory: batches, keys, continuing after an interruption."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from manylabel_clients.river import FeedInterrupted, feed
 
 
 class MemoryModel:
-    """Learns each row of a key once, by its number. `faults` says of each request whether it fails before or after."""
+    """Model that learns each row of a key once, by its number. `faults` lets requests fail before or after learning."""
 
     def __init__(self, faults: Iterable[str] = ()) -> None:
         self.learnt: list[Any] = []
@@ -48,7 +48,7 @@ def rows(n: int) -> list[Any]:
     return [({"a": float(i)}, {"rock": i % 2 == 0, "jazz": False}) for i in range(n)]
 
 
-def test_batches_in_order_with_the_number_of_their_first_row() -> None:
+def test_batches_are_sent_in_order_with_the_number_of_their_first_row() -> None:
     model = MemoryModel()
     seen = []
     result = feed(rows(10), model, batch_size=4, feed_id="f", on_batch=lambda *seen_: seen.append(seen_))
@@ -68,7 +68,7 @@ def test_start_skips_rows_and_counts_from_there() -> None:
     assert feed(rows(10), model, start=10, feed_id="f").examples == 0
 
 
-def test_feeds_without_a_name_do_not_meet() -> None:
+def test_each_feed_without_an_id_gets_its_own() -> None:
     model = MemoryModel()
     assert feed(rows(3), model).feed_id != feed(rows(3), model).feed_id
     assert len(model.learnt) == 6
@@ -79,7 +79,7 @@ def test_feeds_without_a_name_do_not_meet() -> None:
     batch_sizes=st.lists(st.integers(1, 7), min_size=1),
     faults=st.lists(st.sampled_from(["none", "before", "after"]), max_size=30),
 )
-def test_every_row_counts_once_whatever_interrupts_it(n: int, batch_sizes: list[int], faults: list[str]) -> None:
+def test_every_row_counts_once_after_any_interruptions(n: int, batch_sizes: list[int], faults: list[str]) -> None:
     model, sizes = MemoryModel(faults), cycle(batch_sizes)
     start = 0
     result = None
@@ -92,7 +92,7 @@ def test_every_row_counts_once_whatever_interrupts_it(n: int, batch_sizes: list[
     assert result.next_offset == n
 
 
-def test_a_row_that_the_server_refuses_stops_after_those_before_it() -> None:
+def test_a_refused_row_stops_the_feed_after_the_rows_before_it() -> None:
     class Refusing(MemoryModel):
         def learn(self, *args: Any, **options: Any) -> Iterator[StreamSummary]:
             yield from islice(super().learn(*args, **options), 1)
@@ -105,14 +105,14 @@ def test_a_row_that_the_server_refuses_stops_after_those_before_it() -> None:
     assert stopped.value.offset == 5
 
 
-def test_the_message_says_how_to_go_on() -> None:
+def test_an_interruption_says_how_to_continue() -> None:
     with pytest.raises(FeedInterrupted) as stopped:
         feed(rows(9), MemoryModel(["none", "before"]), batch_size=3, feed_id="f")
     assert str(stopped.value) == "refused; to continue: feed(..., start=3, feed_id='f')"
     assert isinstance(stopped.value.__cause__, ConnectionError)
 
 
-def test_ctrl_c_says_how_to_go_on() -> None:
+def test_ctrl_c_says_how_to_continue() -> None:
     def interrupted() -> Iterator[Any]:
         yield from rows(7)
         raise KeyboardInterrupt
@@ -135,7 +135,7 @@ def test_ctrl_c_says_how_to_go_on() -> None:
         (({"a": 1.0}, {"rock": True}, 1.0, None, "r", 2), r"row 4: a row must be \(x, y\), .* not 6 values"),
     ],
 )
-def test_a_bad_row_stops_before_its_batch(row: Any, message: str) -> None:
+def test_an_invalid_row_stops_the_feed_before_its_batch(row: Any, message: str) -> None:
     model = MemoryModel()
     with pytest.raises(FeedInterrupted, match=message) as stopped:
         feed([*rows(4), row, *rows(3)], model, batch_size=3)
@@ -155,7 +155,7 @@ def test_options_out_of_range(options: dict[str, Any]) -> None:
         feed(rows(4), MemoryModel(), **options)
 
 
-def test_what_is_sent() -> None:
+def test_values_are_converted_before_they_are_sent() -> None:
     model = MemoryModel()
     x = {"a": True, "b": np.float32(0.5), "c": 3}
     dense = np.array([1.0, 2.0])
@@ -173,7 +173,7 @@ def test_complete_sends_the_relevant_labels_as_the_complete_set() -> None:
 
 
 @pytest.mark.parametrize("start", [0, 1000])
-def test_progress(capsys: pytest.CaptureFixture[str], start: int) -> None:
+def test_progress_is_shown_on_request(capsys: pytest.CaptureFixture[str], start: int) -> None:
     feed(datasets.Yeast(), MemoryModel(), start=start, progress=True, batch_size=500)
     shown = capsys.readouterr()
     assert "2417/2417" in shown.err

@@ -1,4 +1,4 @@
-"""Feeds into a real server that is killed in the middle: every row counts once, nothing shows afterwards."""
+"""Feeds into a real server that is killed in the middle: every row counts once."""
 
 import random
 import threading
@@ -17,7 +17,7 @@ SPEC: dict[str, Any] = {"algorithm": "falt", "params": {"eta": 0.5}, "scaling": 
 
 
 class AnswerLost(httpx2.BaseTransport):
-    """Carries requests; just after one batch was answered, the server is killed and the answer lost."""
+    """Transport that kills the server after one batch, and loses its response."""
 
     def __init__(self, kill: Callable[[], object], update: int) -> None:
         self._carrier = httpx2.HTTPTransport()
@@ -39,7 +39,7 @@ class AnswerLost(httpx2.BaseTransport):
         self._carrier.close()
 
 
-def test_killed_twice_and_gone_on_with(client: Client, name: str, server_process: Callable[..., Any]) -> None:
+def test_a_feed_continues_after_two_kills(client: Client, name: str, server_process: Callable[..., Any]) -> None:
     undisturbed = feed(datasets.Yeast().take(ROWS), client.create_model(name, **SPEC), batch_size=BATCH_SIZE)
     process = server_process().start()
     transport = AnswerLost(process.kill, update=20)

@@ -1,4 +1,4 @@
-"""Vectors in river's dicts: lists and arrays, by one and by many, explained and refused."""
+"""Vectors in river's dicts: lists and arrays, learnt one by one and as frames, explained and refused."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def stream(n: int = 40) -> list[tuple[dict[Any, Any], dict[Any, bool]]]:
 
 
 @pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
-def test_many_learn_as_one_by_one(make: Any) -> None:
+def test_a_frame_is_learnt_as_row_by_row(make: Any) -> None:
     one, many = make(), make()
     pairs = stream()
     for x, y in pairs:
@@ -40,7 +40,7 @@ def test_many_learn_as_one_by_one(make: Any) -> None:
     assert one._learner.pipeline.vectors == (4, 2)
 
 
-def test_an_explanation_has_the_field() -> None:
+def test_an_explanation_names_the_field_of_a_vector() -> None:
     model = FALT()
     pairs = stream(400)
     for x, y in pairs:

@@ -1,4 +1,4 @@
-"""Exchanges about datasets: what is sent, and what one that broke off becomes."""
+"""Exchanges about datasets: requests, repeated uploads and results."""
 
 import io
 import json
@@ -14,11 +14,8 @@ from tests.support.cases import for_each
 
 from manylabel_clients import (
     Conflict,
-    ConnectionFailed,
     DatasetInfo,
-    NotFound,
     Retry,
-    UnexpectedResponse,
 )
 from manylabel_clients.http.resources.datasets import DatasetCalls
 from manylabel_clients.http.transport.exchange import Request
@@ -47,7 +44,7 @@ def uploaded(*replies: Any, source: Any, labels: Any = None, format: Any = None,
     return fake
 
 
-def test_a_file_is_sent_in_pieces_with_its_length_and_its_format(tmp_path: Path) -> None:
+def test_a_file_is_sent_in_pieces_with_its_length_and_format(tmp_path: Path) -> None:
     path = tmp_path / "songs.SVM"
     path.write_bytes(b"1 1:0.5\n" * 100_000)
     reported: list[int] = []
@@ -60,7 +57,7 @@ def test_a_file_is_sent_in_pieces_with_its_length_and_its_format(tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", [bytes, io.BytesIO, str])
-def test_a_source_that_can_be_read_again_is_sent_again_whole(kind: type, tmp_path: Path) -> None:
+def test_a_retry_sends_a_repeatable_source_from_its_start(kind: type, tmp_path: Path) -> None:
     data = b"a,b\n1,0\n"
     (tmp_path / "songs.csv").write_bytes(data)
     source = str(tmp_path / "songs.csv") if kind is str else kind(data)
@@ -69,26 +66,29 @@ def test_a_source_that_can_be_read_again_is_sent_again_whole(kind: type, tmp_pat
     assert query_of(fake.requests[0])["label_columns"] == "1"
 
 
-def test_details_of_labels_are_a_part_beside_the_file_and_the_xml(tmp_path: Path) -> None:
+@for_each("as_path", [Path, str])
+@for_each("details", [None, {"rock": "Rock", "jazz": {"uri": "http://x", "title": None}}])
+def test_labels_and_their_details_are_sent_as_parts_beside_the_file(details: Any, as_path: Any, tmp_path: Path) -> None:
     xml = tmp_path / "songs.xml"
-    xml.write_bytes(b"<labels/>")
+    xml.write_bytes(b"<labels/>\r\n\xff")
     fake = FakeServer(CUT, ok(DATASET, 201))
-    details = {"rock": "Rock", "jazz": {"uri": "http://x", "title": None}}
-    fake(
-        unsent(DatasetCalls, retry=RETRY).upload_dataset("s", b"data", format="arff", labels=xml, label_details=details)
-    )
+    calls = unsent(DatasetCalls, retry=RETRY)
+    fake(calls.upload_dataset("s", b"data", format="arff", labels=as_path(xml), label_details=details))
     first, again = fake.requests
     assert body_of(first) == body_of(again)
     assert first.headers["Content-Length"] == str(len(body_of(first)))
     boundary = first.headers["Content-Type"].removeprefix("multipart/form-data; boundary=")
     before, *parts, after = body_of(first).split(f"--{boundary}".encode())
     assert (before, after) == (b"", b"--\r\n")
-    found = {part.split(b'name="')[1].split(b'"')[0]: part.split(b"\r\n\r\n")[1][:-2] for part in parts}
-    sent = {"rock": {"title": "Rock"}, "jazz": {"uri": "http://x", "title": None}}
-    assert found == {b"labels": b"<labels/>", b"label_details": json.dumps(sent).encode(), b"file": b"data"}
+    found = {part.split(b'name="')[1].split(b'"')[0]: part.partition(b"\r\n\r\n")[2][:-2] for part in parts}
+    expected = {b"labels": xml.read_bytes(), b"file": b"data"}
+    if details:
+        sent = {"rock": {"title": "Rock"}, "jazz": {"uri": "http://x", "title": None}}
+        expected[b"label_details"] = json.dumps(sent).encode()
+    assert found == expected
 
 
-def test_an_open_file_is_sent_from_where_it_stands() -> None:
+def test_an_open_file_is_sent_from_its_current_position() -> None:
     file = io.BytesIO(b"header\n1 1:1\n")
     file.readline()
     (request,) = uploaded(ok(DATASET, 201), source=file, format="libsvm").requests
@@ -96,7 +96,7 @@ def test_an_open_file_is_sent_from_where_it_stands() -> None:
     assert request.headers["Content-Length"] == "6"
 
 
-def test_what_can_be_read_only_once_is_not_sent_again() -> None:
+def test_a_source_that_cannot_be_read_twice_is_not_retried() -> None:
     class Pipe(io.RawIOBase):
         def __init__(self) -> None:
             self.pieces = [b"1 1:1\n", b""]
@@ -115,28 +115,13 @@ def test_what_can_be_read_only_once_is_not_sent_again() -> None:
     assert "Content-Length" not in request.headers
 
 
-def test_an_xml_goes_along_as_a_part_of_its_own(tmp_path: Path) -> None:
-    (tmp_path / "songs.xml").write_bytes(b"<labels/>")
-    path = tmp_path / "songs.arff"
-    path.write_bytes(b"@relation songs\n\xff")
-    (request,) = uploaded(ok(DATASET, 201), source=path, labels=str(tmp_path / "songs.xml")).requests
-    body = body_of(request)
-    assert request.headers["Content-Length"] == str(len(body))
-    received = httpx2.Request("POST", "http://s/p", headers=request.headers, content=body)
-    kind, _, boundary = received.headers["content-type"].partition("; boundary=")
-    assert kind == "multipart/form-data"
-    first, second = body.removesuffix(f"\r\n--{boundary}--\r\n".encode()).split(f"--{boundary}\r\n".encode())[1:]
-    parts = {one.partition(b'name="')[2].partition(b'"')[0]: one.partition(b"\r\n\r\n")[2] for one in (first, second)}
-    assert parts == {b"labels": b"<labels/>\r\n", b"file": path.read_bytes()}
-
-
 @pytest.mark.parametrize(("labels", "columns"), [(-3, "-3"), (["rock", "jazz"], "rock,jazz")])
-def test_columns_of_labels_are_named_in_the_address(labels: Any, columns: str) -> None:
+def test_label_columns_are_a_query_parameter(labels: Any, columns: str) -> None:
     (request,) = uploaded(ok(DATASET, 201), source=b"x", labels=labels, format="csv").requests
     assert query_of(request)["label_columns"] == columns
 
 
-def test_a_source_that_is_none_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+def test_an_invalid_source_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     for source, kind, message in (
         (b"x", ValueError, "pass a format"),
         (tmp_path / "songs.txt", ValueError, "pass a format"),
@@ -150,7 +135,7 @@ def test_a_source_that_is_none_is_refused_before_anything_is_sent(tmp_path: Path
             uploaded(source=source, format="csv")
 
 
-def test_a_data_set_says_what_it_is() -> None:
+def test_a_dataset_is_uploaded_listed_and_described() -> None:
     calls = unsent(DatasetCalls, retry=RETRY)
     found = FakeServer(ok(DATASET, 201))(calls.upload_dataset("songs", b"x", format="csv", labels=1))
     assert found == DatasetInfo(**DATASET)
@@ -161,7 +146,7 @@ def test_a_data_set_says_what_it_is() -> None:
     assert fake.requests[0].path == "/v1/datasets/songs?details=true"
 
 
-def test_a_name_taken_by_the_attempt_that_got_no_answer_is_no_conflict() -> None:
+def test_a_dataset_created_by_an_attempt_without_response_is_no_conflict() -> None:
     data = b"a,b\n1,0\n"
     same = {**DATASET, "checksum": f"sha256:{sha256(data).hexdigest()}"}
     taken = problem(409, "dataset_exists")
@@ -170,19 +155,3 @@ def test_a_name_taken_by_the_attempt_that_got_no_answer_is_no_conflict() -> None
     for replies in ([taken], [CUT, taken, ok(DATASET)], [CUT, taken, ok({**same, "format": "libsvm"})]):
         with pytest.raises(Conflict):
             uploaded(*replies, source=data, format="csv", labels=1)
-
-
-def test_deleting_what_an_attempt_without_an_answer_deleted_is_success() -> None:
-    FakeServer(httpx2.Response(204))(unsent(DatasetCalls, retry=RETRY).delete_dataset("songs"))
-    FakeServer(CUT, problem(404, "dataset_not_found"))(unsent(DatasetCalls, retry=RETRY).delete_dataset("songs"))
-    with pytest.raises(NotFound):
-        FakeServer(problem(404, "dataset_not_found"))(unsent(DatasetCalls, retry=RETRY).delete_dataset("songs"))
-    with pytest.raises(ConnectionFailed):
-        FakeServer(*[httpx2.ConnectError("refused")] * 3)(unsent(DatasetCalls, retry=RETRY).delete_dataset("songs"))
-
-
-@for_each("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
-def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
-    answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
-    with pytest.raises(UnexpectedResponse):
-        FakeServer(answer)(unsent(DatasetCalls, retry=RETRY).datasets())

@@ -46,7 +46,7 @@ class Series:
         (sp.coo_matrix(row), {"indices": [1, 3], "values": [1.5, -2]}),
     ],
 )
-def test_every_form_of_an_example(x: Any, expected: Any) -> None:
+def test_every_form_of_an_example_is_encoded(x: Any, expected: Any) -> None:
     assert json.loads(encode_example(x)) == {"x": expected}
 
 
@@ -63,11 +63,11 @@ def test_every_form_of_an_example(x: Any, expected: Any) -> None:
         ({}, {}),
     ],
 )
-def test_every_form_of_labels(y: Any, expected: Any) -> None:
+def test_every_form_of_labels_is_encoded(y: Any, expected: Any) -> None:
     assert json.loads(encode_example([1.0], y)) == {"x": [1.0], "y": expected}
 
 
-def test_views_are_written_each_in_its_form() -> None:
+def test_views_are_encoded_each_in_its_form() -> None:
     class Row:
         def tolist(self) -> list[float]:
             return [1.0, 2.0]
@@ -80,20 +80,20 @@ def test_views_are_written_each_in_its_form() -> None:
         encode_example({"views": {"text": "cat"}})
 
 
-def test_a_text_and_a_record_are_written_as_they_are() -> None:
+def test_texts_and_records_are_encoded_unchanged() -> None:
     record = {"title": "Café", "tags": ["a", "b"], "in": {"flag": True, "count": np.int64(2)}, "none": None}
     assert json.loads(encode_example("a text")) == {"x": "a text"}
     assert json.loads(encode_example(record)) == {"x": {**record, "in": {"flag": True, "count": 2}}}
 
 
 @for_each("x", [b"cat", 3.5, None, np.float32(1), sp.csr_matrix(np.eye(2)), object()])
-def test_what_is_no_example_is_refused(x: Any) -> None:
+def test_an_invalid_example_is_refused(x: Any) -> None:
     with pytest.raises(TypeError, match=r"^/x must be"):
         encode_example(x)
 
 
 @for_each("y", ["pets", b"pets", 3, object()])
-def test_what_is_no_collection_of_labels_is_refused(y: Any) -> None:
+def test_an_invalid_collection_of_labels_is_refused(y: Any) -> None:
     with pytest.raises(TypeError, match=r"^/y must be"):
         encode_example([1.0], y)
 
@@ -116,14 +116,14 @@ def test_numbers_that_are_not_finite_are_named(bad: float) -> None:
             encode_example(x)
 
 
-def test_what_is_missing_is_null() -> None:
+def test_missing_values_are_null() -> None:
     assert encode_example({"age": None}) == b'{"x":{"age":null}}'
     assert encode_example([1.0, None]) == b'{"x":[1.0,null]}'
     assert encode_example(np.array([np.nan, 0])) == b'{"x":[null,0.0]}'
     assert encode_example(Sparse([4, 5], [None, 1])) == b'{"x":{"indices":[4,5],"values":[null,1]}}'
 
 
-def test_places_are_json_pointers() -> None:
+def test_errors_have_json_pointers() -> None:
     with pytest.raises(ValueError, match=r"^/x/km~1h~0 must be a finite number$"):
         encode_example({"km/h~": float("nan")})
     with pytest.raises(TypeError, match=r"^/y/km~1h must be true or false"):
@@ -149,5 +149,5 @@ numbers = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @given(st.dictionaries(names, numbers), st.lists(names))
-def test_names_and_numbers_arrive_as_they_were(x: dict[str, float], y: list[str]) -> None:
+def test_names_and_numbers_are_encoded_exactly(x: dict[str, float], y: list[str]) -> None:
     assert json.loads(encode_example(x, y)) == {"x": x, "y": y}

@@ -19,7 +19,7 @@ def calls() -> Any:
     return unsent(ModelCalls, "m", retry=Retry(attempts=1))
 
 
-def test_it_is_asked_beside_the_example_and_only_if_wanted() -> None:
+def test_probabilities_are_requested_beside_the_example() -> None:
     for wanted, answer in ((False, ANSWER), (True, LIKELY)):
         one = FakeServer(ok(answer), ok(answer))
         found = one(calls().predict({"f": 1}, probabilities=wanted))
@@ -34,7 +34,7 @@ def test_it_is_asked_beside_the_example_and_only_if_wanted() -> None:
         assert [body.keys() for body in many.bodies] == [{"examples", *asked}] * 4
 
 
-def test_a_stream_asks_in_its_address() -> None:
+def test_a_stream_requests_probabilities_by_a_query_parameter() -> None:
     for wanted, query in ((False, "from=1"), (True, "from=1&probabilities=true")):
         stream = calls().stream([({"f": 1}, ["a"])], probabilities=wanted)
         fake = FakeServer(ok({"line": 1, **LIKELY}))
@@ -44,7 +44,7 @@ def test_a_stream_asks_in_its_address() -> None:
         assert answer.prediction.probabilities == {"a": 0.75}
 
 
-def test_drift_from_its_json() -> None:
+def test_drift_is_read_from_json() -> None:
     measures = dict.fromkeys(Measures.__dataclass_fields__, 0) | {
         "baseline": dict.fromkeys(Measures.__dataclass_fields__, None)
     }
@@ -55,7 +55,7 @@ def test_drift_from_its_json() -> None:
     assert from_json(Metrics, {**answer, "drift": drift}).drift == Drift(2, 9, {"a": Alarms(1, 7)})
 
 
-def test_a_line_of_the_command_says_how_likely_its_labels_are() -> None:
+def test_labels_are_printed_with_their_probabilities() -> None:
     prediction = Prediction(["a", "b"], {"a": 1.0, "c": -1.0, "b": 0.5}, 0.0, "1")
     assert label_texts(prediction) == ["a", "b"]
     likely = Prediction(["a", "b"], {}, 0.0, "1", probabilities={"a": 0.756, "c": 0.1, "b": 0.5})

@@ -9,7 +9,7 @@ import pytest
 from tests.clients.http.fake_server import FakeServer, unsent
 from tests.support.cases import for_each
 
-from manylabel_clients import ApiError, Busy, Invalid, NotFound, Retry, StreamSummary, UnexpectedResponse
+from manylabel_clients import ApiError, Busy, Invalid, Retry, StreamSummary, UnexpectedResponse
 from manylabel_clients.http.resources.examples import Example
 from manylabel_clients.http.resources.models import ModelCalls
 from manylabel_clients.http.transport.exchange import Exchange
@@ -40,7 +40,7 @@ def batch(first: int = 1) -> Exchange[Any]:
     return unsent(ModelCalls, "m", retry=RETRY).stream(EXAMPLES, key="k", first=first).next()
 
 
-def test_a_batch_is_one_request_when_all_goes_well() -> None:
+def test_a_batch_is_one_request() -> None:
     fake = FakeServer(answer(learnt(1), refused(2, 422, "invalid_request"), learnt(3), replayed(4), learnt(5)))
     answers = fake(batch())
     (request,) = fake.requests
@@ -55,7 +55,7 @@ def test_a_batch_is_one_request_when_all_goes_well() -> None:
     assert [one.prediction is None for one in answers] == [False, True, False, True, False]
 
 
-def test_what_broke_off_goes_on_with_the_first_line_without_an_answer() -> None:
+def test_an_interrupted_batch_continues_with_the_first_unanswered_line() -> None:
     fake = FakeServer(
         answer(learnt(11), refused(12, 503, "storage_unavailable", retry_after=5)),
         answer(learnt(12), learnt(13), refused(14, 429, "queue_full", retry_after=1)),
@@ -67,19 +67,19 @@ def test_what_broke_off_goes_on_with_the_first_line_without_an_answer() -> None:
     assert fake.pauses == [6, 2, 2], "what was asked for and the backoff, which begins anew after progress"
 
 
-def test_a_passing_trouble_of_the_last_line_is_no_refusal() -> None:
+def test_a_transient_error_of_the_last_line_is_retried() -> None:
     fake = FakeServer(answer(*map(learnt, range(1, 5)), refused(5, 503, "not_ready")), answer(learnt(5)))
     assert [one.error for one in fake(batch())] == [None] * 5
 
 
-def test_no_answer_means_the_same_lines_again() -> None:
+def test_without_a_response_the_same_lines_are_sent_again() -> None:
     cut = httpx2.ReadError("cut", request=httpx2.Request("POST", "http://s/p"))
     fake = FakeServer(cut, answer(*map(replayed, range(1, 4)), learnt(4), learnt(5)))
     assert [one.replayed for one in fake(batch())] == [True, True, True, False, False]
     assert fake.requests[0] == fake.requests[1]
 
 
-def test_without_progress_it_gives_up() -> None:
+def test_a_batch_without_progress_is_given_up() -> None:
     busy = answer(refused(3, 429, "queue_full"))
     fake = FakeServer(answer(learnt(1), learnt(2), refused(3, 429, "queue_full")), busy, busy)
     with pytest.raises(Busy) as caught:
@@ -88,28 +88,22 @@ def test_without_progress_it_gives_up() -> None:
 
 
 @pytest.mark.parametrize(("status", "code"), [(404, "model_not_found"), (413, "body_too_large")])
-def test_what_will_not_pass_is_raised(status: int, code: str) -> None:
+def test_a_permanent_error_is_raised(status: int, code: str) -> None:
     with pytest.raises(ApiError) as caught:
         FakeServer(answer(learnt(1), refused(2, status, code)))(batch())
     assert (caught.value.status, caught.value.code, caught.value.done) == (status, code, 1)
-
-
-def test_refusals_of_the_whole_request_are_raised() -> None:
-    problem = httpx2.Response(404, request=httpx2.Request("POST", "http://s/p"))
-    with pytest.raises(NotFound):
-        FakeServer(problem)(batch())
 
 
 @for_each(
     "content",
     [b"", b"<html>", b"[]\n", b"{}\n", b'{"line": 2}\n', json.dumps(learnt(2)).encode(), b'{"line": 1, "error": 3}'],
 )
-def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
+def test_a_response_of_another_program_is_an_unexpected_response(content: bytes) -> None:
     with pytest.raises(UnexpectedResponse):
         FakeServer(answer(content=content))(batch())
 
 
-def test_more_answers_than_lines_are_not_understood() -> None:
+def test_more_results_than_lines_are_an_unexpected_response() -> None:
     with pytest.raises(UnexpectedResponse):
         FakeServer(answer(*map(learnt, range(1, 7))))(batch())
 
@@ -133,7 +127,7 @@ def test_batches_are_drawn_one_by_one_under_one_key() -> None:
     assert len({one.headers["Idempotency-Key"] for one in fake.requests}) == 1
 
 
-def test_wrong_parameters_are_refused_before_anything_is_sent() -> None:
+def test_invalid_parameters_are_refused_before_anything_is_sent() -> None:
     calls = unsent(ModelCalls, "m", retry=RETRY)
     for first, batch_size, key in ((0, 2, None), (1, 0, None), (1, 2, "a b")):
         with pytest.raises(ValueError, match=r"first|batch_size|key"):
@@ -152,7 +146,7 @@ def lesson(first: int = 1) -> Exchange[Any]:
     return summary
 
 
-def test_a_batch_that_is_only_learnt_has_one_summary() -> None:
+def test_a_learnt_batch_has_one_summary() -> None:
     fake = FakeServer(answer(counted(16, 3, 2)))
     assert fake(lesson(11)) == StreamSummary(next=16, learnt=3, replayed=2, position="9", updates=15)
     (request,) = fake.requests
@@ -161,7 +155,7 @@ def test_a_batch_that_is_only_learnt_has_one_summary() -> None:
     assert request.body == b"\n".join(LINES)
 
 
-def test_a_summary_adds_up_what_it_took() -> None:
+def test_a_summary_adds_up_interrupted_requests() -> None:
     fake = FakeServer(
         answer(refused(2, 503, "storage_unavailable", retry_after=5), counted(2, 0, 1)),
         answer(refused(4, 429, "queue_full", retry_after=1), counted(4, 2)),
@@ -174,19 +168,19 @@ def test_a_summary_adds_up_what_it_took() -> None:
     assert fake.pauses == [6, 2, 2]
 
 
-def test_an_example_that_is_refused_ends_what_is_only_learnt() -> None:
+def test_a_refused_example_ends_a_learning_stream() -> None:
     with pytest.raises(Invalid, match="about invalid_request") as caught:
         FakeServer(answer(refused(13, 422, "invalid_request"), counted(13, 2)))(lesson(11))
     assert caught.value.done == 12
 
 
 @pytest.mark.parametrize("following", [0, 5, 7])
-def test_a_summary_of_other_lines_is_not_understood(following: int) -> None:
+def test_a_summary_of_other_lines_is_an_unexpected_response(following: int) -> None:
     with pytest.raises(UnexpectedResponse):
         FakeServer(answer(counted(following, 1)))(lesson())
 
 
 @for_each("content", [b"", b"[]\n", b"{}\n", json.dumps(learnt(1)).encode(), b"3"])
-def test_a_summary_of_another_program_is_not_understood(content: bytes) -> None:
+def test_a_summary_of_another_program_is_an_unexpected_response(content: bytes) -> None:
     with pytest.raises(UnexpectedResponse):
         FakeServer(answer(content=content))(lesson())

@@ -1,15 +1,10 @@
 """Exchanges about versions: what is sent, and what one that broke off becomes."""
 
 import httpx2
-import pytest
-from tests.clients.http.fake_server import FakeServer, ok, problem, unsent
-from tests.support.cases import for_each
+from tests.clients.http.fake_server import FakeServer, ok, unsent
 
 from manylabel_clients import (
-    ConnectionFailed,
-    NotFound,
     Retry,
-    UnexpectedResponse,
 )
 from manylabel_clients.http.resources.models import ModelCalls
 
@@ -17,7 +12,7 @@ RETRY = Retry(attempts=3, base_seconds=1, cap_seconds=100, jitter=0)
 CUT = httpx2.ReadError("cut")
 
 
-def test_versions_are_listed_promoted_and_looked_into() -> None:
+def test_versions_are_listed_promoted_described_and_downloaded() -> None:
     one = {
         "version": 1, "served": True, "created": "t", "job": "j1", "trainer": "m3l", "params": {}, "measures": None,
         "converged": False, "gap": 0.66, "scaling": "auto", "not_promoted_because": "it was not evaluated",
@@ -56,21 +51,3 @@ def test_a_follower_is_promoted_once() -> None:
     assert [request.body for request in fake.requests] == [None, None]
     keys = {request.headers["Idempotency-Key"] for request in fake.requests}
     assert len(keys) == 1
-
-
-def test_deleting_what_an_attempt_without_an_answer_deleted_is_success() -> None:
-    FakeServer(httpx2.Response(204))(unsent(ModelCalls, "m", retry=RETRY).delete_version(1))
-    FakeServer(CUT, problem(404, "version_not_found"))(unsent(ModelCalls, "m", retry=RETRY).delete_version(1))
-    with pytest.raises(NotFound):
-        FakeServer(problem(404, "version_not_found"))(unsent(ModelCalls, "m", retry=RETRY).delete_version(1))
-    with pytest.raises(ConnectionFailed):
-        FakeServer(*[httpx2.ConnectError("refused")] * 3)(unsent(ModelCalls, "m", retry=RETRY).delete_version(1))
-
-
-@for_each("content", [b"<html>", b"{}", b'{"id": 3}', b"[]"])
-def test_an_answer_of_another_program_is_not_understood(content: bytes) -> None:
-    answer = httpx2.Response(200, content=content, request=httpx2.Request("GET", "http://s/"))
-    versions = unsent(ModelCalls, "m", retry=RETRY)
-    for call in (versions.versions(), versions.promote(1), versions.detail()):
-        with pytest.raises(UnexpectedResponse):
-            FakeServer(answer)(call)

@@ -55,7 +55,7 @@ class CutOff(httpx2.BaseTransport, httpx2.AsyncBaseTransport):
         raise AssertionError("unreachable")
 
 
-def test_a_connection_that_is_cut_off() -> None:
+def test_a_file_is_closed_when_the_connection_is_cut_off() -> None:
     file = File()
     with Client("http://nobody", transport=CutOff()) as client:
         error: Any = client._connections._send(file.request())
@@ -63,7 +63,7 @@ def test_a_connection_that_is_cut_off() -> None:
     assert not file.is_open
 
 
-async def test_an_asynchronous_connection_that_is_cut_off() -> None:
+async def test_a_file_is_closed_when_an_asynchronous_connection_is_cut_off() -> None:
     file = File()
     async with AsyncClient("http://nobody", transport=CutOff()) as client:
         error: Any = await client._connections._send(file.request())
@@ -71,7 +71,7 @@ async def test_an_asynchronous_connection_that_is_cut_off() -> None:
     assert not file.is_open
 
 
-async def test_a_caller_that_gives_up_while_the_file_is_read() -> None:
+async def test_a_file_is_closed_when_the_call_is_cancelled() -> None:
     file = File()
     async with AsyncClient("http://nobody", transport=CutOff(ends=False)) as client:
         sending = asyncio.create_task(client._connections._send(file.request()))

@@ -79,7 +79,7 @@ def test_each_wait_is_reported_with_its_reason() -> None:
     assert waits == [(Unavailable, pytest.approx(7.1)), (Unavailable, pytest.approx(7.2))]
 
 
-def test_events_that_do_not_come_back_end_with_the_patience() -> None:
+def test_events_without_a_connection_end_with_the_patience() -> None:
     clock, waits = Clock(), []
     retry = Retry(attempts=ANY_NUMBER, patience_seconds=30, on_retry=lambda *told: waits.append(told))
     transport = httpx2.MockTransport(clock.unavailable)

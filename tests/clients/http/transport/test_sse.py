@@ -15,7 +15,7 @@ def fed(events: EventStream[Event], text: str) -> list[Any]:
     return [event for line in text.split("\n") if (event := events.feed(line)) is not None]
 
 
-def test_events_are_read_as_they_are_written() -> None:
+def test_events_are_parsed() -> None:
     events = EventStream("/v1/models/m/events", None, RETRY, Event)
     assert "Last-Event-ID" not in events.request.headers
     one, other = 'event: update\ndata: {"updates": 3}\nid: 17', "id:18\nevent:x\ndata:{}\nretry: 3"
@@ -26,7 +26,7 @@ def test_events_are_read_as_they_are_written() -> None:
     assert events.request.path == "/v1/models/m/events"
 
 
-def test_a_half_event_is_forgotten_with_its_connection() -> None:
+def test_an_incomplete_event_is_dropped_with_its_connection() -> None:
     events = EventStream("/v1/models/m/events", "5", RETRY, Event)
     assert fed(events, 'event: update\ndata: {"updates": 3}\nid: 17') == []
     events.pause_seconds(None)
@@ -34,7 +34,7 @@ def test_a_half_event_is_forgotten_with_its_connection() -> None:
     assert fed(events, "\n") == []
 
 
-def test_it_connects_again_until_nothing_comes() -> None:
+def test_a_stream_reconnects_while_events_arrive() -> None:
     events = EventStream("/v1/models/m/events", None, RETRY, Event)
     cut = httpx2.ReadTimeout("silence", request=httpx2.Request("GET", "http://s/p"))
     assert [events.pause_seconds(cut), events.pause_seconds(cut)] == [1, 2]
@@ -49,7 +49,7 @@ def test_a_clean_end_is_no_failure() -> None:
     assert [events.pause_seconds(None) for _ in range(10)] == [1] * 10
 
 
-def test_a_model_that_is_gone_is_an_error() -> None:
+def test_a_missing_model_is_an_error() -> None:
     events = EventStream("/v1/models/m/events", None, RETRY, Event)
     with pytest.raises(NotFound):
         events.pause_seconds(httpx2.Response(404, request=httpx2.Request("GET", "http://s/p")))
