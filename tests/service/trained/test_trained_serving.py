@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.support.stores import until_answers
+from tests.support.stores import wait_until_available
 from tests.support.waiting import eventually_async
 
 from manylabel_core.batch import LSAMML, M3L
@@ -422,7 +422,7 @@ class TestHosted:
         assert predicted.stale_seconds is not None
         assert scores(predicted.predictions) == one.scores(one.X[:1])
         fleet.server.start()
-        await until_answers(fleet.store(registry))
+        await wait_until_available(fleet.store(registry))
         await model.promote(2)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
 
@@ -435,8 +435,8 @@ class TestHosted:
         saved = {path: path.read_bytes() for path in fleet.server.directory.rglob("*.aof")}
         manifest = {path: path.read_bytes() for path in fleet.server.directory.rglob("*.manifest")}
         fleet.server.start()
-        await until_answers(fleet.store(here))
-        await until_answers(fleet.store(there))
+        await wait_until_available(fleet.store(here))
+        await wait_until_available(fleet.store(there))
         await fleet.publish(here, two)
         await eventually_async(lambda: model.status()["version"] == 2)
         events = model.events.subscribe()
@@ -447,7 +447,7 @@ class TestHosted:
         await eventually_async(lambda: model.status()["version"] == 1)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == one.scores(one.X[:1])
         assert (await asyncio.wait_for(anext(events), 120)).kind == "dropped"
-        await until_answers(fleet.store(here))
+        await wait_until_available(fleet.store(here))
         await fleet.publish(here, two)
         await eventually_async(lambda: model.status()["version"] == 2)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
