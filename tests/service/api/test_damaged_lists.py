@@ -35,19 +35,16 @@ def run(client: TestClient, call: Callable[[], Any]) -> Any:
     return client.portal.call(call)
 
 
-def spoil(client: TestClient, kind: str, *names: str) -> list[str]:
+def spoil(client: TestClient, kind: str) -> list[str]:
     """Add damaged documents; return their names."""
+    names = [f"damaged{number}" for number in range(len(VALUES))]
 
-    async def put() -> list[str]:
-        documents = store_of(client).documents
-        wanted = names or tuple(f"damaged{number}" for number in range(len(VALUES)))
-        for name, value in zip(wanted, VALUES, strict=False):
-            known = await documents.get(kind, name)
-            await documents.put(kind, name, value, revision=known and known.revision)
-        return list(wanted)
+    async def put() -> None:
+        for name, value in zip(names, VALUES, strict=True):
+            await store_of(client).documents.put(kind, name, value, revision=None)
 
-    found: list[str] = run(client, put)
-    return found
+    run(client, put)
+    return names
 
 
 @for_each(
