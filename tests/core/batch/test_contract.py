@@ -103,7 +103,7 @@ def objective(model) -> float:
 def test_a_warm_start_after_a_change_reaches_the_objective_of_a_new_fit(name, change):
     model = learner(name).set_params(warm_start=True, tol=1e-4, max_iter=3000).fit(given(name, X), Y)
     rows = X[::-1] if change == "rows" else X
-    labels = 1 - Y if change == "labels" else Y * [0, 1, 1] if change == "a label of one class" else Y
+    labels = Y[::-1] if change == "labels" else Y * [0, 1, 1] if change == "a label of one class" else Y
     if change.endswith("price"):
         factor = 5.0 if "higher" in change else 0.2
         model.set_params(**{PRICES[name]: factor * getattr(model, PRICES[name])})

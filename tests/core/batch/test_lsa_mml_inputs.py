@@ -63,7 +63,6 @@ BAD_ARGUMENTS = {
     "a view is 0": ((view("b", sp.csr_array((N, 2))), Y), "X['b'] must have rows that differ"),
     "a view overflows": ((view("b", 1e200 * X["b"]), Y), "X['b'] has values too large: their squares overflow"),
     "Y is None": ((X, None), "Y must be an indicator matrix"),
-    "Y is a vector": ((X, Y[:, 0]), "Y must be an indicator matrix of shape"),
     "Y holds 2": ((X, with_value(Y, 2)), "Y must hold only 0 and 1, not 2"),
     "sparse Y holds 3": ((X, sp.csr_array(3 * Y)), "Y must hold only 0 and 1, not 3"),
     "Y is text, some of it unlabelled": ((X, Y.astype(str), HALF), "Y must hold only 0 and 1, not values of type <U"),

@@ -72,10 +72,10 @@ def transcription(X: Array) -> Array:
     return Z
 
 
-@given(st.integers(0, 1000), st.sampled_from([1.0, 1e3, -1e6]))
-def test_rows_are_scaled_by_the_statistics_of_the_stream_so_far(seed: int, wild: float) -> None:
-    """One row may be wild: its values count as values at the end of the reach."""
-    X = mixed_matrix(seed)
+@given(st.integers(0, 1000), st.sampled_from([1.0, 1e3, -1e6]), st.sampled_from([0, 8, 9]))
+def test_rows_are_scaled_by_the_statistics_of_the_stream_so_far(seed: int, wild: float, n_more: int) -> None:
+    """One row may be wild: its values count as values at the end of the reach. There are 2, 10 or 11 quantities."""
+    X = np.hstack([mixed_matrix(seed), np.random.default_rng(seed).normal(5.0, 1.0, (40, n_more))])
     X[25] *= wild
     scaling = AutomaticScaling()
     scaling.grow(X.shape[1])

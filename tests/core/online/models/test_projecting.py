@@ -10,7 +10,6 @@ from manylabel_core import KernelFALT
 from manylabel_core.online.models.expansion import project as projecting
 from manylabel_core.online.models.expansion._project import (
     RIDGE,
-    invert,
     least_missed,
     multiply,
     project,
@@ -26,12 +25,6 @@ def gram(X: Array, gamma: float = 0.5) -> Array:
 
 def inverse(C: Array) -> Array:
     return np.linalg.inv(C + RIDGE * np.eye(len(C)))
-
-
-def test_a_matrix_is_inverted_from_scratch() -> None:
-    C, found = gram(np.random.default_rng(0).normal(size=(20, 3))), np.empty((20, 20))
-    assert invert(C, 20, found)
-    np.testing.assert_allclose(found, inverse(C), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("slot", [0, 7])
