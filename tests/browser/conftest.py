@@ -111,6 +111,7 @@ def elements_site() -> Iterator[str]:
 
 @pytest.fixture(scope="package")
 def start_site(
+    browser: Browser,  # without one, tests are skipped before they start a server
     session_server_process: Callable[..., ServerProcess],
     new_session_redis: Callable[..., RedisServer],
     tmp_path_factory: pytest.TempPathFactory,
