@@ -81,6 +81,13 @@ def test_sparse_and_dense_rows_give_the_same_model(name):
     np.testing.assert_allclose(sparse.decision_function(given(name, thin)), dense, atol=2e-3)
 
 
+@pytest.mark.parametrize("name", ["prml", "prbr", "lsa_mml"])  # the solver of the others restarts its visits
+def test_a_warm_start_leaves_a_converged_model_unchanged(name):
+    model = learner(name).set_params(warm_start=True, tol=1e-4, max_iter=3000).fit(given(name, X), Y)
+    converged = attributes(model)
+    assert attributes(model.fit(given(name, X), Y)) == converged
+
+
 @EVERY
 def test_a_warm_start_with_other_shapes_is_a_new_fit(name):
     model = learner(name).set_params(warm_start=True).fit(given(name, X), Y)
