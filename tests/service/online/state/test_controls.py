@@ -53,7 +53,7 @@ def test_an_entry_is_read_as_it_was_written_and_applied_once(change: Change) -> 
     model = taught()
     states = {model.position: model.to_bytes()}
     first, again = append(model, change, states), append(model, change, states)
-    assert (first.replayed, again.replayed) == (False, True)
+    assert (first.replayed, again.replayed, model.position) == (False, True, "7")
     assert facts([first])[0][3:] == facts([again])[0][3:]  # type: ignore[index]
 
 
