@@ -341,6 +341,12 @@ def test_metrics_are_python_numbers() -> None:
         assert {type(value) for value in measures.values()} == {float}
 
 
+def test_the_smallest_weight_counts() -> None:
+    prequential = Prequential()
+    feed(prequential, [Example([0.0, 1.0], {0: True}, True, 1, 1, weight=1e-300)])
+    assert prequential.measures()["cumulative"]["micro_f1"] == 1.0
+
+
 def test_arrays_may_be_read_only_or_strided() -> None:
     Y, scores = _random(20, 6, seed=3)
     plain, other = Prequential(), Prequential()
