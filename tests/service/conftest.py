@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused
 from tests.service.fleet import Fleet
 from tests.service.stores import STORES
+from tests.support.described_client import DescribedClient
 from tests.support.forked_server import LoadedForkServer
 from tests.support.limits import settings_of
 
@@ -133,7 +135,7 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
             on_ready=ready.set,
             on_failure=failed.set,
         )
-        with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        with DescribedClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
             assert ready.wait(READY_SECONDS)
             assert not failed.is_set()
             yield client
@@ -151,50 +153,15 @@ def client(serve: Serve) -> Iterator[TestClient]:
 @pytest.fixture
 def model(client: TestClient, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a new FALT model, which is deleted after the test."""
-    yield new_model(client, "test")
+    yield create(client, "test")
     client.delete("/v1/models/test")
 
 
-def new_model(client: TestClient, name: str, **spec: Any) -> str:
-    """Create a model; answers its address."""
-    answer = client.post("/v1/models", json={"name": name, "algorithm": "falt", **spec})
-    assert answer.status_code == 201, answer.text
-    return answer.headers["location"]
+@pytest.fixture(scope="session", name="create")
+def create_() -> Callable[..., str]:
+    return create
 
 
-@pytest.fixture(scope="session")
-def create() -> Callable[..., str]:
-    return new_model
-
-
-@pytest.fixture(scope="session")
-def state_of() -> Callable[[TestClient, str], bytes]:
-    """All of a model's state, as it would stand in a snapshot."""
-
-    def state(client: TestClient, address: str) -> bytes:
-        app: Any = client.app
-        models = {replica.spec.name: replica.model for replica in app.state.context.registry.resident()}
-        return models[address.rsplit("/", 1)[1]].to_bytes()
-
-    return state
-
-
-@pytest.fixture(scope="session")
-def refused() -> Callable[..., dict[str, Any]]:
-    """Check that an answer is a problem document, of this status and code, that names these places."""
-
-    def check(answer: Any, status: int, code: str, *places: str) -> dict[str, Any]:
-        assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
-        problem: dict[str, Any] = answer.json()
-        assert (problem["status"], problem["code"]) == (status, code), problem
-        named = [error.get("pointer", error.get("header", error.get("parameter"))) for error in problem["errors"]]
-        assert named == list(places)
-        assert all(error["detail"] for error in problem["errors"])
-        assert problem["type"] == "about:blank"
-        assert problem["title"]
-        assert problem["detail"]
-        assert problem["instance"] == answer.request.url.path
-        assert problem["request_id"] == answer.headers["x-request-id"]
-        return problem
-
-    return check
+@pytest.fixture(scope="session", name="refused")
+def refused_() -> Callable[..., dict[str, Any]]:
+    return refused

@@ -1,4 +1,4 @@
-"""An application with keys of every kind."""
+"""An application that has keys of every kind."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,8 +19,8 @@ class Keyed:
     Attributes
     ----------
     admin : a key for everything.
-    keys : further ones: by the scope that each has, and `OTHER` for all scopes and models of other names.
-    wrong : texts that open nothing, by what is wrong with them.
+    keys : further keys by their scope, and `OTHER` for all scopes and models of other names.
+    wrong : invalid keys, by their defect.
     keyring : of the application.
     """
 
@@ -71,7 +71,7 @@ class Keyed:
         return self.call("post", "/v1/keys", json={"name": "test", "scopes": ["admin"], **fields})
 
     def _expired(self) -> dict[str, Any]:
-        """Make a key that has expired, as soon as a machine that may be busy lets it be made before."""
+        """Create a key that has expired; a busy machine may need several attempts."""
         seconds = 0.05
         while (answer := self._asked({"expires_at": in_seconds(seconds)})).status_code == 422:
             seconds *= 4
@@ -80,11 +80,11 @@ class Keyed:
         return made
 
     def shown(self, id: str) -> dict[str, Any]:
-        """Return a key as it is shown."""
+        """Return a key as the server shows it."""
         found: dict[str, Any] = self.call("get", f"/v1/keys/{id}").json()
         return found
 
 
 def in_seconds(seconds: float) -> str:
-    """Return a time as requests have it."""
+    """Return a time in the format of requests."""
     return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()

@@ -1,4 +1,4 @@
-"""Keys as text, patterns of names, and what a caller may do."""
+"""Keys as text, patterns of names, and permissions."""
 
 import pytest
 from tests.support.cases import for_each
@@ -9,7 +9,7 @@ from manylabel_service.access.patterns import Patterns
 from manylabel_service.errors import ModelNotAllowed, ScopeMissing
 
 
-def test_a_key_is_read_as_it_was_made() -> None:
+def test_a_key_is_parsed() -> None:
     made = [key_text.make() for _ in range(100)]
     assert len({key.id for key in made}) == len({key.secret for key in made}) == 100
     for key in made:
@@ -18,12 +18,12 @@ def test_a_key_is_read_as_it_was_made() -> None:
 
 
 @for_each("change", [str.upper, lambda t: t[1:], lambda t: t + "\n", lambda t: t.replace("_", "-")])
-def test_what_is_no_key(change: object) -> None:
+def test_a_changed_key_is_not_parsed(change: object) -> None:
     assert callable(change)
     assert key_text.parse(change(str(key_text.make()))) is None
 
 
-def test_a_secret_is_known_by_its_hash() -> None:
+def test_a_secret_is_verified_by_its_hash() -> None:
     secret = key_text.make().secret
     digest = key_text.digest_of(secret)
     assert len(digest) == 32
@@ -34,12 +34,12 @@ def test_a_secret_is_known_by_its_hash() -> None:
 
 
 @for_each("pattern", ["tags", "t", "tags-*", "*", "t*", "tags.*", "a" * 64, "a" * 63 + "*"])
-def test_patterns(pattern: str) -> None:
+def test_valid_patterns(pattern: str) -> None:
     assert patterns.valid(pattern)
 
 
 @for_each("pattern", ["", "Tags", "tags-", "-tags*", "**", "t*s", "*s", "a" * 65, "tags *", "tags\n"])
-def test_what_is_no_pattern(pattern: str) -> None:
+def test_invalid_patterns(pattern: str) -> None:
     assert not patterns.valid(pattern)
 
 
@@ -53,7 +53,7 @@ def test_what_is_no_pattern(pattern: str) -> None:
         ([], [], ["tags"]),
     ],
 )
-def test_what_patterns_match(given: list[str], matching: list[str], others: list[str]) -> None:
+def test_patterns_match_names(given: list[str], matching: list[str], others: list[str]) -> None:
     assert all(map(Patterns(given).match, matching))
     assert not any(map(Patterns(given).match, others))
 
@@ -66,7 +66,7 @@ def test_what_patterns_match(given: list[str], matching: list[str], others: list
         (["*"], ["*", "tags", "t*"], []),
     ],
 )
-def test_what_patterns_include(given: list[str], included: list[str], others: list[str]) -> None:
+def test_patterns_include_other_patterns(given: list[str], included: list[str], others: list[str]) -> None:
     assert all(map(Patterns(given).include, included))
     assert not any(map(Patterns(given).include, others))
 

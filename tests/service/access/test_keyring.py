@@ -1,4 +1,4 @@
-"""A process's view of the keys: it never goes back, and after an outage it has no more than the store."""
+"""The keyring of a process follows the store, also after an outage."""
 
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ class Kept(NamedTuple):
 
 
 class Store:
-    """The documents of a store, as a test sets them."""
+    """A store whose documents a test sets."""
 
     def __init__(self) -> None:
         self.kept: list[Kept] = []
@@ -76,7 +76,7 @@ def opens(keyring: Keyring, text: str) -> bool:
     return access.key_id is not None and access.allows("read")
 
 
-async def test_a_revocation_is_not_undone_by_what_was_read_before_it(keyring: Keyring) -> None:
+async def test_an_older_document_does_not_undo_a_revocation(keyring: Keyring) -> None:
     key, text = new_key("n", ["read"])
     keyring._note({key.id: key.at(3)})
     revoked = key.model_copy(update={"revoked_unix_ms": 1})
@@ -85,7 +85,7 @@ async def test_a_revocation_is_not_undone_by_what_was_read_before_it(keyring: Ke
     assert not opens(keyring, text)
 
 
-async def test_only_what_has_changed_is_read(keyring: Keyring, store: Store) -> None:
+async def test_only_changed_keys_are_read(keyring: Keyring, store: Store) -> None:
     key, text = new_key("n", ["read"])
     assert keyring.access(None, "").allows("admin")
     store.kept.append(Kept(key.id, 41, key))
@@ -96,7 +96,7 @@ async def test_only_what_has_changed_is_read(keyring: Keyring, store: Store) -> 
     assert store.asked_after[-1] == 41
 
 
-async def test_a_store_that_was_away_is_read_anew(keyring: Keyring, store: Store) -> None:
+async def test_all_keys_are_read_after_an_outage(keyring: Keyring, store: Store) -> None:
     lost, stays = new_key("lost", ["read"]), new_key("stays", ["read"])
     store.kept += [Kept(lost[0].id, 1, lost[0]), Kept(stays[0].id, 2, stays[0])]
     await eventually_async(lambda: opens(keyring, stays[1]))
@@ -110,7 +110,7 @@ async def test_a_store_that_was_away_is_read_anew(keyring: Keyring, store: Store
     assert opens(keyring, stays[1])
 
 
-async def test_keys_that_made_room_for_others_are_forgotten(keyring: Keyring, store: Store) -> None:
+async def test_removed_keys_are_forgotten(keyring: Keyring, store: Store) -> None:
     keys = [new_key(f"{number}", ["read"])[0] for number in range(5)]
     for revision, key in enumerate(keys, 1):
         store.kept = [Kept(key.id, revision, key)]  # the others are gone by now
@@ -119,7 +119,7 @@ async def test_keys_that_made_room_for_others_are_forgotten(keyring: Keyring, st
     assert keys[-1].id in keyring._holders
 
 
-async def test_what_is_left_of_a_rate_is_kept_when_the_key_changes(keyring: Keyring) -> None:
+async def test_a_rate_limiter_survives_changes_of_its_key(keyring: Keyring) -> None:
     key, text = new_key("n", ["read"], rates=RateLimits(max_concurrent_requests=1))
     keyring._note({key.id: key.at(1)})
     before = keyring.access(text, "").limits
@@ -129,7 +129,7 @@ async def test_what_is_left_of_a_rate_is_kept_when_the_key_changes(keyring: Keyr
     assert keyring.access(text, "").limits is not before
 
 
-async def test_what_goes_on_hears_that_its_key_is_gone(keyring: Keyring) -> None:
+async def test_a_running_request_notices_that_its_key_has_expired(keyring: Keyring) -> None:
     key, text = new_key("n", ["read"])
     keyring._note({key.id: key.at(1)})
     access = keyring.access(text, "")
@@ -139,7 +139,7 @@ async def test_what_goes_on_hears_that_its_key_is_gone(keyring: Keyring) -> None
         access.check()
 
 
-async def test_what_began_on_an_open_server_ends_with_the_first_key(keyring: Keyring, store: Store) -> None:
+async def test_a_running_request_without_a_key_ends_with_the_first_key(keyring: Keyring, store: Store) -> None:
     access = keyring.access(None, "")
     access.check()
     key, _ = new_key("first", ["admin"])
@@ -149,9 +149,7 @@ async def test_what_began_on_an_open_server_ends_with_the_first_key(keyring: Key
         access.check()
 
 
-async def test_a_key_that_was_deleted_is_found_now_and_then(
-    keyring: Keyring, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_whole_poll_finds_deleted_keys(keyring: Keyring, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     (gone, text), (stays, _) = new_key("gone", ["read"]), new_key("stays", ["read"])
     store.kept = [Kept(gone.id, 41, gone), Kept(stays.id, 42, stays)]
     await eventually_async(lambda: opens(keyring, text))
@@ -184,7 +182,7 @@ async def test_a_server_whose_keys_are_lost_is_not_ready(keyring: Keyring, store
     keyring.check_ready()
 
 
-async def test_a_revocation_counts_before_a_full_store_takes_it(keyring: Keyring, store: Store) -> None:
+async def test_a_revocation_holds_before_a_full_store_accepts_it(keyring: Keyring, store: Store) -> None:
     (admin, admin_text), (key, text) = new_key("admin", ["admin"]), new_key("n", ["read"])
     store.kept = [Kept(admin.id, 1, admin), Kept(key.id, 2, key)]
     await eventually_async(lambda: opens(keyring, text))

@@ -1,4 +1,4 @@
-"""Keys where operators look: in the metrics by their ids, and in the audit with what was done with them."""
+"""Keys in the metrics and in the audit."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def of_keys(text: str) -> dict[str, dict[str, float]]:
     }
 
 
-def test_the_age_of_every_key_is_shown_and_when_it_expires(keyed: Keyed) -> None:
+def test_metrics_have_the_age_and_expiry_of_every_key(keyed: Keyed) -> None:
     begun = keyed.make(name="begun", scopes=["read"], expires_at=in_seconds(3600))
     text = keyed.call("get", "/metrics").text
     shown = of_keys(text)
@@ -46,7 +46,7 @@ def calls(keyed: Keyed, by: str | None = None, **parameters: Any) -> list[dict[s
     return found
 
 
-def test_the_audit_says_with_which_key_and_has_every_refusal(serve: Serve) -> None:
+def test_the_audit_has_the_key_of_each_call_and_every_refusal(serve: Serve) -> None:
     with serve() as client:
         check_audit(Keyed(client))
 

@@ -1,4 +1,4 @@
-"""Whose setup a project is connected by."""
+"""Keys that may connect a project of Label Studio."""
 
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler

@@ -1,19 +1,18 @@
-"""Rates of keys, and wrong keys that come too often."""
+"""Rates of keys, and too many attempts with wrong keys."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.service.access.keyed import UNKNOWN, Keyed
+from tests.service.api.answers import refused
 
 from manylabel_service.access import rates
 from manylabel_service.access.rates import FailedAttempts, RateLimiter, RateLimits, TokenBucket
 from manylabel_service.errors import RateLimited
 
-Refused = Callable[..., dict[str, Any]]
 SELDOM = 0.01
-"""A rate at which nothing comes while a test runs, however slow the machine is."""
+"""A rate so low that no token is added while a test runs."""
 
 
 class Clock:
@@ -24,7 +23,7 @@ class Clock:
         return self.now
 
 
-def test_a_bucket_gives_what_comes_and_no_more() -> None:
+def test_a_bucket_gives_no_more_than_its_rate() -> None:
     clock = Clock()
     bucket = TokenBucket(10, clock=clock)
     assert [bucket.take(1) for _ in range(10)] == [0.0] * 10
@@ -37,7 +36,7 @@ def test_a_bucket_gives_what_comes_and_no_more() -> None:
     assert bucket.take(1) > 0
 
 
-def test_more_than_a_bucket_holds_needs_a_full_one_and_is_made_up_for() -> None:
+def test_a_request_beyond_the_capacity_leaves_a_deficit() -> None:
     clock = Clock()
     bucket = TokenBucket(10, clock=clock)
     assert bucket.take(50) == 0.0
@@ -53,7 +52,7 @@ def test_a_slow_bucket_holds_one() -> None:
     assert 0 < bucket.take(1) <= 100
 
 
-def test_requests_under_way_are_counted_however_they_end() -> None:
+def test_concurrent_requests_are_counted() -> None:
     limits = RateLimiter(RateLimits(max_concurrent_requests=2))
     for _ in range(3):
         with pytest.raises(ZeroDivisionError), limits:
@@ -66,7 +65,7 @@ def test_requests_under_way_are_counted_however_they_end() -> None:
         pass
 
 
-async def test_examples_are_held_back_until_they_are_within_the_rate() -> None:
+async def test_examples_wait_until_they_are_within_the_rate() -> None:
     clock, slept = Clock(), []
 
     async def sleep(seconds: float) -> None:
@@ -82,7 +81,7 @@ async def test_examples_are_held_back_until_they_are_within_the_rate() -> None:
         limits.charge(1)
 
 
-def test_too_many_requests_are_answered_when_to_come_back(keyed: Keyed, refused: Refused) -> None:
+def test_too_many_requests_are_refused_with_retry_after(keyed: Keyed) -> None:
     key = keyed.make(rates={"requests_per_second": SELDOM})
     assert keyed.call("get", "/v1/models", key["key"]).status_code == 200
     answer = keyed.call("get", "/v1/models", key["key"])
@@ -118,7 +117,7 @@ V2 = {"inputs": [{"name": "x", "shape": [1], "datatype": "BYTES", "data": ["[1, 
         ("/v2/models/m/infer", V2),
     ],
 )
-def test_examples_are_counted(keyed: Keyed, model: str, path: str, body: Any) -> None:
+def test_examples_count_for_the_rate(keyed: Keyed, model: str, path: str, body: Any) -> None:
     key = keyed.make(rates={"examples_per_second": SELDOM})["key"]
     assert keyed.call("post", path, key, json=body).status_code == 200
     late = keyed.call("post", path, key, json=body)
@@ -128,7 +127,7 @@ def test_examples_are_counted(keyed: Keyed, model: str, path: str, body: Any) ->
     assert keyed.call("get", model, key).status_code == 200
 
 
-def test_labels_of_kept_predictions_are_counted(keyed: Keyed, model: str) -> None:
+def test_labels_of_stored_predictions_count_for_the_rate(keyed: Keyed, model: str) -> None:
     ids = [item["id"] for item in keyed.call("post", f"{model}/predict?keep=true", json=KEPT).json()["predictions"]]
     key = keyed.make(rates={"examples_per_second": SELDOM})["key"]
     answers = [keyed.call("post", f"{model}/labels", key, json={"id": id, "y": ["a"]}).status_code for id in ids]
@@ -143,13 +142,13 @@ def stream(keyed: Keyed, key: str, n_lines: int) -> list[dict[str, Any]]:
     return [json.loads(line) for line in answer.text.splitlines()]
 
 
-def test_a_stream_is_held_back(keyed: Keyed, model: str) -> None:
+def test_a_stream_is_slowed_down(keyed: Keyed, model: str) -> None:
     key = keyed.make(rates={"examples_per_second": 200.0})["key"]
     answers = stream(keyed, key, 400)
     assert [answer["updates"] for answer in answers] == list(range(1, 401))
 
 
-def test_a_stream_that_would_have_to_wait_too_long_ends(keyed: Keyed, model: str) -> None:
+def test_a_stream_that_would_wait_too_long_is_ended(keyed: Keyed, model: str) -> None:
     key = keyed.make(rates={"examples_per_second": SELDOM})["key"]
     learnt, refused = stream(keyed, key, 5)
     assert learnt["updates"] == 1
@@ -157,7 +156,7 @@ def test_a_stream_that_would_have_to_wait_too_long_ends(keyed: Keyed, model: str
     assert refused["retry_after"] >= 1
 
 
-def test_wrong_keys_are_answered_as_such_only_so_often(keyed: Keyed, refused: Refused) -> None:
+def test_too_many_wrong_keys_are_refused(keyed: Keyed) -> None:
     keyed.keyring._attempts = FailedAttempts()
     try:
         answers = [keyed.call("get", "/v1/models", UNKNOWN) for _ in range(rates.AT_ONCE)]
@@ -171,7 +170,7 @@ def test_wrong_keys_are_answered_as_such_only_so_often(keyed: Keyed, refused: Re
         keyed.keyring._attempts = FailedAttempts(at_once=10**6)
 
 
-def test_attempts_are_counted_for_each_address_and_forgotten() -> None:
+def test_attempts_are_counted_by_address() -> None:
     failed = FailedAttempts(at_once=2)
     assert [failed.count("10.0.0.1") > 0 for _ in range(3)] == [False, False, True]
     assert failed.count("10.0.0.2") == 0

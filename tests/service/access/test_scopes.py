@@ -1,4 +1,4 @@
-"""Every route says which scopes its callers need, in the code and in the description."""
+"""Every route declares its scopes, in the code and in the description."""
 
 import re
 from pathlib import Path
@@ -21,18 +21,18 @@ from manylabel_service.storage import SQLiteStore
 ROOT = Path(__file__).parents[3]
 
 
-def test_every_call_needs_what_the_table_says(client: TestClient) -> None:
+def test_every_call_needs_the_scopes_of_the_table(client: TestClient) -> None:
     app: Any = client.app
     routes = [route for route in app.routes if isinstance(route, GuardedRoute)]
     assert {(m.lower(), route.path): route.scopes for route in routes for m in route.methods} == SCOPES | PAGE
 
 
-def test_the_client_and_the_page_of_keys_have_all_scopes() -> None:
+def test_the_client_and_the_docs_have_all_scopes() -> None:
     table = (ROOT / "docs" / "concepts.md").read_text().partition("| scope | allows |")[2].partition("\n\n")[0]
     assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == list(keys.SCOPES) == list(ALL_SCOPES)
 
 
-def test_the_description_says_it_too(client: TestClient) -> None:
+def test_the_description_has_the_scopes(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     schemes = document["components"]["securitySchemes"].keys()
     assert schemes == {"bearer", "basic", "apiKey"}
@@ -45,7 +45,7 @@ def test_the_description_says_it_too(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("route_class", [GuardedRoute, DirectRoute])
-def test_an_endpoint_without_a_scope_cannot_be_attached(route_class: type[GuardedRoute]) -> None:
+def test_an_endpoint_without_a_scope_cannot_be_added(route_class: type[GuardedRoute]) -> None:
     router = APIRouter(route_class=route_class)
     router.get("/declared")(OPEN(endpoint_of_nothing()))
     router.get("/declared/too")(needs("read")(endpoint_of_nothing()))
@@ -53,9 +53,7 @@ def test_an_endpoint_without_a_scope_cannot_be_attached(route_class: type[Guarde
         router.get("/undeclared")(endpoint_of_nothing())
 
 
-def test_an_application_does_not_start_with_a_route_that_nobody_guards(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_application_does_not_start_with_an_unguarded_route(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     class Part:
         router = APIRouter()
 

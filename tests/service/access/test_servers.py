@@ -1,4 +1,4 @@
-"""Servers and their keys: the first one, restarts, replicas, a store that is away, an address that others reach."""
+"""Servers and their keys: the first key, restarts, replicas, outages of the store, and public addresses."""
 
 import http.client
 import json
@@ -25,7 +25,7 @@ from manylabel_service.access.key import KeyStore, new_key
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.app import create_app
 from manylabel_service.settings import Settings
-from manylabel_service.storage import SQLiteStore, Store, document_follower, open_store
+from manylabel_service.storage import Store, document_follower, open_store
 
 Serve = Callable[..., Any]
 Run = Callable[..., tuple[int, str, str]]
@@ -33,7 +33,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run the program that makes the first key; its exit status, its output and its errors."""
+    """Run the program that creates the first key; return its exit status, output and errors."""
 
     def running(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["manylabel_service.access", "init", *arguments])
@@ -49,7 +49,7 @@ def answer(client: TestClient, key: str | None, path: str = "/v1/models") -> Any
     return client.get(path, headers={} if key is None else {"api-key": key})
 
 
-def test_the_first_key_is_made_in_a_data_directory(run: Run, serve: Serve, tmp_path: Path) -> None:
+def test_the_first_key_is_created_in_a_data_directory(run: Run, serve: Serve, tmp_path: Path) -> None:
     status, text, told = run("--data-dir", str(tmp_path), "--name", "root")
     assert status == 0
     assert re.fullmatch(r"ml_\w{12}_\w{43}\n", text)
@@ -64,7 +64,7 @@ def test_the_first_key_is_made_in_a_data_directory(run: Run, serve: Serve, tmp_p
         assert "another process" in refused[2] or "in use" in refused[2]
 
 
-def test_it_can_be_written_to_a_file_and_made_only_if_there_is_none(run: Run, tmp_path: Path) -> None:
+def test_the_first_key_can_be_written_to_a_file(run: Run, tmp_path: Path) -> None:
     place, file = str(tmp_path / "data"), tmp_path / "key"
     file.touch(0o644)
     assert run("--data-dir", place, "--file", str(file), "--if-none")[:2] == (0, "")
@@ -76,7 +76,7 @@ def test_it_can_be_written_to_a_file_and_made_only_if_there_is_none(run: Run, tm
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "redis"])
-def test_another_key_is_made_for_a_store_that_has_keys_only_if_asked_for(
+def test_another_key_is_created_only_on_request(
     run: Run, request: pytest.FixtureRequest, tmp_path: Path, kind: str
 ) -> None:
     place = ("--store", request.getfixturevalue("shared_redis")()) if kind == "redis" else ("--data-dir", str(tmp_path))
@@ -91,7 +91,9 @@ def test_another_key_is_made_for_a_store_that_has_keys_only_if_asked_for(
     assert re.search(r"^ml_\w{12}_\w{43}$", text, re.MULTILINE)
 
 
-def test_a_server_that_others_reach_does_not_start_without_a_key(server_process: Callable[..., ServerProcess]) -> None:
+def test_a_server_at_a_public_address_does_not_start_without_a_key(
+    server_process: Callable[..., ServerProcess],
+) -> None:
     server = server_process("--host", "0.0.0.0").start(wait=False)
     assert server.process is not None
     assert server.process.wait(DEADLINE_SECONDS) == 1
@@ -101,7 +103,7 @@ def test_a_server_that_others_reach_does_not_start_without_a_key(server_process:
     assert "--insecure" in line["error"]
 
 
-def test_it_starts_if_it_is_told_to_be_insecure(tmp_path: Path) -> None:
+def test_a_server_at_a_public_address_starts_if_it_is_insecure(tmp_path: Path) -> None:
     ready = threading.Event()
     settings = Settings(host="0.0.0.0", insecure=True, data_dir=tmp_path)
     app = create_app(settings, open_store(settings), on_ready=ready.set)
@@ -110,8 +112,8 @@ def test_it_starts_if_it_is_told_to_be_insecure(tmp_path: Path) -> None:
         assert answer(client, None).status_code == 200
 
 
-async def test_only_one_worker_looks_and_none_is_open(store: Store) -> None:
-    keyring = Keyring(KeyStore(store.documents, 10), "0.0.0.0")
+async def test_a_worker_that_does_not_check_is_not_open(sqlite_store: Store) -> None:
+    keyring = Keyring(KeyStore(sqlite_store.documents, 10), "0.0.0.0")
     await keyring.start(check=False)
     assert not keyring.access(None, "").allows("read")
     await keyring.stop()
@@ -129,7 +131,7 @@ def test_keys_survive_a_restart(serve: Serve, tmp_path: Path) -> None:
             assert answer(client, text).json()["code"] == "key_invalid"
 
 
-def test_what_is_done_on_one_replica_holds_on_the_other(serve: Serve, shared_redis: Callable[[], str]) -> None:
+def test_changes_of_keys_reach_the_other_server(serve: Serve, shared_redis: Callable[[], str]) -> None:
     url = shared_redis()
     with ExitStack() as stack:
         one, two = (stack.enter_context(serve(store=url)) for _ in range(2))
@@ -143,7 +145,7 @@ def test_what_is_done_on_one_replica_holds_on_the_other(serve: Serve, shared_red
         assert answer(two, keyed.admin).status_code == 200
 
 
-async def test_a_change_made_here_hides_no_change_made_elsewhere(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_local_change_does_not_hide_a_remote_one(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(document_follower, "WHOLE_SECONDS", inf)  # a poll of everything would find what is hidden
     here, there = (Keyring(KeyStore(store.documents, 10), None) for _ in range(2))
     await here.start()
@@ -163,7 +165,7 @@ async def test_a_change_made_here_hides_no_change_made_elsewhere(store: Store, m
         await there.stop()
 
 
-def test_known_keys_count_while_the_store_is_away(serve: Serve, redis_server: Any) -> None:
+def test_known_keys_are_valid_during_an_outage(serve: Serve, redis_server: Any) -> None:
     with serve(store=redis_server.url) as client:
         keyed = Keyed(client)
         spec = {"name": "m", "algorithm": "falt", "labels": ["a"]}
@@ -190,13 +192,13 @@ def test_known_keys_count_while_the_store_is_away(serve: Serve, redis_server: An
 
 
 def fill(ballast: Path) -> None:
-    """Write to a file until its disk has no room."""
+    """Write to a file until its disk is full."""
     with suppress(OSError), ballast.open("ab", buffering=0) as file:
         while True:
             file.write(bytes(2**12))
 
 
-def test_a_full_disk_takes_revocations_and_deletions(serve: Serve, small_disk: Path) -> None:
+def test_a_full_disk_accepts_revocations_and_deletions(serve: Serve, small_disk: Path) -> None:
     with serve(data_dir=small_disk / "data") as client:
         keyed = Keyed(client)
         for name in ("filled", "other"):
@@ -218,20 +220,7 @@ def test_a_full_disk_takes_revocations_and_deletions(serve: Serve, small_disk: P
         eventually(lambda: keyed.call("post", "/v1/models/other/update", json=update).status_code == 200)
 
 
-async def test_a_server_that_has_seen_a_key_never_opens_again(tmp_path: Path) -> None:
-    store = SQLiteStore(tmp_path)
-    await store.open()
-    keyring = Keyring(KeyStore(store.documents, 10), None)
-    await keyring.start()
-    assert keyring.access(None, "").allows("admin")
-    keyring._note({"a" * 12: None})
-    keyring._holders.clear()
-    assert not keyring.access(None, "").allows("admin")
-    await keyring.stop()
-    await store.close()
-
-
-def test_what_goes_on_ends_when_its_key_is_revoked_and_no_log_has_a_key(
+def test_streams_end_when_their_key_is_revoked_and_no_log_has_a_key(
     server_process: Callable[..., ServerProcess], run: Run, tmp_path: Path
 ) -> None:
     directory = tmp_path / "data"

@@ -1,4 +1,4 @@
-"""Tokens: what their holder may do, and which ones count."""
+"""Tokens: permissions of their holder, and which ones are valid."""
 
 import base64
 import hashlib
@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 from tests.service.access.keyed import Keyed
+from tests.service.api.answers import refused
 from tests.support.cases import for_each
 
 from manylabel_service.access import key_text, token_text
 
-Refused = Callable[..., dict[str, Any]]
-
 
 def token(key: str, model: str, seconds: float = 600, secret: str | None = None) -> str:
-    """A token as anybody may make one who has read how: without a line of ours."""
+    """Return a token, made as the documentation says, without code of the service."""
     _, id, own = key.split("_")
     name = base64.urlsafe_b64encode(model.encode()).decode().rstrip("=")
     text = f"{id}_{int(time.time() + seconds)}_{name}"
@@ -37,7 +36,7 @@ def asked(keyed: Keyed, key: str, model: str = "tags") -> Any:
     return keyed.call("post", f"/v1/models/{model}/predict", key, json={"x": [1.0]})
 
 
-def test_a_token_is_for_predictions_of_one_model(models: Keyed, refused: Refused) -> None:
+def test_a_token_is_for_predictions_of_one_model(models: Keyed) -> None:
     key = models.make(scopes=["predict", "read"], models=["tags", "ne*"])["key"]
     mine = token(key, "tags")
     assert asked(models, mine).status_code == 200
@@ -48,7 +47,7 @@ def test_a_token_is_for_predictions_of_one_model(models: Keyed, refused: Refused
     assert models.client.get("/v1/label-studio/tags/health", auth=("any", mine)).status_code == 200
 
 
-def test_a_token_is_worth_no_more_than_its_key(models: Keyed, refused: Refused) -> None:
+def test_a_token_permits_no_more_than_its_key(models: Keyed) -> None:
     refused(asked(models, token(models.keys["read"], "tags")), 403, "scope_missing")
     refused(asked(models, token(models.keys["other"], "tags")), 403, "model_not_allowed")
     assert asked(models, token(models.admin, "tags")).status_code == 200
@@ -56,7 +55,7 @@ def test_a_token_is_worth_no_more_than_its_key(models: Keyed, refused: Refused) 
         refused(asked(models, token(models.wrong[state], "tags")), 401, "key_invalid")
 
 
-def test_revoking_a_key_ends_its_tokens(models: Keyed, refused: Refused) -> None:
+def test_revoking_a_key_ends_its_tokens(models: Keyed) -> None:
     key = models.make()
     mine = token(key["key"], "tags")
     assert asked(models, mine).status_code == 200
@@ -64,7 +63,7 @@ def test_revoking_a_key_ends_its_tokens(models: Keyed, refused: Refused) -> None
     refused(asked(models, mine), 401, "key_invalid")
 
 
-def test_rates_of_the_key_hold_for_its_tokens(models: Keyed, refused: Refused) -> None:
+def test_rates_of_a_key_hold_for_its_tokens(models: Keyed) -> None:
     key = models.make(rates={"requests_per_second": 0.01})["key"]
     assert asked(models, token(key, "tags")).status_code == 200
     refused(asked(models, token(key, "news"), "news"), 429, "rate_limited")
@@ -87,17 +86,17 @@ def test_rates_of_the_key_hold_for_its_tokens(models: Keyed, refused: Refused) -
         lambda key: forged(token(key, "news"), "tags"),
     ],
 )
-def test_what_is_no_token(models: Keyed, refused: Refused, make: Callable[[str], str]) -> None:
+def test_an_invalid_token_is_refused(models: Keyed, make: Callable[[str], str]) -> None:
     refused(asked(models, make(models.admin)), 401, "key_invalid")
 
 
 def forged(other: str, model: str) -> str:
-    """A token for another model than it was signed for."""
+    """Return a token for another model than it was signed for."""
     start, id, expires, _, signature = other.split("_")
     return "_".join([start, id, expires, base64.urlsafe_b64encode(model.encode()).decode().rstrip("="), signature])
 
 
-def test_tokens_of_ours_are_those_of_everybody() -> None:
+def test_the_service_makes_the_same_tokens() -> None:
     key = key_text.make()
     theirs = token(str(key), "tags-1_a.b")
     expires = int(theirs.split("_")[2])

@@ -1,12 +1,12 @@
-"""A key sees the models, datasets and jobs that it is for, wherever they are listed or named."""
+"""A key sees only the models, datasets and jobs that it is for."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import pytest
 from tests.service.access.keyed import Keyed
-
-Refused = Callable[..., dict[str, Any]]
+from tests.service.api.answers import refused
+from tests.support.cases import for_each
 
 CSV = "a,b,y\n1,2,1\n2,1,0\n3,3,1\n4,1,0\n"
 
@@ -46,7 +46,7 @@ def order(model: str, dataset: str, **fields: Any) -> dict[str, Any]:
     return {"trainer": "m3l", "model": model, "data": {"dataset": dataset}, **fields}
 
 
-def test_lists_show_what_the_key_is_for(both: Both) -> None:
+def test_lists_have_what_the_key_is_for(both: Both) -> None:
     models = [model["name"] for model in both.call("get", "/v1/models").json()["models"]]
     assert {"mine-1", "mine-online"} <= set(models)
     assert all(name.startswith("mine") for name in models)
@@ -55,7 +55,7 @@ def test_lists_show_what_the_key_is_for(both: Both) -> None:
     assert len(both.keyed.call("get", "/v1/jobs").json()["jobs"]) == 2
 
 
-def test_metrics_are_of_the_models_that_the_key_is_for(both: Both) -> None:
+def test_metrics_have_the_models_that_the_key_is_for(both: Both) -> None:
     text = both.call("get", "/metrics").text
     assert 'manylabel_model_bytes{model="mine-1"}' in text
     assert "http_requests_total" in text
@@ -63,33 +63,27 @@ def test_metrics_are_of_the_models_that_the_key_is_for(both: Both) -> None:
     assert "theirs" in both.keyed.call("get", "/metrics").text
 
 
-def test_readiness_has_details_for_those_who_may_read(both: Both) -> None:
+def test_readiness_has_details_for_readers(both: Both) -> None:
     assert both.call("get", "/readyz").json() == {"ready": True, "failed": []}
     assert both.keyed.client.get("/readyz").json() == {"ready": True}
     assert both.keyed.call("get", "/readyz", both.keyed.keys["predict"]).json() == {"ready": True}
 
 
-@pytest.mark.parametrize("path", ["", "/log", "/events"])
-def test_jobs_for_other_models_are_not_shown(both: Both, refused: Refused, path: str) -> None:
-    refused(both.call("get", f"/v1/jobs/{both.jobs['theirs']}{path}"), 403, "model_not_allowed")
-    if not path.endswith("events"):
-        assert both.call("get", f"/v1/jobs/{both.jobs['mine']}{path}").status_code == 200
-
-
-def test_jobs_for_other_models_are_not_touched(both: Both, refused: Refused) -> None:
-    refused(both.call("delete", f"/v1/jobs/{both.jobs['theirs']}"), 403, "model_not_allowed")
-    refused(both.call("post", f"/v1/jobs/{both.jobs['theirs']}/retry"), 403, "model_not_allowed")
-
-
-def test_a_refusal_does_not_tell_the_model_of_a_job(both: Both, refused: Refused) -> None:
+def test_jobs_for_other_models_are_neither_shown_nor_changed(both: Both) -> None:
     path = f"/v1/jobs/{both.jobs['theirs']}"
-    for method, call in (("get", path), ("get", f"{path}/log"), ("delete", path), ("post", f"{path}/retry")):
+    reads, writes = (
+        [("get", f"{path}{part}") for part in ("", "/log", "/events")],
+        [("delete", path), ("post", f"{path}/retry")],
+    )
+    for method, call in (*reads, *writes):
         answer = both.call(method, call)
         refused(answer, 403, "model_not_allowed")
         assert "theirs-trained" not in answer.text
+    for part in ("", "/log"):
+        assert both.call("get", f"/v1/jobs/{both.jobs['mine']}{part}").status_code == 200
 
 
-def test_a_job_is_tried_again_only_by_a_key_for_all_that_it_names(both: Both, refused: Refused) -> None:
+def test_a_job_is_retried_only_by_a_key_for_all_that_it_names(both: Both) -> None:
     job = both.keyed.call("post", "/v1/jobs", json=order("mine-trained", "theirs-data")).json()["id"]
     assert both.keyed.call("delete", f"/v1/jobs/{job}").status_code == 200
     refused(both.call("post", f"/v1/jobs/{job}/retry"), 403, "model_not_allowed")
@@ -97,7 +91,7 @@ def test_a_job_is_tried_again_only_by_a_key_for_all_that_it_names(both: Both, re
     assert both.keyed.call("delete", f"/v1/jobs/{job}").status_code == 200
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         order("theirs-x", "mine-data"),
@@ -107,21 +101,14 @@ def test_a_job_is_tried_again_only_by_a_key_for_all_that_it_names(both: Both, re
         order("mine-x", "mine-data", data={"stream": "theirs-online", "last": 10}),
     ],
 )
-def test_a_job_names_only_what_the_key_is_for(both: Both, refused: Refused, body: dict[str, Any]) -> None:
+def test_a_job_names_only_what_the_key_is_for(both: Both, body: dict[str, Any]) -> None:
     refused(both.call("post", "/v1/jobs", json=body), 403, "model_not_allowed")
 
 
-def test_a_model_is_made_only_of_what_the_key_is_for(both: Both, refused: Refused) -> None:
+def test_models_and_datasets_are_created_only_where_the_key_is_for(both: Both) -> None:
     make = {"name": "theirs-new", "algorithm": "falt"}
     refused(both.call("post", "/v1/models", json=make), 403, "model_not_allowed")
     begin = {"name": "mine-new", "algorithm": "falt", "init_from": {"model": "theirs-trained"}}
     refused(both.call("post", "/v1/models", json=begin), 403, "model_not_allowed")
     upload = both.call("post", "/v1/datasets?name=theirs-new&format=csv&label_columns=1", content=CSV)
     refused(upload, 403, "model_not_allowed")
-
-
-def test_label_studio_gets_a_key_as_a_password(both: Both, refused: Refused) -> None:
-    key = both.keyed.make(scopes=["predict", "learn"], models=["mine-1"])["key"]
-    for name, status in (("mine-1", 200), ("mine-online", 403), ("theirs-1", 403)):
-        answer = both.keyed.client.get(f"/v1/label-studio/{name}/health", auth=("label-studio", key))
-        assert answer.status_code == status

@@ -1,23 +1,24 @@
-"""A web page of another site cannot reach a server through somebody's browser."""
+"""Web pages of other sites cannot reach a server through a browser."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import refused
 from tests.support.cases import for_each
 
 PAGE = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
 
 
 @for_each("host", ["localhost", "LOCALHOST:8000", "127.0.0.1:8000", "[::1]:8000", "localhost."])
-def test_names_of_the_loopback_are_its_own(client: TestClient, host: str) -> None:
+def test_names_of_the_loopback_are_allowed(client: TestClient, host: str) -> None:
     assert client.get("/livez", headers={"Host": host}).status_code == 200
 
 
 @for_each("host", ["evil.example", "evil.example:8000", "localhost.evil.example", "10.1.2.3", "[::2]:80"])
 @for_each("path", ["/livez", "/v1/models", "/docs"])
-def test_other_hosts_are_refused(client: TestClient, refused: Any, host: str, path: str) -> None:
+def test_other_hosts_are_refused(client: TestClient, host: str, path: str) -> None:
     answer = client.get(path, headers={"Host": host})
     assert "allowed_hosts" in refused(answer, 421, "host_not_allowed")["detail"]
 
@@ -33,8 +34,8 @@ def test_other_hosts_are_refused(client: TestClient, refused: Any, host: str, pa
         ("OPTIONS", "/v1/models", b""),
     ],
 )
-def test_pages_of_other_sites_do_nothing(
-    client: TestClient, model: str, refused: Any, method: str, path: str, body: bytes
+def test_requests_from_other_sites_are_refused(
+    client: TestClient, model: str, method: str, path: str, body: bytes
 ) -> None:
     headers = {"Content-Type": "text/plain", **PAGE}
     for sent in (headers, {**headers, "Origin": "null"}, {k: v for k, v in headers.items() if k != "Origin"}):
@@ -43,7 +44,7 @@ def test_pages_of_other_sites_do_nothing(
     assert client.get(f"{model}/snapshots").json()["snapshots"] == []
 
 
-def test_its_own_pages_and_followed_links_pass(client: TestClient) -> None:
+def test_own_pages_and_links_are_allowed(client: TestClient) -> None:
     own = {"Origin": "http://localhost", "Sec-Fetch-Site": "same-origin"}
     assert client.get("/v1/models", headers=own).status_code == 200
     link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
@@ -59,7 +60,7 @@ def open_client(serve: Any) -> Iterator[TestClient]:
         yield client
 
 
-def test_hosts_that_the_operator_allows(open_client: TestClient) -> None:
+def test_allowed_hosts_are_served(open_client: TestClient) -> None:
     for host, status in (
         ("tags.example:8000", 200),
         ("one.inside.example", 200),
@@ -70,7 +71,7 @@ def test_hosts_that_the_operator_allows(open_client: TestClient) -> None:
         assert open_client.get("/livez", headers={"Host": host}).status_code == status, host
 
 
-def test_pages_that_the_operator_allows_are_told_so(open_client: TestClient) -> None:
+def test_allowed_origins_are_served(open_client: TestClient) -> None:
     page = {**PAGE, "Origin": "https://page.example"}
     answer = open_client.get("/v1/models", headers=page)
     assert answer.status_code == 200
@@ -83,7 +84,7 @@ def test_pages_that_the_operator_allows_are_told_so(open_client: TestClient) -> 
     assert open_client.get("/v1/models", headers=PAGE).status_code == 403
 
 
-def test_where_it_listens_on_every_interface_any_address_is_its_own(serve: Any) -> None:
+def test_any_address_is_allowed_on_every_interface(serve: Any) -> None:
     with serve(host="0.0.0.0", insecure=True) as client:
         for host, status in (("10.1.2.3:8000", 200), ("[fe80::1]", 200), ("evil.example", 421)):
             assert client.get("/livez", headers={"Host": host}).status_code == status, host

@@ -12,13 +12,13 @@ from tests.support.server_process import ServerProcess
 from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 MARK = "zq7secret"
-"""Stands in every feature's name, every text, every label and every free text that is sent."""
+"""Part of every feature name, text, label and free text that is sent."""
 RECORD = {f"{MARK}-field": f"{MARK} word", "n": 1.5}
 EXAMPLE = {"x": RECORD, "y": [f"{MARK}-label"]}
 
 
 class Sender:
-    """Sends requests, whatever they are answered, and counts the answers."""
+    """A client that sends requests and records the statuses of the responses."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -116,7 +116,7 @@ def train(send: Sender) -> None:
     send("GET", "/v1/models/trained/detail")
 
 
-def test_nothing_that_is_sent_stands_in_logs_audits_and_metrics(server_process: Callable[..., ServerProcess]) -> None:
+def test_no_client_data_are_in_logs_audits_and_metrics(server_process: Callable[..., ServerProcess]) -> None:
     server = server_process("--log-level", "debug").start()
     send = Sender(server.url)
     learn_online(send)

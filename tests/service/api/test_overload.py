@@ -1,10 +1,10 @@
-"""While the log does not take anything: updates wait or are told so, predictions do not wait."""
+"""While the log accepts nothing, updates wait or are refused."""
 
 import asyncio
 import resource
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import refused
 from tests.support.limits import settings_of
 from tests.support.server_process import ANSWER_SECONDS
 from tests.support.waiting import DEADLINE_SECONDS, eventually
@@ -26,7 +27,7 @@ ITEM = {"x": {"a": 1}, "y": ["p"]}
 
 
 class StuckLogs(SQLiteLogs):
-    """Appends nothing until it is let, then fails if it is told to."""
+    """A log that appends when a test allows it, or fails."""
 
     def __init__(self, store: "StuckStore") -> None:
         super().__init__(store.engine)
@@ -43,7 +44,7 @@ class StuckLogs(SQLiteLogs):
 
 
 class StuckStore(SQLiteStore):
-    """A store whose appends are held up."""
+    """A store whose appends are blocked."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -72,7 +73,7 @@ def client(store: StuckStore, tmp_path: Path) -> Iterator[TestClient]:
 
 @pytest.fixture
 def stuck(client: TestClient, store: StuckStore, model: str) -> Iterator[Future[Any]]:
-    """An update with the key k, of two examples, that the log does not take."""
+    """An update of two examples, with the key k, that waits for the log."""
     client.post(f"{model}/update", json=ITEM).raise_for_status()
     store.may_append.clear()
     store.appending.clear()
@@ -84,8 +85,8 @@ def stuck(client: TestClient, store: StuckStore, model: str) -> Iterator[Future[
         store.may_append.set()
 
 
-def test_a_retry_of_what_is_under_way_is_told_so(
-    client: TestClient, store: StuckStore, model: str, stuck: Future[Any], refused: Callable[..., Any]
+def test_a_retry_of_an_update_in_flight_is_refused(
+    client: TestClient, store: StuckStore, model: str, stuck: Future[Any]
 ) -> None:
     body, key = {"examples": [ITEM, ITEM]}, {"Idempotency-Key": "k"}
     refused(client.post(f"{model}/update", json=body, headers=key), 409, "idempotency_in_flight")
@@ -95,8 +96,8 @@ def test_a_retry_of_what_is_under_way_is_told_so(
     assert (again.json(), again.headers["idempotent-replayed"]) == (stuck.result().json(), "true")
 
 
-def test_a_full_queue_is_told_with_a_time(
-    client: TestClient, store: StuckStore, model: str, stuck: Future[Any], refused: Callable[..., Any]
+def test_a_full_queue_is_refused_with_retry_after(
+    client: TestClient, store: StuckStore, model: str, stuck: Future[Any]
 ) -> None:
     assert 'manylabel_queue_depth{model="test"} 2.0' in client.get("/metrics").text
     answer = client.post(f"{model}/update", json=ITEM)
@@ -107,8 +108,8 @@ def test_a_full_queue_is_told_with_a_time(
     assert client.post(f"{model}/update", json=ITEM).json()["updates"] == 4
 
 
-def test_storage_that_fails_is_told_and_nothing_is_learnt(
-    client: TestClient, store: StuckStore, model: str, stuck: Future[Any], refused: Callable[..., Any]
+def test_nothing_is_learnt_if_storage_fails(
+    client: TestClient, store: StuckStore, model: str, stuck: Future[Any]
 ) -> None:
     store.failure = StorageUnavailable("the disk is full", heals=True)
     store.may_append.set()
@@ -123,10 +124,8 @@ def test_storage_that_fails_is_told_and_nothing_is_learnt(
     assert (retried.status_code, retried.json()["updates"]) == (200, 3)
 
 
-def test_an_update_that_has_waited_for_too_long_is_refused(
-    store: StuckStore, tmp_path: Path, refused: Callable[..., Any]
-) -> None:
-    """However short its wait was to be: what counts is how long it was, from when its head was read."""
+def test_an_update_that_has_waited_too_long_is_refused(store: StuckStore, tmp_path: Path) -> None:
+    """The wait counts from the end of the request headers, not by an estimate."""
     ready, seconds = threading.Event(), 0.2
     settings = Settings(data_dir=tmp_path, max_queue_wait_seconds=seconds)
     with TestClient(create_app(settings, store, on_ready=ready.set), base_url="http://localhost") as client:
@@ -148,8 +147,8 @@ def test_an_update_that_has_waited_for_too_long_is_refused(
 
 
 @pytest.mark.parametrize("size", [20, 2_000, 200_000])
-def test_an_upload_that_finds_the_disk_full(server_process: Any, size: int) -> None:
-    """The system refuses the write of a file over a size as it does on a disk that is full."""
+def test_an_upload_to_a_full_disk_is_refused(server_process: Any, size: int) -> None:
+    """A limit on the size of files has the effect of a full disk."""
     with server_process() as server:
         server.start()
         hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE)[1]

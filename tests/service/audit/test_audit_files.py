@@ -39,7 +39,7 @@ def read_all_on(files: AuditFiles, limit: int, after: Cursor, max_bytes: int = A
 
 @pytest.fixture
 def rotated(tmp_path: Path) -> AuditFiles:
-    """Files that 100 lines were written to, of which the first are gone."""
+    """Files after 100 lines; the oldest lines are deleted."""
     files = AuditFiles(tmp_path / "audit.jsonl", max_bytes=300, kept=2)
     for n in range(0, 100, 5):
         files.append(lines_of(range(n, n + 5)))
@@ -56,14 +56,14 @@ def test_pages_in_either_direction_have_every_line_once(rotated: AuditFiles, lim
     assert read_all_on(rotated, limit, Cursor(1, 0), max_bytes) == back[::-1]
 
 
-def test_full_files_are_numbered_upwards_and_the_newest_are_kept(rotated: AuditFiles, tmp_path: Path) -> None:
+def test_full_files_are_numbered_and_the_newest_are_kept(rotated: AuditFiles, tmp_path: Path) -> None:
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["audit.jsonl", "audit.jsonl.2", "audit.jsonl.3", "audit.jsonl.lock"]
     assert all(path.stat().st_size <= 300 for path in tmp_path.iterdir())
     assert (tmp_path / "audit.jsonl").stat().st_mode & 0o777 == 0o600, "others need not know who uses the server"
 
 
-def test_who_goes_on_after_the_end_gets_what_came_since(rotated: AuditFiles) -> None:
+def test_reading_on_after_the_end_gets_later_lines(rotated: AuditFiles) -> None:
     after = rotated.read_back(None, lambda line: True, 1, ALL).after
     assert read_all_on(rotated, 10, after) == []
     rotated.append(lines_of(range(100, 103)))
@@ -72,7 +72,7 @@ def test_who_goes_on_after_the_end_gets_what_came_since(rotated: AuditFiles) -> 
     assert read_all_on(rotated, 2, after) == list(range(100, 130))
 
 
-def test_only_lines_that_are_wanted_are_returned(rotated: AuditFiles) -> None:
+def test_lines_are_filtered(rotated: AuditFiles) -> None:
     page = rotated.read_back(None, lambda line: line["n"] % 10 == 0, 3, ALL)
     assert [line["n"] for line in page.lines] == [90, 80, 70]
     assert page.before is not None
@@ -80,7 +80,7 @@ def test_only_lines_that_are_wanted_are_returned(rotated: AuditFiles) -> None:
     assert [line["n"] for line in more.lines] == [60]
 
 
-def test_lines_of_others_and_broken_ones_are_passed_over(tmp_path: Path) -> None:
+def test_broken_lines_are_skipped(tmp_path: Path) -> None:
     files = AuditFiles(tmp_path / "audit.jsonl", 10**6, 1)
     assert files.read_back(None, lambda line: True, 5, ALL).lines == []
     files.append(lines_of(range(2)))
@@ -94,7 +94,7 @@ def test_lines_of_others_and_broken_ones_are_passed_over(tmp_path: Path) -> None
 
 
 @for_each("text", ["", "1", "1-", "-1", "1-2-3", "a-b", "1-2 ", "1" * 16 + "-1"])
-def test_a_cursor_that_is_none_is_refused(text: str) -> None:
+def test_a_bad_cursor_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="cursor"):
         read_cursor(text)
     assert str(read_cursor("12-34")) == "12-34"
@@ -138,7 +138,7 @@ files.append(b'{"n": 2}\\n')
 """
 
 
-def test_what_a_full_disk_cut_off_is_taken_back(tmp_path: Path) -> None:
+def test_a_line_cut_off_by_a_full_disk_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     done = subprocess.run([sys.executable, "-c", FULL, path], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "full\n"

@@ -1,4 +1,4 @@
-"""The audit of a process: calls are written soon, nobody waits for the disk, and what is lost is counted."""
+"""The audit log of a process: calls are written soon, no request waits for the disk, and lost calls are counted."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ def written(path: Path) -> list[str]:
     return [json.loads(line)["request_id"] for line in path.read_text().splitlines()] if path.exists() else []
 
 
-async def test_calls_are_written_by_themselves_and_at_the_end(tmp_path: Path) -> None:
+async def test_calls_are_written_in_the_background_and_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "audit.jsonl"
     log = AuditLog(AuditFiles(path, 10**6, 1), lambda n: None)
     for n in range(3):
@@ -37,7 +37,7 @@ async def test_calls_are_written_by_themselves_and_at_the_end(tmp_path: Path) ->
     assert len(written(path)) == 5
 
 
-async def test_without_a_disk_calls_wait_up_to_a_bound_and_the_rest_is_counted(
+async def test_without_a_disk_some_calls_wait_and_the_others_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(audit_log, "MAX_WAITING", 5)
@@ -65,10 +65,8 @@ async def test_without_a_disk_calls_wait_up_to_a_bound_and_the_rest_is_counted(
     await log.close()
 
 
-async def test_calls_that_two_attempts_could_not_write_are_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second takes them from the first before that looks whether any wait."""
+async def test_calls_of_two_failed_attempts_are_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second attempt takes the calls over before the first checks for waiting ones."""
     monkeypatch.setattr(audit_log, "RETRY_SECONDS", 0.01)
     path, begun, gate, is_broken = tmp_path / "audit.jsonl", list[bytes](), threading.Semaphore(0), True
     append = AuditFiles.append
@@ -97,7 +95,7 @@ async def test_calls_that_two_attempts_could_not_write_are_tried_again(
     await log.close()
 
 
-async def test_an_unexpected_error_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unexpected_error_does_not_end_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_log, "RETRY_SECONDS", 0.01)
     path, failures = tmp_path / "audit.jsonl", [RuntimeError("unexpected"), ValueError("unexpected")]
     append = AuditFiles.append
@@ -118,7 +116,7 @@ async def test_an_unexpected_error_ends_nothing(tmp_path: Path, monkeypatch: pyt
     await log.close()
 
 
-async def test_a_call_that_cannot_be_written_is_counted_and_takes_no_other_along(tmp_path: Path) -> None:
+async def test_a_call_that_cannot_be_written_is_counted_alone(tmp_path: Path) -> None:
     lost: list[int] = []
     path = tmp_path / "audit.jsonl"
     log = AuditLog(AuditFiles(path, 10**6, 1), lost.append)
@@ -131,7 +129,7 @@ async def test_a_call_that_cannot_be_written_is_counted_and_takes_no_other_along
     await log.close()
 
 
-async def test_a_reader_that_leaves_takes_no_call_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_reader_loses_no_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit_log, "WRITE_SECONDS", 3_600.0)
     path, may_go_on, began = tmp_path / "audit.jsonl", threading.Event(), threading.Event()
     append = AuditFiles.append
@@ -179,11 +177,11 @@ async def test_a_reader_that_leaves_takes_no_call_along(tmp_path: Path, monkeypa
         ("", {}),
     ],
 )
-def test_an_address_tells_what_it_is_about_and_nothing_else(path: str, found: dict[str, str]) -> None:
+def test_the_subject_of_a_path(path: str, found: dict[str, str]) -> None:
     assert subject(path) == found
 
 
-def test_a_line_has_every_field_and_of_an_unknown_address_nothing() -> None:
+def test_a_line_of_an_unknown_path_has_no_subject() -> None:
     line = json.loads(call(1, "/v1/models/secret", None).to_json())
     assert line == {
         **dict.fromkeys(("route", "model", "dataset", "target", "code", "lines")),

@@ -1,4 +1,4 @@
-"""A reader that ends as the request says."""
+"""A reader that fails as the request says."""
 
 import os
 import resource

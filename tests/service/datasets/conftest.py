@@ -1,4 +1,4 @@
-"""Stores of both kinds, and catalogues over them."""
+"""Settings, and stores of datasets."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The last examples of an online model, as a dataset: what was learnt, in the columns that it was learnt in."""
+"""The last examples of an online model as a dataset, in the columns of the model."""
 
 import json
 import random
@@ -32,7 +32,7 @@ SettingsWith = Callable[..., Settings]
 
 
 class Stream:
-    """A model in a store, and beside it one that is folded here."""
+    """A model in a store, and a copy of the model that applies the same entries here."""
 
     def __init__(self, store: Store, settings: Settings, to: Path) -> None:
         self.store, self.settings, self.to = store, settings, to
@@ -44,7 +44,7 @@ class Stream:
         self.position = START
 
     async def append(self, change: Change) -> str:
-        """Add to the log, and fold in; the position of the entry."""
+        """Append an entry to the log and apply it; return its position."""
         (entry,) = await self.store.logs.append(self.record, [encode(change)], self.position, "log")
         self.position = entry.position
         folding = ApplyBatch(self.model, [LogEntry(entry.position, change)])
@@ -79,7 +79,7 @@ def labels(y: Sequence[str] | dict[str, bool]) -> Labels:
 
 
 def told(dataset: Dataset) -> list[tuple[dict[str, float], set[str]]]:
-    """The rows by names."""
+    """Return the rows with names of features and labels."""
     X: Any = dataset.X
     X = X.toarray() if sp.issparse(X) else X
     names = dataset.names or tuple(map(str, range(dataset.n_features)))
@@ -92,9 +92,9 @@ def told(dataset: Dataset) -> list[tuple[dict[str, float], set[str]]]:
     ]
 
 
-@pytest.fixture
-def _folded_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same work in this process: a child takes longer to start than to fold these logs."""
+@pytest.fixture(autouse=True)
+def _applied_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apply logs in this process, because a child takes longer to start than to apply these logs."""
 
     async def run_here(module: str, request: dict[str, Any], files: list[Any], **limits: int) -> dict[str, Any]:
         assert module == folding.__name__
@@ -106,52 +106,40 @@ def _folded_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_module, "run", run_here)
 
 
-here = pytest.mark.usefixtures("_folded_here")
-
-
 @pytest.fixture
-def stream(store: Store, settings_with: SettingsWith, tmp_path: Path) -> Stream:
+def any_stream(store: Store, settings_with: SettingsWith, tmp_path: Path) -> Stream:
     return Stream(store, settings_with(), tmp_path / "rows")
 
 
 @pytest.fixture
-def sqlite_stream(sqlite_store: Store, settings_with: SettingsWith, tmp_path: Path) -> Stream:
+def stream(sqlite_store: Store, settings_with: SettingsWith, tmp_path: Path) -> Stream:
     return Stream(sqlite_store, settings_with(), tmp_path / "rows")
 
 
-async def test_by_a_process_of_its_own(stream: Stream) -> None:
-    await stream.create()
-    last = await stream.learn((named(a=1, b=2), ["x"]), (named(c=3), ["y", "x"]))
-    counts, dataset = await stream.rows(1)
+async def test_a_child_process_reads_the_rows(any_stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_module, "run", helper.run)
+    await any_stream.create()
+    last = await any_stream.learn((named(a=1, b=2), ["x"]), (named(c=3), ["y", "x"]))
+    counts, dataset = await any_stream.rows(1)
     assert counts == (1, 1, 2, 1, 0, 0, last, False)
     assert told(dataset) == [({"c": 3}, {"y", "x"})]
 
 
-@here
-async def test_rows_keep_the_weights_that_they_were_learnt_with(stream: Stream) -> None:
-    await stream.create()
-    await stream.learn((named(a=1), ["x"]))
-    for weight in (0.5, 1.0, 1000.0):
-        await stream.append(Update((Example(named(a=weight), labels(["x", "y"]), weight),), "log"))
-    await stream.append(Update((Example(named(a=7), labels({"x": True}), 9.0),), "log"))  # a part of the truth
-    counts, dataset = await stream.rows(3)
-    assert (counts.rows, counts.partial) == (3, 1)
-    assert dataset.weights is not None
-    assert dataset.weights.tolist() == [0.5, 1.0, 1000.0]
-    _, dataset = await stream.rows(4)
-    assert dataset.weights is not None
-    assert dataset.weights.tolist() == [1.0, 0.5, 1.0, 1000.0]
-
-
-@here
-async def test_rows_without_weights_are_a_data_set_without(stream: Stream) -> None:
+async def test_rows_keep_their_weights(stream: Stream) -> None:
     await stream.create()
     await stream.learn((named(a=1), ["x"]))
     assert (await stream.rows(9))[1].weights is None
+    for weight in (0.5, 1.0, 1000.0):
+        await stream.append(Update((Example(named(a=weight), labels(["x", "y"]), weight),), "log"))
+    await stream.append(Update((Example(named(a=7), labels({"x": True}), 9.0),), "log"))  # partial labels
+    for n, weights in ((3, [0.5, 1.0, 1000.0]), (4, [1.0, 0.5, 1.0, 1000.0])):
+        counts, dataset = await stream.rows(n)
+        assert (counts.rows, counts.partial) == (n, 1)
+        assert dataset.weights is not None
+        assert dataset.weights.tolist() == weights
 
 
-@here
-async def test_what_a_model_has_ignored_or_refused_is_not_in_its_rows(stream: Stream) -> None:
+async def test_ignored_and_refused_features_and_labels_are_in_no_row(stream: Stream) -> None:
     limits = {"features": {"most": 2, "policy": "ignore"}, "labels": {"most": 2, "policy": "reject"}}
     await stream.create(limits=limits)
     await stream.learn((named(a=1, b=2, c=3), ["x"]))
@@ -162,16 +150,14 @@ async def test_what_a_model_has_ignored_or_refused_is_not_in_its_rows(stream: St
     assert told(dataset) == [({"a": 1, "b": 2}, {"x"}), ({"b": 5}, {"y"}), (dict[str, float](), {"x"})]
 
 
-@here
-async def test_hashed_features_are_no_rows(sqlite_stream: Stream) -> None:
-    await sqlite_stream.create(limits={"features": {"most": 2, "policy": "hash"}})
-    await sqlite_stream.learn((named(a=1), ["x"]))
+async def test_a_model_that_hashes_its_features_has_no_rows(stream: Stream) -> None:
+    await stream.create(limits={"features": {"most": 2, "policy": "hash"}})
+    await stream.learn((named(a=1), ["x"]))
     with pytest.raises(InvalidDataset, match="hashes its features"):
-        await sqlite_stream.rows(9)
+        await stream.rows(9)
 
 
-@here
-async def test_the_last_rows_in_the_order_of_the_log(stream: Stream) -> None:
+async def test_rows_are_the_last_examples_in_the_order_of_the_log(stream: Stream) -> None:
     await stream.create()
     await stream.learn((named(a=1, b=2), ["x"]), (named(c=3), ["y", "x"]))
     await stream.snapshot()
@@ -184,8 +170,7 @@ async def test_the_last_rows_in_the_order_of_the_log(stream: Stream) -> None:
         assert (dataset.names, dataset.label_names) == (("a", "b", "c", "d"), ("x", "y", "z"))
 
 
-@here
-async def test_what_the_log_no_longer_has_cannot_be_had(stream: Stream) -> None:
+async def test_rows_before_the_log_are_counted_as_missing(stream: Stream) -> None:
     await stream.create()
     await stream.learn((named(a=1), ["x"]), (named(b=1), ["y"]))
     middle = await stream.snapshot()
@@ -202,20 +187,19 @@ async def test_what_the_log_no_longer_has_cannot_be_had(stream: Stream) -> None:
     assert dataset.names == ("a", "b", "c"), "the columns are those of the model"
 
 
-@here
-async def test_partial_labels_are_left_out_and_counted(sqlite_stream: Stream) -> None:
-    await sqlite_stream.create()
-    await sqlite_stream.learn((named(a=1), {"x": True}), (named(a=2), ["x"]), (named(a=3), {"x": True, "y": False}))
-    await sqlite_stream.learn((named(a=4), ["y"]), (named(a=5), {"x": False}))
+async def test_examples_with_partial_labels_are_skipped_and_counted(stream: Stream) -> None:
+    await stream.create()
+    await stream.learn((named(a=1), {"x": True}), (named(a=2), ["x"]), (named(a=3), {"x": True, "y": False}))
+    await stream.learn((named(a=4), ["y"]), (named(a=5), {"x": False}))
     for n, n_partial in ((1, 1), (2, 1), (5, 2)):
-        counts, dataset = await sqlite_stream.rows(n)
+        counts, dataset = await stream.rows(n)
         assert counts.partial == n_partial, "those before the first row do not count"
         assert told(dataset) == [({"a": 2}, {"x"}), ({"a": 3}, {"x"}), ({"a": 4}, {"y"})][-n:]
         assert counts.available == counts.rows, "none is missing for want of the log"
     assert counts.to_text() == "3 of 5 asked; 5 were learnt; 2 skipped because a label is unknown"
 
 
-async def test_late_labels_in_parts_and_changes_of_labels_are_read_over(stream: Stream) -> None:
+async def test_delayed_partial_labels_and_renamed_labels_are_read(stream: Stream) -> None:
     await stream.create()
     first, whole = ulid(1), ulid(2)
     for y in ({"x": True}, {"y": False}):
@@ -229,78 +213,72 @@ async def test_late_labels_in_parts_and_changes_of_labels_are_read_over(stream: 
     assert counts.partial == 2
 
 
-@here
-async def test_partial_labels_do_not_hide_that_the_log_is_cut(sqlite_stream: Stream) -> None:
-    await sqlite_stream.create()
-    await sqlite_stream.learn(*[(named(a=1), ["x"])] * 3)
-    middle = await sqlite_stream.snapshot()
-    await sqlite_stream.learn((named(a=2), ["x", "y"]), (named(a=1), {"x": True}), (named(a=3), ["y"]))
-    await sqlite_stream.snapshot()
-    await sqlite_stream.store.logs.trim(sqlite_stream.record, middle)
-    counts, _ = await sqlite_stream.rows(4)
+async def test_skipped_rows_do_not_hide_that_the_log_is_trimmed(stream: Stream) -> None:
+    await stream.create()
+    await stream.learn(*[(named(a=1), ["x"])] * 3)
+    middle = await stream.snapshot()
+    await stream.learn((named(a=2), ["x", "y"]), (named(a=1), {"x": True}), (named(a=3), ["y"]))
+    await stream.snapshot()
+    await stream.store.logs.trim(stream.record, middle)
+    counts, _ = await stream.rows(4)
     assert (counts.rows, counts.available, counts.partial) == (2, 4, 1)
-    await sqlite_stream.learn((named(a=4), {"x": True, "y": True}), (named(a=5), ["z"]))
-    counts, _ = await sqlite_stream.rows(4)
+    await stream.learn((named(a=4), {"x": True, "y": True}), (named(a=5), ["z"]))
+    counts, _ = await stream.rows(4)
     assert (counts.rows, counts.available, counts.partial) == (3, 3, 2), "one was complete until z came"
 
 
-@here
-async def test_what_never_was_in_the_log_is_told_so(sqlite_stream: Stream) -> None:
-    """A model that was imported, or made of a snapshot, begins a log of its own."""
-    await sqlite_stream.create()
-    await sqlite_stream.learn((named(a=1), ["x"]), (named(b=1), ["y"]))
-    store, record = sqlite_stream.store, sqlite_stream.record
-    state = OnlineModel.from_bytes(await store.snapshots.get(record, await sqlite_stream.snapshot()) or b"")
+async def test_examples_that_were_never_in_the_log_are_counted(stream: Stream) -> None:
+    """The log of a model that was made of a snapshot begins with the next example."""
+    await stream.create()
+    await stream.learn((named(a=1), ["x"]), (named(b=1), ["y"]))
+    store, record = stream.store, stream.record
+    state = OnlineModel.from_bytes(await store.snapshots.get(record, await stream.snapshot()) or b"")
     await store.models.delete(record)
-    sqlite_stream.record = await store.models.create(record.name, record.spec, state.seed(record.name))
-    sqlite_stream.model, sqlite_stream.position = OnlineModel.from_bytes(state.seed(record.name)), SEED
-    await sqlite_stream.learn((named(c=2), ["x"]))
-    counts, dataset = await sqlite_stream.rows(10)
+    stream.record = await store.models.create(record.name, record.spec, state.seed(record.name))
+    stream.model, stream.position = OnlineModel.from_bytes(state.seed(record.name)), SEED
+    await stream.learn((named(c=2), ["x"]))
+    counts, dataset = await stream.rows(10)
     assert counts.to_text() == "1 of 10 asked; 3 were learnt, older ones were learnt before this log began"
     assert told(dataset) == [({"c": 2}, {"x"})]
-    enough, _ = await sqlite_stream.rows(1)
+    enough, _ = await stream.rows(1)
     assert enough.to_text() == "1 of 1 asked; 3 were learnt"
 
 
-@here
-async def test_there_may_be_no_row_left(sqlite_stream: Stream) -> None:
-    await sqlite_stream.create()
-    await sqlite_stream.learn((named(a=1), ["x"]))
-    only = await sqlite_stream.snapshot()
-    await sqlite_stream.store.logs.trim(sqlite_stream.record, only)
-    counts, _ = await sqlite_stream.rows(4)
+async def test_a_trimmed_log_may_have_no_row(stream: Stream) -> None:
+    await stream.create()
+    await stream.learn((named(a=1), ["x"]))
+    only = await stream.snapshot()
+    await stream.store.logs.trim(stream.record, only)
+    counts, _ = await stream.rows(4)
     assert counts.to_text() == "0 of 4 asked; 1 were learnt, older ones are no longer in the log"
 
 
-@here
-async def test_who_names_every_label_is_complete_unless_more_appear(sqlite_stream: Stream) -> None:
-    await sqlite_stream.create()
-    await sqlite_stream.learn((named(a=1), {"x": True, "y": False}), (named(a=2), {"y": True, "x": False}))
-    counts, dataset = await sqlite_stream.rows(5)
+async def test_partial_labels_that_name_every_label_are_complete(stream: Stream) -> None:
+    await stream.create()
+    await stream.learn((named(a=1), {"x": True, "y": False}), (named(a=2), {"y": True, "x": False}))
+    counts, dataset = await stream.rows(5)
     assert (counts.partial, told(dataset)) == (0, [({"a": 1}, {"x"}), ({"a": 2}, {"y"})])
-    await sqlite_stream.learn((named(a=3), ["z"]), (named(a=4), {"x": True, "y": True, "z": False}))
-    counts, dataset = await sqlite_stream.rows(5)
+    await stream.learn((named(a=3), ["z"]), (named(a=4), {"x": True, "y": True, "z": False}))
+    counts, dataset = await stream.rows(5)
     assert (counts.partial, told(dataset)) == (2, [({"a": 3}, {"z"}), ({"a": 4}, {"x", "y"})])
 
 
-@here
-async def test_what_was_refused_or_repeated_is_no_row(sqlite_stream: Stream) -> None:
-    await sqlite_stream.create()
+async def test_refused_and_repeated_updates_are_no_rows(stream: Stream) -> None:
+    await stream.create()
     key, id = IdempotencyKey("k", b"d" * 16), ulid(1)
     wants = {"want_predictions": True, "want_probabilities": True}
-    await sqlite_stream.learn((named(a=1), ["x"]), key=key, **wants)
-    await sqlite_stream.learn((named(a=2), ["x"]), key=key)  # again
-    await sqlite_stream.learn((named(a=3), ["x"]), key=IdempotencyKey("k", b"e" * 16))  # the key of another
-    await sqlite_stream.learn((dense(1, 2, 3), ["x"]))  # of another form
-    await sqlite_stream.learn((named(a=4), ["y"]), prediction_ids=(id,), served=(np.empty(0),))
-    await sqlite_stream.learn((named(a=5), ["y"]), prediction_ids=(id,), served=(np.empty(0),))  # labelled before
-    counts, dataset = await sqlite_stream.rows(10)
+    await stream.learn((named(a=1), ["x"]), key=key, **wants)
+    await stream.learn((named(a=2), ["x"]), key=key)  # again
+    await stream.learn((named(a=3), ["x"]), key=IdempotencyKey("k", b"e" * 16))  # the key of another
+    await stream.learn((dense(1, 2, 3), ["x"]))  # of another form
+    await stream.learn((named(a=4), ["y"]), prediction_ids=(id,), served=(np.empty(0),))
+    await stream.learn((named(a=5), ["y"]), prediction_ids=(id,), served=(np.empty(0),))  # labelled before
+    counts, dataset = await stream.rows(10)
     assert told(dataset) == [({"a": 1}, {"x"}), ({"a": 4}, {"y"})]
     assert (counts.partial, counts.rolled_back) == (0, 0)
 
 
-@here
-async def test_what_was_of_another_form_before_a_rollback_is_no_row(stream: Stream) -> None:
+async def test_rows_of_another_input_kind_before_a_rollback_are_skipped(stream: Stream) -> None:
     await stream.create()
     back = await stream.snapshot()
     await stream.learn((dense(1, 2, 3), ["x"]))
@@ -311,53 +289,58 @@ async def test_what_was_of_another_form_before_a_rollback_is_no_row(stream: Stre
     assert (dataset.names, counts.rolled_back) == (("a",), 1)
 
 
-@here
 @pytest.mark.parametrize("form", [dense, lambda *values: sparse(*range(len(values)))])
-async def test_numbered_features(sqlite_stream: Stream, form: Callable[..., Features]) -> None:
-    await sqlite_stream.create(algorithm="kernel_falt", params={"budget": 2})
-    await sqlite_stream.learn((form(1, 1, 1), ["x"]), (form(1, 1, 1), []))
-    _, dataset = await sqlite_stream.rows(10)
+async def test_numbered_features_without_gaps_are_dense(stream: Stream, form: Callable[..., Features]) -> None:
+    await stream.create(algorithm="kernel_falt", params={"budget": 2})
+    await stream.learn((form(1, 1, 1), ["x"]), (form(1, 1, 1), []))
+    _, dataset = await stream.rows(10)
     assert dataset.names is None
-    assert isinstance(dataset.X, np.ndarray), "rows without gaps are dense"
+    assert isinstance(dataset.X, np.ndarray)
     assert dataset.X.tolist() == [[1, 1, 1], [1, 1, 1]]
 
 
-@here
-async def test_numbered_features_stand_where_their_indices_say(sqlite_stream: Stream) -> None:
-    await sqlite_stream.create()
-    await sqlite_stream.learn((sparse(5, 900), ["x"]), (sparse(2, 5), []), (sparse(0, 900), ["x"]))
-    _, dataset = await sqlite_stream.rows(10)
+async def test_numbered_features_with_gaps_are_sparse(stream: Stream) -> None:
+    await stream.create()
+    await stream.learn((sparse(5, 900), ["x"]), (sparse(2, 5), []), (sparse(0, 900), ["x"]))
+    _, dataset = await stream.rows(10)
     assert (dataset.X.shape, dataset.X.has_sorted_indices) == ((3, 901), True)
     assert [dataset.X[[row]].indices.tolist() for row in range(3)] == [[5, 900], [2, 5], [0, 900]]
 
 
-@here
-async def test_declared_features_and_labels(sqlite_stream: Stream) -> None:
-    await sqlite_stream.create(features=["b", "a"], labels=["q", "p"])
-    await sqlite_stream.learn((named(a=1), ["p"]))
-    _, dataset = await sqlite_stream.rows(1)
+async def test_a_missing_value_is_no_zero(stream: Stream) -> None:
+    await stream.create(features=["a", "b"])
+    await stream.learn((named(a=0.0, b=2.0), ["x"]), (named(b=0.0), ["x"]))
+    _, found = await stream.rows(2)
+    assert [part.tolist() for part in (found.X.indptr, found.X.indices)] == [[0, 2, 3], [0, 1, 1]]
+    assert found.X.data.tolist() == [0.0, 2.0, 0.0]
+
+
+async def test_declared_features_and_labels_keep_their_order(stream: Stream) -> None:
+    await stream.create(features=["b", "a"], labels=["q", "p"])
+    await stream.learn((named(a=1), ["p"]))
+    _, dataset = await stream.rows(1)
     assert (dataset.names, dataset.label_names) == (("b", "a"), ("q", "p"))
     assert told(dataset) == [({"a": 1}, {"p"})]
 
 
-@here
-async def test_a_damaged_snapshot_is_passed_over(sqlite_stream: Stream) -> None:
-    await sqlite_stream.create()
-    await sqlite_stream.learn((named(a=1), ["x"]))
-    first = await sqlite_stream.snapshot()
-    await sqlite_stream.learn((named(b=2), ["y"]))
-    await sqlite_stream.snapshot()
-    await sqlite_stream.learn((named(c=3), ["z"]))
-    await sqlite_stream.store.logs.trim(sqlite_stream.record, first)
-    damaged = sqlite_stream.states[first][:-1] + b"!"
-    await sqlite_stream.store.snapshots.put(sqlite_stream.record, first, damaged)
-    counts, dataset = await sqlite_stream.rows(10)
+async def test_a_damaged_snapshot_is_passed_over(stream: Stream) -> None:
+    await stream.create()
+    await stream.learn((named(a=1), ["x"]))
+    first = await stream.snapshot()
+    await stream.learn((named(b=2), ["y"]))
+    await stream.snapshot()
+    await stream.learn((named(c=3), ["z"]))
+    await stream.store.logs.trim(stream.record, first)
+    damaged = stream.states[first][:-1] + b"!"
+    await stream.store.snapshots.put(stream.record, first, damaged)
+    counts, dataset = await stream.rows(10)
     assert counts.rows == 1
     assert told(dataset) == [({"c": 3}, {"z"})]
 
 
-@here
-async def test_models_that_have_no_rows(sqlite_store: Store, settings_with: SettingsWith, tmp_path: Path) -> None:
+async def test_models_without_rows_are_refused(
+    sqlite_store: Store, settings_with: SettingsWith, tmp_path: Path
+) -> None:
     async def ask(name: str) -> None:
         await rows_of_stream(sqlite_store, settings_with(), name, 5, tmp_path / "rows")
 
@@ -371,8 +354,7 @@ async def test_models_that_have_no_rows(sqlite_store: Store, settings_with: Sett
         await ask("m")
 
 
-@here
-async def test_rows_beyond_the_memory_allowed(sqlite_store: Store, settings_with: SettingsWith, tmp_path: Path) -> None:
+async def test_the_bytes_of_rows_are_limited(sqlite_store: Store, settings_with: SettingsWith, tmp_path: Path) -> None:
     stream = Stream(sqlite_store, settings_with(max_dataset_bytes=20_000), tmp_path / "rows")
     await stream.create()
     for _ in range(30):
@@ -383,11 +365,10 @@ async def test_rows_beyond_the_memory_allowed(sqlite_store: Store, settings_with
     assert counts.rows == 100
 
 
-@here
-async def test_any_log(stream: Stream) -> None:
-    """Updates, partial ones, snapshots, rollbacks to any of them, and trims, against a plain list of what is left."""
+async def test_rows_of_any_log_are_the_remaining_examples(any_stream: Stream) -> None:
+    """Compare updates, partial labels, snapshots, rollbacks and trims with a plain list of the remaining rows."""
     rng = random.Random(7)
-    await stream.create()
+    await any_stream.create()
     kept: list[tuple[str, tuple[dict[str, float], set[str]]]] = []  # by position, with what is forgotten removed
     backs: list[str] = []
     trimmed = START
@@ -396,23 +377,23 @@ async def test_any_log(stream: Stream) -> None:
         if act < 0.75 or not backs:
             x = {rng.choice("abcdefgh"): float(rng.randint(1, 9)) for _ in range(3)}
             y = {rng.choice("pqrs") for _ in range(2)}
-            position = await stream.learn((named(**x), sorted(y)), (named(z=1), {"p": True}))
+            position = await any_stream.learn((named(**x), sorted(y)), (named(z=1), {"p": True}))
             kept.append((position, (x, y)))
         elif act < 0.9:
             to = rng.choice(backs)
-            await stream.append(Rollback(to, "log"))
+            await any_stream.append(Rollback(to, "log"))
             kept = [row for row in kept if order(row[0]) <= order(to)]
         if rng.random() < 0.2:
-            backs.append(await stream.snapshot())
-    counts, dataset = await stream.rows(1_000)
+            backs.append(await any_stream.snapshot())
+    counts, dataset = await any_stream.rows(1_000)
     assert told(dataset) == [row for _, row in kept]
-    _, latest = await stream.rows(5)
+    _, latest = await any_stream.rows(5)
     assert told(latest) == told(dataset)[-5:]
     trimmed = backs[len(backs) // 2]
-    await stream.store.logs.trim(stream.record, trimmed)
+    await any_stream.store.logs.trim(any_stream.record, trimmed)
     expected = [row for position, row in kept if order(position) > order(trimmed)]
     if expected:
-        counts, dataset = await stream.rows(1_000)
+        counts, dataset = await any_stream.rows(1_000)
         assert told(dataset) == expected
     assert counts.rows > 0
 
@@ -421,21 +402,8 @@ def order(position: str) -> tuple[int, ...]:
     return tuple(map(int, position.split("-")))
 
 
-@here
-async def test_what_was_missing_is_missing_and_a_zero_is_a_value(stream: Stream) -> None:
-    await stream.create(features=["a", "b"])
-    await stream.learn((named(a=0.0, b=2.0), ["x"]), (named(b=0.0), ["x"]))
-    _, found = await stream.rows(2)
-    assert [part.tolist() for part in (found.X.indptr, found.X.indices, found.X.data)] == [
-        [0, 2, 3],
-        [0, 1, 1],
-        [0.0, 2.0, 0.0],
-    ]
-
-
-@here
 @pytest.mark.parametrize("also_sparse", [False, True])
-async def test_what_a_dense_example_lacks_is_missing(stream: Stream, also_sparse: bool) -> None:
+async def test_a_null_of_a_dense_example_is_missing(stream: Stream, also_sparse: bool) -> None:
     await stream.create()
     await stream.learn((dense(0.0, np.nan), ["x"]), (dense(1.0, 2.0), ["x"]))
     if also_sparse:
@@ -448,8 +416,7 @@ async def test_what_a_dense_example_lacks_is_missing(stream: Stream, also_sparse
         np.testing.assert_array_equal(found.X, np.float32([[0.0, np.nan], [1.0, 2.0]]))
 
 
-@here
-async def test_each_field_of_vectors_is_a_view_that_rows_may_lack(stream: Stream) -> None:
+async def test_a_vector_is_a_view_that_rows_may_lack(stream: Stream) -> None:
     def with_vector(x: Features, *numbers: float) -> Features:
         return x._replace(vectors={"v": np.array(numbers, dtype=np.float32)})
 

@@ -1,4 +1,4 @@
-"""Uploads under way: as many as there may be, and one that stands still gives way."""
+"""Concurrent uploads: their number is limited, and a stalled one gives way."""
 
 import contextlib
 
@@ -33,7 +33,7 @@ def begun(slots: UploadSlots, stack: contextlib.ExitStack) -> Upload:
     return upload
 
 
-def test_one_too_many_is_refused_while_all_move(slots: UploadSlots, clock: Clock) -> None:
+def test_an_upload_is_refused_while_all_others_move(slots: UploadSlots, clock: Clock) -> None:
     with contextlib.ExitStack() as stack:
         uploads = [begun(slots, stack) for _ in range(MAX_UPLOADS)]
         clock.now = STILL_SECONDS - 0.1
@@ -49,7 +49,7 @@ def test_one_too_many_is_refused_while_all_move(slots: UploadSlots, clock: Clock
         pass
 
 
-def test_the_one_that_stood_still_for_longest_gives_way(slots: UploadSlots, clock: Clock) -> None:
+def test_the_upload_that_has_stalled_for_longest_gives_way(slots: UploadSlots, clock: Clock) -> None:
     with contextlib.ExitStack() as stack:
         first, second, third = (begun(slots, stack) for _ in range(3))
         slots.add(second, 4 * PORTION_BYTES)
@@ -62,7 +62,7 @@ def test_the_one_that_stood_still_for_longest_gives_way(slots: UploadSlots, cloc
         assert (first.gave_way, second.gave_way) == (False, True)
 
 
-def test_one_that_asks_for_room_does_not_give_way_itself(slots: UploadSlots, clock: Clock) -> None:
+def test_an_upload_does_not_give_way_to_itself(slots: UploadSlots, clock: Clock) -> None:
     with contextlib.ExitStack() as stack:
         slow, other = begun(slots, stack), begun(slots, stack)
         clock.now = 2 * STILL_SECONDS
@@ -72,7 +72,7 @@ def test_one_that_asks_for_room_does_not_give_way_itself(slots: UploadSlots, clo
         assert not slow.gave_way
 
 
-def test_one_that_is_complete_stays(slots: UploadSlots, clock: Clock) -> None:
+def test_a_complete_upload_does_not_give_way(slots: UploadSlots, clock: Clock) -> None:
     with contextlib.ExitStack() as stack:
         complete, coming = begun(slots, stack), begun(slots, stack)
         slots.add(complete, MAX_BYTES)
@@ -83,7 +83,7 @@ def test_one_that_is_complete_stays(slots: UploadSlots, clock: Clock) -> None:
         assert not complete.gave_way
 
 
-def test_room_comes_back(slots: UploadSlots) -> None:
+def test_bytes_are_released_at_the_end_of_an_upload(slots: UploadSlots) -> None:
     for error in (None, ValueError("broken off")):
         with contextlib.suppress(ValueError), slots.upload() as upload:
             slots.add(upload, MAX_BYTES)

@@ -1,4 +1,4 @@
-"""Events of a model: in order, resumable anywhere, honest about what was missed, bounded."""
+"""Events of a model: ordered, resumable on any server, limited, and with a count of those dropped."""
 
 import asyncio
 import gc
@@ -26,7 +26,7 @@ async def replica(lone_fleet: Any) -> Any:
 
 
 async def taken(subscription: Any, number: int, kinds: tuple[str, ...] = ("update", "rollback", "dropped")) -> Any:
-    """The next events of these kinds."""
+    """Return the next events of these kinds."""
     events: list[Event] = []
     async with asyncio.timeout(120):
         while len(events) < number:
@@ -36,7 +36,7 @@ async def taken(subscription: Any, number: int, kinds: tuple[str, ...] = ("updat
 
 
 class TestOfAReplica:
-    async def test_each_update_and_rollback_is_told_once_in_order(self, replica: Any, lone_fleet: Any) -> None:
+    async def test_each_update_and_rollback_is_one_event(self, replica: Any, lone_fleet: Any) -> None:
         watched = replica.events.subscribe()
         answers = [await replica.update([lone_fleet.example(i)] * (i + 1)) for i in range(3)]
         target = await replica.take_snapshot()
@@ -51,7 +51,7 @@ class TestOfAReplica:
         )
         assert [event.position for event in events] == sorted(event.position for event in events)
 
-    async def test_what_was_refused_or_learnt_before_is_no_event(self, replica: Any, lone_fleet: Any) -> None:
+    async def test_replayed_examples_are_no_events(self, replica: Any, lone_fleet: Any) -> None:
         from manylabel_service.online.state.stream_offsets import StreamPart
 
         watched = replica.events.subscribe()
@@ -64,7 +64,7 @@ class TestOfAReplica:
         assert (first.data["examples"], second.data["examples"]) == (2, 1)
         assert second.position == last.position
 
-    async def test_drift_comes_before_the_update_it_is_part_of_and_is_not_missed(self, lone_fleet: Any) -> None:
+    async def test_drift_comes_before_its_update(self, lone_fleet: Any) -> None:
         registry = await lone_fleet.start()
         replica = await registry.create(lone_fleet.spec(params={"drift": "adwin"}))
         kinds = ("update", "drift")
@@ -89,14 +89,14 @@ class TestOfAReplica:
             behind = update.position
         alarmed = [event.data["updates"] for event in events if event.kind == "drift"]
         assert (len(alarmed), alarmed) == (n_alarms, sorted(alarmed))
-        # Whoever goes on after any of them gets all that came later, and the update of a drift with it.
+        # A subscription after any event gets all later events, and the update that a drift belongs to.
         for place, event in enumerate(events):
             seen = event.resume or event.position
             due = [one for one in events if position_key(one.position) > position_key(seen)]
             assert due[len(due) - len(events) + place + 1 :] == events[place + 1 :]
             assert await taken(replica.events.subscribe(seen), len(due), kinds) == due
 
-    async def test_it_ends_when_the_model_goes(self, replica: Any, lone_fleet: Any) -> None:
+    async def test_events_end_with_the_model(self, replica: Any, lone_fleet: Any) -> None:
         watched = replica.events.subscribe()
         await replica.update([lone_fleet.example(0)])
         reading = asyncio.create_task(_all(watched))
@@ -105,7 +105,7 @@ class TestOfAReplica:
         assert "update" in [event.kind for event in await asyncio.wait_for(reading, 120)]
         assert await _all(replica.events.subscribe()) == []
 
-    async def test_measures_come_at_once_then_once_a_second_and_only_the_latest(
+    async def test_metrics_come_at_once_and_then_once_a_second(
         self, replica: Any, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(events_module, "METRICS_SECONDS", 0.2)
@@ -121,7 +121,7 @@ class TestOfAReplica:
         with pytest.raises(TimeoutError):  # nothing has changed
             await asyncio.wait_for(anext(watched), 0.5)
 
-    async def test_one_that_asks_in_vain_loses_nothing(self, replica: Any, lone_fleet: Any) -> None:
+    async def test_a_timeout_loses_no_event(self, replica: Any, lone_fleet: Any) -> None:
         watched = replica.events.subscribe()
         await taken(watched, 1, ("metrics",))
         for i in range(5):
@@ -131,7 +131,7 @@ class TestOfAReplica:
             (event,) = await taken(watched, 1)
             assert event.data["updates"] == i + 1
 
-    async def test_of_the_kinds_asked_for_only(
+    async def test_only_requested_kinds_are_sent(
         self, replica: Any, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(events_module, "METRICS_SECONDS", 0.05)
@@ -159,13 +159,13 @@ class TestOfAReplica:
         await replica.drop()
         assert await asyncio.wait_for(_all(rollbacks), 120) == []
 
-    async def test_nobody_watches_nothing_is_kept(self, replica: Any, lone_fleet: Any) -> None:
+    async def test_no_event_is_kept_without_subscribers(self, replica: Any, lone_fleet: Any) -> None:
         await replica.update([lone_fleet.example(0)])
         assert len(replica.events._ring) == 0
 
 
 class TestResuming:
-    async def test_on_the_same_replica(self, replica: Any, lone_fleet: Any) -> None:
+    async def test_resume_on_the_same_server(self, replica: Any, lone_fleet: Any) -> None:
         watched = replica.events.subscribe()
         positions = [(await replica.update([lone_fleet.example(i)])).position for i in range(10)]
         await taken(watched, 4)
@@ -173,7 +173,7 @@ class TestResuming:
         resumed = replica.events.subscribe(after=positions[3])
         assert [event.position for event in await taken(resumed, 6)] == positions[4:]
 
-    async def test_on_another_replica(self, fleet: Any) -> None:
+    async def test_resume_on_another_server(self, fleet: Any) -> None:
         registries = await fleet.start_several(2)
         one = await registries[0].create(fleet.spec())
         other = await registries[1].get("m")
@@ -184,7 +184,7 @@ class TestResuming:
         assert [event.position for event in await taken(resumed, 5)] == positions[5:]
         assert [event.position for event in await taken(elsewhere, 10)] == positions
 
-    async def test_on_one_that_is_behind_nothing_comes_twice(self, fleet: Any) -> None:
+    async def test_resume_on_a_server_that_lags(self, fleet: Any) -> None:
         registries = await fleet.start_several(2)
         one = await registries[0].create(fleet.spec())
         behind = await registries[1].get("m")
@@ -196,7 +196,7 @@ class TestResuming:
         behind.poll()
         assert [event.position for event in await taken(resumed, 2)] == positions[3:]
 
-    async def test_from_before_anything_is_known(self, replica: Any, lone_fleet: Any) -> None:
+    async def test_resume_before_the_known_events(self, replica: Any, lone_fleet: Any) -> None:
         await replica.update([lone_fleet.example(0)])
         resumed = replica.events.subscribe(after="0")
         (event,) = await taken(resumed, 1)
@@ -205,13 +205,13 @@ class TestResuming:
         await replica.update([lone_fleet.example(0)])
         assert [event.kind for event in await taken(again, 1)] == ["update"]
 
-    async def test_a_position_that_is_none(self, replica: Any) -> None:
+    async def test_resume_at_a_bad_position(self, replica: Any) -> None:
         with pytest.raises(ValueError, match="latest"):
             replica.events.subscribe(after="latest")
 
 
 class TestBounds:
-    async def test_a_slow_subscriber_is_told_how_many_it_missed(
+    async def test_a_slow_subscriber_gets_the_number_of_dropped_events(
         self, replica: Any, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(events_module, "RECENT_EVENTS", 4)
@@ -228,7 +228,7 @@ class TestBounds:
         resumed = replica.events.subscribe(after=positions[4])
         assert [event.data.get("count", 0) for event in await taken(resumed, 5)] == [None, 0, 0, 0, 0]
 
-    def test_there_are_so_many_subscribers_and_no_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_number_of_subscribers_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(events_module, "MAX_SUBSCRIBERS", 2)
         model = OnlineModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt"}))
         events = Events("m", lambda: model)
@@ -239,7 +239,7 @@ class TestBounds:
         gc.collect()
         events.subscribe()
 
-    async def test_only_so_many_write_within_one_turn_of_the_loop(self) -> None:
+    async def test_few_subscribers_are_woken_at_once(self) -> None:
         model = OnlineModel(ModelSpec.model_validate({"name": "m", "algorithm": "falt"}))
         events = Events("m", lambda: model)
         watchers = [events.subscribe() for _ in range(3 * events_module.WOKEN_AT_ONCE + 1)]
@@ -254,7 +254,7 @@ class TestBounds:
         assert 0 < max(ready) <= 2 * events_module.WOKEN_AT_ONCE
         assert await asyncio.gather(*waiting) == [[Event("update", "1", {})]] * len(watchers)
 
-    async def test_one_that_closes_leaves(self, replica: Any) -> None:
+    async def test_a_closed_subscription_is_removed(self, replica: Any) -> None:
         watched = replica.events.subscribe()
         reading = asyncio.create_task(_all(watched))
         await eventually_async(lambda: replica.events.subscribers == 1)

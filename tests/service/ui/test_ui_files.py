@@ -1,4 +1,4 @@
-"""The files of the page: types, versions, and what may not stand in them."""
+"""Files of the web UI: types, versions, and forbidden contents."""
 
 import gzip
 import re
@@ -26,7 +26,7 @@ IMPORT = re.compile(r"""^import\b[^'";]*?['"]([^'"\n]+)['"];?$|\bimport\(['"`]([
 
 
 @for_each("path", list(FILES))
-def test_a_file_is_there_in_both_forms_with_its_type(path: str) -> None:
+def test_a_file_has_its_type_and_is_compressed(path: str) -> None:
     file = FILES.get(path)
     assert file is not None
     assert file.media_type.decode() == MEDIA_TYPES[Path(path).suffix]
@@ -35,7 +35,7 @@ def test_a_file_is_there_in_both_forms_with_its_type(path: str) -> None:
         assert file.content == (STATIC / path).read_bytes()
 
 
-def test_the_version_names_the_release_and_follows_every_byte() -> None:
+def test_the_version_depends_on_the_release_and_every_byte() -> None:
     contents = {"index.html": b"ui/{version}/main.js", "main.js": b"1"}
     first, other = Files(contents), Files(contents | {"main.js": b"2"})
     assert first.version == Files(contents).version
@@ -55,7 +55,7 @@ def test_a_file_without_a_known_type_is_refused(tmp_path: Path) -> None:
 
 
 @for_each("path", [path for path in FILES if path.endswith(".js")])
-def test_a_module_makes_no_markup_and_imports_what_is_there(path: str) -> None:
+def test_a_module_makes_no_markup_and_imports_existing_files(path: str) -> None:
     text = (STATIC / path).read_text()
     assert not MARKUP.search(text)
     for module in map("".join, IMPORT.findall(text)):
@@ -65,7 +65,7 @@ def test_a_module_makes_no_markup_and_imports_what_is_there(path: str) -> None:
             assert (STATIC / path).parent.joinpath(module).is_file(), f"{path} imports {module}"
 
 
-def test_the_page_itself_has_no_script_or_style_inline() -> None:
+def test_the_index_has_no_inline_script_or_style() -> None:
     text = (STATIC / INDEX).read_text()
     assert re.findall(r"<script(?![^>]*\bsrc=)|<style|\bstyle=|\son\w+=", text) == []
     named = re.findall(r'(?:src|href)="([^"]*)"', text)
@@ -75,14 +75,14 @@ def test_the_page_itself_has_no_script_or_style_inline() -> None:
         assert (STATIC / address.removeprefix("ui/{version}/")).is_file()
 
 
-def test_every_file_gets_into_the_wheel() -> None:
+def test_every_file_is_in_the_wheel() -> None:
     """Hatchling takes all files of a package but those that git ignores."""
     paths = [str(STATIC / path) for path in FILES]
     ignored = subprocess.run(["git", "check-ignore", *paths], capture_output=True, text=True, cwd=STATIC)
     assert ignored.stdout == ""
 
 
-def test_the_page_of_a_model_shows_every_group_of_labels_by_how_often_they_were_seen() -> None:
+def test_the_page_of_a_model_shows_every_group_of_labels() -> None:
     found = re.search(r"const GROUPS = \{([^}]*)\}", (STATIC / "pages/model/seen.js").read_text())
     assert found is not None
     assert tuple(re.findall(r"(\w+): '", found[1])) == GROUPS

@@ -105,16 +105,17 @@ async def read_audit(request: Request, context: ContextOf, query: Annotated[Audi
         before = None if query.before is None else read_cursor(query.before)
         page = await audit.read_back(files, before, keep, query.limit)
     before_text = None if page.before is None else str(page.before)
-    # The lines are returned as they are: a newer release may have written some of them.
+    # The fields of a line are returned as they are: a newer release may have written it.
     return json_response({"calls": page.lines, "before": before_text, "after": str(page.after)})
 
 
 def _wanted(query: Audited, access: Any) -> Keep:
-    """Return whether a line matches the request and is about a model that the caller may see."""
+    """Return whether a line is a call, matches the request and is about a model that the caller may see."""
 
     def keep(line: dict[str, Any]) -> bool:
         return (
-            (query.key is None or line.get("key_id") == query.key)
+            AuditedCall.model_fields.keys() <= line.keys()
+            and (query.key is None or line.get("key_id") == query.key)
             and (query.model is None or line.get("model") == query.model)
             and (query.since is None or str(line.get("time")) >= query.since)
             and access.may_see(line.get("model") or line.get("dataset") or "")

@@ -147,7 +147,7 @@ _EXAMPLE = {"name": "the tagging page", "scopes": ["predict"], "models": ["tags-
     "Create a key",
     "admin",
     NewKey,
-    ["beyond_own_key", "limit_exceeded"],
+    ["beyond_own_key", "limit_exceeded", "storage_full"],
     takes=KeyRequest,
     example=_EXAMPLE,
     status=201,
@@ -186,7 +186,7 @@ async def show_key(context: ContextOf, access: AccessOf, key_id: str) -> dict[st
     "Change a key",
     "admin",
     KeyStatus,
-    ["beyond_own_key"],
+    ["beyond_own_key", "storage_full"],
     takes=KeyChange,
     example={"expires_at": "2099-01-31T12:00:00Z"},
 )

@@ -78,6 +78,7 @@ class Predicting(Parameters):
         "batch_too_large",
         "queue_full",
         "predictions_full",
+        "storage_full",
         "version_damaged",
     ],
     takes=(schemas.PredictRequest, schemas.PredictBatch, schemas.TrainedRequest, schemas.TrainedBatch),

@@ -48,7 +48,7 @@ _EXAMPLE = {"name": "tags", "algorithm": "falt", "params": {"eta": 0.5, "passes_
     "Create a model",
     "admin",
     schemas.ModelStatus | schemas.StoredModel,
-    ["model_not_found", "model_is_trained", "model_exists", "limit_exceeded", *HISTORY, *MEASURED],
+    ["model_not_found", "model_is_trained", "model_exists", "limit_exceeded", "storage_full", *HISTORY, *MEASURED],
     takes=schemas.ModelRequest,
     example=_EXAMPLE,
     status=201,

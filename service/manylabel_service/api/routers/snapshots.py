@@ -37,7 +37,7 @@ async def list_snapshots(context: ContextOf, name: str) -> schemas.SnapshotList:
     "Take a snapshot",
     "admin",
     schemas.Snapshot,
-    ["snapshot_exists", "limit_exceeded"],
+    ["snapshot_exists", "limit_exceeded", "storage_full"],
     takes=schemas.SnapshotRequest,
     example={"name": "before-cleanup"},
     required=False,

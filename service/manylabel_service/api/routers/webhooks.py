@@ -146,7 +146,7 @@ _EXAMPLE = {"url": "https://hooks.example.org/manylabel", "events": ["drift", "l
     "Create a webhook",
     "admin",
     NewWebhook,
-    ["limit_exceeded"],
+    ["limit_exceeded", "storage_full"],
     takes=WebhookDefinition,
     example=_EXAMPLE,
     status=201,

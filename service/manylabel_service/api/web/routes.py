@@ -105,7 +105,7 @@ class DirectRoute(GuardedRoute):
 
 
 _OF_BODY = ("malformed_json", "body_too_large", "unsupported_media_type", "invalid_request")
-_OF_KEY = ("idempotency_in_flight", "idempotency_key_reused")
+_OF_KEY = ("idempotency_in_flight", "idempotency_key_reused", "storage_full")
 _OF_STORE = ("not_ready", "storage_unavailable")
 
 

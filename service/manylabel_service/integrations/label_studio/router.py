@@ -144,7 +144,7 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
     "Learn annotations",
     "learn",
     schemas.WebhookResponse,
-    ["model_is_trained", "batch_too_large", "queue_full", "limit_exceeded"],
+    ["model_is_trained", "batch_too_large", "queue_full", "limit_exceeded", "storage_full"],
     takes=schemas.WebhookRequest,
 )
 async def label_studio_webhook(request: Request, context: ContextOf, name: str) -> schemas.WebhookResponse:

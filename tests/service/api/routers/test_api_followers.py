@@ -1,6 +1,7 @@
-"""Followers over HTTP: how they are created, what they refuse, and how they go with their leader."""
+"""Followers over HTTP: create, read, promote, and delete with the leader."""
 
 import pytest
+from tests.service.api.answers import refused
 
 
 def create(client, name, **fields):
@@ -15,7 +16,7 @@ def leader(client, model):
     client.delete(model, params={"followers": "delete"})
 
 
-def test_a_follower_is_created_shown_and_deleted_with_its_leader(client, leader, refused):
+def test_a_follower_is_created_shown_and_deleted_with_its_leader(client, leader):
     answer = create(client, "f", follow={"model": "test", "from": "start"})
     assert answer.status_code == 201, answer.text
     assert answer.headers["location"] == "/v1/models/f"
@@ -37,7 +38,7 @@ def test_a_follower_is_created_shown_and_deleted_with_its_leader(client, leader,
         refused(client.get(path), 404, "model_not_found")
 
 
-def test_a_follower_refuses_changes(client, leader, refused):
+def test_a_follower_refuses_changes(client, leader):
     assert create(client, "f", follow={"model": "test", "from": "now"}).status_code == 201
     example = {"x": {"a": 1}, "y": ["l1"]}
     for path, document in (
@@ -56,7 +57,7 @@ def test_a_follower_refuses_changes(client, leader, refused):
     refused(client.get("/v1/models/f/log"), 409, "model_follows")
 
 
-def test_what_a_follower_cannot_be(client, leader, refused):
+def test_a_bad_follower_is_refused(client, leader):
     start = {"model": "test", "from": "start"}
     assert create(client, "f", follow=start).status_code == 201
     refused(create(client, "f", follow=start), 409, "model_exists")
@@ -80,7 +81,7 @@ def test_what_a_follower_cannot_be(client, leader, refused):
     assert client.get("/v1/models/g").json()["updates"] == 2
 
 
-def test_a_follower_takes_the_place_of_its_leader(client, leader, refused):
+def test_a_follower_is_promoted(client, leader):
     assert create(client, "f", follow={"model": "test", "from": "start"}).status_code == 201
     before = client.get(leader).json()
     key = {"Idempotency-Key": "promote-1"}
@@ -98,7 +99,7 @@ def test_a_follower_takes_the_place_of_its_leader(client, leader, refused):
     assert client.get(leader).json()["updates"] == 6
 
 
-def test_what_cannot_be_promoted(client, leader, refused):
+def test_a_bad_promotion_is_refused(client, leader):
     refused(client.post(f"{leader}/promote"), 409, "model_is_online")
     assert create(client, "f", follow={"model": "test", "from": "start", "until": "2"}).status_code == 201
     refused(client.post("/v1/models/f/promote"), 409, "not_promotable")

@@ -1,4 +1,4 @@
-"""Datasets over HTTP: what is taken, what is refused, and that nothing is left of what was."""
+"""Datasets over HTTP: uploads of every format, refusals, and uploads that break off."""
 
 import contextlib
 import gzip
@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
+from tests.service.api.answers import ok, refused
 from tests.support.cases import for_each
 from tests.support.processes import READER, has_ended, processes
 from tests.support.server_process import open_scratch_files
 from tests.support.waiting import eventually
 
-from manylabel_service.api.routers.datasets import Dataset
 from manylabel_service.api.translation.uploads import Multipart, boundary_of
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.datasets.upload_slots import MAX_UPLOADS
@@ -55,7 +55,7 @@ def upload(client: TestClient, data: bytes = SVM, headers: dict[str, str] = BYTE
 
 @pytest.fixture
 def none(client: TestClient) -> Iterator[TestClient]:
-    """The client of a server without datasets."""
+    """A client of a server without datasets."""
     yield client
     for one in client.get("/v1/datasets").json()["datasets"]:
         client.delete(f"/v1/datasets/{one['name']}").raise_for_status()
@@ -65,7 +65,7 @@ def names(client: TestClient) -> list[str]:
     return [one["name"] for one in client.get("/v1/datasets").raise_for_status().json()["datasets"]]
 
 
-# -- what is taken ----------------------------------------------------------------------------------------------------
+# -- formats ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -73,69 +73,80 @@ def names(client: TestClient) -> list[str]:
     [
         ("libsvm", SVM, "text/plain", {"zero_based": "false"}),
         ("arff", ARFF, "text/plain; charset=utf-8", {"label_columns": "-2"}),
-        ("arff", ARFF, "text/plain", {"label_columns": "rock,jazz"}),
         ("npz", npz(), "application/octet-stream", {}),
         ("ndjson", NDJSON, "application/x-ndjson", {}),
-        ("csv", CSV, "text/csv", {"label_columns": "2"}),
         ("csv", CSV, "text/csv", {"label_columns": '"rock",jazz'}),
     ],
 )
-def test_every_format(none: TestClient, format: str, data: bytes, media_type: str, parameters: dict[str, str]) -> None:
+def test_every_format_is_read(
+    none: TestClient, format: str, data: bytes, media_type: str, parameters: dict[str, str]
+) -> None:
     answer = upload(none, data, {"Content-Type": media_type}, format=format, split=1, **parameters)
     assert (answer.status_code, answer.headers["location"]) == (201, "/v1/datasets/songs"), answer.text
     record = answer.json()
-    Dataset.model_validate(record, strict=True)
     facts = {"name": "songs", "format": format, "rows": 2, "features": 1, "labels": 2, "cardinality": 1.0}
     assert record.items() >= {**facts, "density": 0.5, "views": {"x": 1}, "splits": {"train": 1, "test": 1}}.items()
     assert none.get("/v1/datasets").json() == {"datasets": [record]}
     assert none.get("/v1/datasets/songs").json() == record
     details = none.get("/v1/datasets/songs?details=true").json()
-    Dataset.model_validate(details, strict=True)
     due = ["1", "2"] if format == "libsvm" else ["rock", "jazz"]
     assert details == {**record, "label_names": due, "label_counts": [1, 1], "unlabelled": 0}
     assert none.delete("/v1/datasets/songs").status_code == 204
     assert names(none) == []
 
 
-def test_arff_with_its_xml(none: TestClient) -> None:
+def test_an_arff_file_comes_with_its_xml(none: TestClient) -> None:
     for name, files in (("a", {"file": ARFF, "labels": XML}), ("b", {"labels": XML, "file": ARFF})):
         answer = none.post(address(name, "arff"), files=files)
         assert answer.status_code == 201, answer.text
         assert none.get(f"/v1/datasets/{name}?details=true").json()["label_names"] == ["rock", "jazz"]
-    assert none.post(address("c", "csv", label_columns=2), files={"file": CSV}).status_code == 201
 
 
-# -- what is refused --------------------------------------------------------------------------------------------------
+# -- refusals ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "place"),
     [
         ("format=csv", "name"),
-        ("name=songs", "format"),
         ("name=Songs&format=npz", "name"),
         ("name=&format=npz", "name"),
         ("name=a/b&format=npz", "name"),
+        ("name=songs&name=songs&format=libsvm", "name"),
+        ("name=songs", "format"),
         ("name=songs&format=xls", "format"),
         ("name=songs&format=csv", "label_columns"),
         ("name=songs&format=csv&label_columns=", "label_columns"),
         ("name=songs&format=csv&label_columns=a,,b", "label_columns"),
         ("name=songs&format=csv&label_columns=%22a", "label_columns"),
         ("name=songs&format=npz&label_columns=1", "label_columns"),
+        ("name=songs&format=ndjson&label_columns=1", "label_columns"),
+        ("name=songs&format=ndjson&label_columns=a,b", "label_columns"),
+        ("name=songs&format=csv&label_columns=a,b&separator=;", "label_columns"),
+        ("name=songs&format=csv&label_columns=a&tags=b", "label_columns"),
+        ("name=songs&format=ndjson&separator=;", "separator"),
         ("name=songs&format=csv&label_columns=1&zero_based=true", "zero_based"),
         ("name=songs&format=libsvm&zero_based=yes", "zero_based"),
         ("name=songs&format=libsvm&split=0", "split"),
         ("name=songs&format=libsvm&split=1.5", "split"),
         ("name=songs&format=libsvm&labels=2", "labels"),
-        ("name=songs&name=songs&format=libsvm", "name"),
+        ("name=songs&format=csv&tags=b&text=", "text"),
+        ("name=songs&format=csv&tags=b&text=a,,b", "text"),
+        ("name=songs&format=csv&tags=b&text={", "text"),
+        ('name=songs&format=csv&tags=b&text={"ngrams": 9}', "text"),
+        ('name=songs&format=csv&tags=b&text={"field": []}', "text"),
+        ("name=songs&format=libsvm&text=a", "text"),
+        ("name=songs&format=libsvm&weight=a", "weight"),
+        ("name=songs&format=csv&tags=b&weight=", "weight"),
+        ("name=songs&format=ndjson&weight=a", "weight"),
     ],
 )
-def test_wrong_parameters(none: TestClient, refused: Callable[..., Any], query: str, place: str) -> None:
+def test_bad_parameters_are_refused(none: TestClient, query: str, place: str) -> None:
     refused(none.post(f"/v1/datasets?{query}", content=SVM, headers=BYTES), 422, "invalid_request", place)
     assert names(none) == []
 
 
-def test_wrong_headers(none: TestClient, refused: Callable[..., Any]) -> None:
+def test_bad_headers_are_refused(none: TestClient) -> None:
     for headers in (
         {},
         {"Content-Type": "application/json"},
@@ -152,9 +163,6 @@ def test_wrong_headers(none: TestClient, refused: Callable[..., Any]) -> None:
     ("format", "data", "place", "parameters"),
     [
         ("libsvm", b"1 1:1\n1 1:x\n", "line 2", {}),
-        ("libsvm", b"", "there are no rows", {}),
-        ("arff", ARFF + b"'1,0,1\n", "line 8: a quote is not closed", {"label_columns": -2}),
-        ("ndjson", b'{"x": [1], "y": ["a"]}\n{"x": [1], "weight": 0}\n', "line 2: weight must be a number above 0", {}),
         (
             "csv",
             b"a,w,rock\n1,2,0\n1,,1\n",
@@ -165,41 +173,36 @@ def test_wrong_headers(none: TestClient, refused: Callable[..., Any]) -> None:
         ("libsvm", SVM, "both splits need rows: the split must be 1 to 1, not 2", {"split": 2}),
     ],
 )
-def test_files_that_are_wrong(
-    none: TestClient, refused: Callable[..., Any], format: str, data: bytes, place: str, parameters: dict[str, object]
+def test_a_bad_file_is_refused(
+    none: TestClient, format: str, data: bytes, place: str, parameters: dict[str, object]
 ) -> None:
     problem = refused(upload(none, data, format=format, **parameters), 422, "invalid_dataset")
     assert place in problem["detail"]
     assert names(none) == []
 
 
-def test_a_name_that_is_taken(none: TestClient, refused: Callable[..., Any]) -> None:
+def test_an_existing_name_is_refused(none: TestClient) -> None:
     upload(none).raise_for_status()
     refused(upload(none, b"1 1:1\n" * 9), 409, "dataset_exists")
     assert none.get("/v1/datasets/songs").json()["rows"] == 2
 
 
-def test_one_that_is_not_there(none: TestClient, refused: Callable[..., Any]) -> None:
+def test_an_unknown_dataset_is_not_found(none: TestClient) -> None:
     refused(none.get("/v1/datasets/nobody"), 404, "dataset_not_found")
     refused(none.get("/v1/datasets/nobody?details=true"), 404, "dataset_not_found")
     refused(none.delete("/v1/datasets/nobody"), 404, "dataset_not_found")
     refused(none.get("/v1/datasets/nobody?details=1"), 422, "invalid_request", "details")
 
 
-def test_details_of_labels_are_a_part_of_every_format(none: TestClient, refused: Callable[..., Any]) -> None:
+def test_label_details_are_a_part_of_the_upload(none: TestClient) -> None:
     post: Callable[..., Any] = none.post
     details = {"jazz": {"title": "Jazz", "uri": "http://x/jazz", "description": None}}
-    for name, format, parts, more in (
-        ("one", "arff", {"file": ARFF, "labels": XML}, {}),
-        ("two", "csv", {"file": CSV}, {"label_columns": 2}),
-        ("three", "ndjson", {"file": gzip.compress(NDJSON)}, {}),
-        ("four", "npz", {"file": npz()}, {}),
-    ):
-        at = address(name, format, **more)
-        post(at, files={**parts, "label_details": json.dumps(details).encode()}).raise_for_status()
-        found = none.get(f"/v1/datasets/{name}?details=true")
-        Dataset.model_validate_json(found.content, strict=True)
-        assert found.json()["label_details"] == {"jazz": {"title": "Jazz", "uri": "http://x/jazz"}}
+    for name, format, parts in (("one", "arff", {"file": ARFF, "labels": XML}), ("two", "npz", {"file": npz()})):
+        sent = {**parts, "label_details": json.dumps(details).encode()}
+        post(address(name, format), files=sent).raise_for_status()
+        assert none.get(f"/v1/datasets/{name}?details=true").json()["label_details"] == {
+            "jazz": {"title": "Jazz", "uri": "http://x/jazz"}
+        }
         assert "label_details" not in none.get(f"/v1/datasets/{name}").json()
         none.delete(f"/v1/datasets/{name}").raise_for_status()
     for wrong in (b"{", b'{"folk": {"title": "Folk"}}', b'{"jazz": {"title": ""}}', b'{"jazz": {"titel": "x"}}'):
@@ -208,7 +211,7 @@ def test_details_of_labels_are_a_part_of_every_format(none: TestClient, refused:
     assert names(none) == []
 
 
-def test_parts_that_are_not_expected(none: TestClient, refused: Callable[..., Any]) -> None:
+def test_unexpected_parts_are_refused(none: TestClient) -> None:
     post: Callable[..., Any] = none.post
     arff = address(format="arff")
     refused(post(arff, files={"labels": XML}), 422, "invalid_request")
@@ -216,10 +219,6 @@ def test_parts_that_are_not_expected(none: TestClient, refused: Callable[..., An
     refused(post(arff, files=[("file", ARFF), ("file", ARFF)]), 422, "invalid_request")
     refused(post(address(format="libsvm"), files={"file": SVM, "labels": XML}), 422, "invalid_request")
     refused(post(address(format="arff", label_columns=1), files={"file": ARFF, "labels": XML}), 422, "invalid_request")
-    problem = refused(
-        post(arff, files={"file": ARFF, "labels": b"<labels><label name='folk'/></labels>"}), 422, "invalid_dataset"
-    )
-    assert "label 'folk' is not among the attributes" in problem["detail"]
     problem = refused(post(arff, files={"file": ARFF, "labels": b"<!DOCTYPE x []><x/>"}), 422, "invalid_dataset")
     assert "labels, line 1: document type declarations and entities are not allowed" in problem["detail"]
     cut = b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n' + ARFF
@@ -235,7 +234,7 @@ def small(serve: Callable[..., Any]) -> Iterator[TestClient]:
         yield client
 
 
-def test_an_upload_has_a_limit(small: TestClient, refused: Callable[..., Any]) -> None:
+def test_an_upload_has_a_limit(small: TestClient) -> None:
     large = b"1 1:1\n" * 4_000
     chunks = (large[begin : begin + 1_000] for begin in range(0, len(large), 1_000))
     refused(upload(small, large), 413, "body_too_large")
@@ -247,7 +246,7 @@ def test_an_upload_has_a_limit(small: TestClient, refused: Callable[..., Any]) -
     assert names(small) == []
 
 
-def test_the_number_and_the_size_have_limits(small: TestClient, refused: Callable[..., Any]) -> None:
+def test_labels_and_datasets_have_limits(small: TestClient) -> None:
     many = b"".join(b"%d 1:1\n" % i for i in range(6))
     assert "6 labels; at most 5 are allowed" in refused(upload(small, many), 422, "invalid_dataset")["detail"]
     upload(small).raise_for_status()
@@ -255,7 +254,7 @@ def test_the_number_and_the_size_have_limits(small: TestClient, refused: Callabl
     small.delete("/v1/datasets/songs").raise_for_status()
 
 
-def test_as_many_uploads_as_are_taken_at_a_time(client: TestClient, refused: Callable[..., Any]) -> None:
+def test_concurrent_uploads_are_limited(client: TestClient) -> None:
     app: Any = client.app
     with contextlib.ExitStack() as stack:
         for _ in range(MAX_UPLOADS):
@@ -275,7 +274,7 @@ def server(server_process: Callable[..., Any]) -> Any:
 
 
 def begun(server: Any, length: int, sent: bytes) -> socket.socket:
-    """A connection with an upload of an announced number of bytes, of which these have been sent."""
+    """Open a connection and begin an upload of an announced length."""
     connection = socket.create_connection(("127.0.0.1", server.port), timeout=WAIT_SECONDS)
     head = (
         f"POST {address()} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n"
@@ -294,7 +293,7 @@ def data_files(server: Any) -> set[str]:
     return {str(path.relative_to(server.data_dir)) for path in server.data_dir.rglob("*") if path.is_file()}
 
 
-def test_an_upload_that_is_cut_off(server: Any) -> None:
+def test_an_upload_that_breaks_off_leaves_nothing(server: Any) -> None:
     before = data_files(server)
     for closing in (socket.socket.close, lambda c: (c.shutdown(socket.SHUT_WR), c.recv(1), c.close())):
         connection = begun(server, 10_000_000, b"1 1:1\n" * 400_000)
@@ -305,7 +304,7 @@ def test_an_upload_that_is_cut_off(server: Any) -> None:
 
 
 def test_stalled_uploads_give_way(server_process: Callable[..., Any]) -> None:
-    """However many are begun and go on by a byte now and then: who wants to upload can."""
+    """Uploads that advance by a byte now and then do not block another one."""
     with server_process() as server, contextlib.ExitStack() as stack:
         server.start()
         stalled = [stack.enter_context(begun(server, 1_000_000, SVM)) for _ in range(MAX_UPLOADS)]
@@ -326,7 +325,7 @@ def test_stalled_uploads_give_way(server_process: Callable[..., Any]) -> None:
         assert (answer.status, json.loads(answer.read())["code"]) == (503, "not_ready")
 
 
-def test_an_upload_that_stops_coming(server: Any) -> None:
+def test_an_idle_upload_is_ended(server: Any) -> None:
     with begun(server, 1_000, SVM) as connection:
         answer = http.client.HTTPResponse(connection)
         answer.begin()
@@ -335,8 +334,8 @@ def test_an_upload_that_stops_coming(server: Any) -> None:
     assert listed(server) == []
 
 
-def test_others_are_answered_while_a_file_is_read(server: Any) -> None:
-    """And the reader is not the server: killed with it, it leaves nothing either."""
+def test_other_requests_are_answered_while_a_file_is_read(server: Any) -> None:
+    """The file is read in another process."""
     data = b"1 1:1 2:1 3:1\n" * 50_000
     answers: list[int] = []
 
@@ -359,7 +358,7 @@ def test_others_are_answered_while_a_file_is_read(server: Any) -> None:
     assert [one["rows"] for one in listed(server)] == [50_000]
 
 
-def test_a_server_that_is_killed_while_it_reads(server: Any) -> None:
+def test_a_server_killed_while_it_reads_leaves_nothing(server: Any) -> None:
     before = data_files(server)
     names_before = [one["name"] for one in listed(server)]
     data = b"1 1:1 2:1 3:1\n" * 150_000
@@ -382,7 +381,7 @@ def part(name: str, data: bytes, more: str = '; filename="a b.arff"\r\nContent-T
     return f'--b\r\nContent-Disposition: form-data; name="{name}"{more}\r\n\r\n'.encode() + data + b"\r\n"
 
 
-def taken_apart(body: bytes, ends: list[int]) -> tuple[dict[str, bytes], bool]:
+def parts_of(body: bytes, ends: list[int]) -> tuple[dict[str, bytes], bool]:
     multipart = Multipart(b"b", NAMES)
     found: dict[str, bytes] = {}
     for begin, end in zip([0, *ends], [*ends, len(body)], strict=True):
@@ -397,12 +396,12 @@ def taken_apart(body: bytes, ends: list[int]) -> tuple[dict[str, bytes], bool]:
     cuts=st.lists(st.integers(0, 300), max_size=8),
     preamble=st.sampled_from([b"", b"\r\n"]),
 )
-def test_a_body_comes_apart_wherever_it_is_cut(file: str, xml: bytes, cuts: list[int], preamble: bytes) -> None:
+def test_parts_are_read_from_pieces_of_any_size(file: str, xml: bytes, cuts: list[int], preamble: bytes) -> None:
     data = file.encode()
     if b"\r\n--b" in b"\r\n" + data or b"\r\n--b" in xml:
         return
     body = preamble + part("file", data) + part("labels", xml, "") + b"--b--\r\nafterwards"
-    found, ended = taken_apart(body, sorted(min(cut, len(body)) for cut in cuts))
+    found, ended = parts_of(body, sorted(min(cut, len(body)) for cut in cuts))
     assert ended
     assert (found.get("file", b""), found.get("labels", b"")) == (data, xml)
 
@@ -418,25 +417,25 @@ def test_a_body_comes_apart_wherever_it_is_cut(file: str, xml: bytes, cuts: list
         part("file", b"x") + part("file", b"y"),
     ],
 )
-def test_a_body_that_is_wrong(body: bytes) -> None:
+def test_a_bad_multipart_body_is_refused(body: bytes) -> None:
     with pytest.raises(Problem, match="not multipart/form-data as expected"):
-        taken_apart(body, [])
+        parts_of(body, [])
 
 
 def test_a_line_that_only_begins_as_a_boundary_is_data() -> None:
-    assert taken_apart(part("file", b"x") + b"--bad", []) == ({"file": b"x\r\n--bad"}, False)
+    assert parts_of(part("file", b"x") + b"--bad", []) == ({"file": b"x\r\n--bad"}, False)
 
 
 @given(data=st.binary(max_size=200))
-def test_any_body(data: bytes) -> None:
+def test_any_multipart_body_is_read_or_refused(data: bytes) -> None:
     for body in (data, part("file", b"x") + data, b"--b\r\n" + data):
         try:
-            taken_apart(body, [])
+            parts_of(body, [])
         except Problem as problem:
             assert problem.status == 422  # noqa: PT017 (no problem is as good)
 
 
-def test_boundaries() -> None:
+def test_the_boundary_is_read_from_the_header() -> None:
     assert boundary_of('multipart/form-data; boundary="a b"; charset=x') == b"a b"
     assert boundary_of("multipart/form-data; BOUNDARY=xyz") == b"xyz"
     for wrong in ("multipart/form-data", "multipart/form-data; boundary=é", 'multipart/form-data; boundary=""'):
@@ -456,7 +455,6 @@ TEXT = {"fields": ["title"], "longer_than": None, "ngrams": [1, 1], "chars": Non
 @pytest.mark.parametrize(
     ("format", "data", "media_type", "parameters"),
     [
-        ("ndjson", LINES, "application/x-ndjson", {"label_columns": "tags"}),
         ("ndjson", LINES, "application/x-ndjson", {"tags": "tags", "text": "title"}),
         (
             "ndjson",
@@ -464,16 +462,14 @@ TEXT = {"fields": ["title"], "longer_than": None, "ngrams": [1, 1], "chars": Non
             "application/gzip",
             {"tags": "tags", "text": '{"fields": ["title"]}'},
         ),
-        ("csv", TABLE, "text/csv", {"label_columns": "tags", "separator": ";", "text": "title"}),
         ("csv", TABLE, "text/csv", {"tags": "tags", "separator": ";", "text": "title", "ignore": "n"}),
         ("tsv", TABLE.replace(b",", b"\t"), "text/tab-separated-values", {"label_columns": "1", "separator": ";"}),
     ],
 )
-def test_records(none: TestClient, format: str, data: bytes, media_type: str, parameters: dict[str, str]) -> None:
-    answer = upload(none, data, {"Content-Type": media_type}, format=format, **parameters)
-    assert answer.status_code == 201, answer.text
-    record = answer.json()
-    Dataset.model_validate(record, strict=True)
+def test_records_are_read(
+    none: TestClient, format: str, data: bytes, media_type: str, parameters: dict[str, str]
+) -> None:
+    record = ok(upload(none, data, {"Content-Type": media_type}, format=format, **parameters), 201)
     fields = ["title"] if "text" in parameters else None
     assert record["text"] == {**TEXT, "fields": fields, "longer_than": None if fields else 200, "tokeniser": 1}
     features = 5 if fields else 4
@@ -481,43 +477,17 @@ def test_records(none: TestClient, format: str, data: bytes, media_type: str, pa
     assert none.get("/v1/datasets/songs").json() == record
 
 
-@for_each(
-    ("query", "place"),
-    [
-        ("format=ndjson&label_columns=1", "label_columns"),
-        ("format=ndjson&label_columns=a,b", "label_columns"),
-        ("format=ndjson&separator=;", "separator"),
-        ("format=csv&label_columns=a,b&separator=;", "label_columns"),
-        ("format=csv&label_columns=a&tags=b", "label_columns"),
-        ("format=csv&tags=b&text=", "text"),
-        ("format=csv&tags=b&text=a,,b", "text"),
-        ("format=csv&tags=b&text={", "text"),
-        ('format=csv&tags=b&text={"ngrams": 9}', "text"),
-        ('format=csv&tags=b&text={"field": []}', "text"),
-        ("format=libsvm&text=a", "text"),
-        ("format=libsvm&weight=a", "weight"),
-        ("format=csv&tags=b&weight=", "weight"),
-        ("format=ndjson&weight=a", "weight"),
-    ],
-)
-def test_wrong_parameters_of_records(none: TestClient, refused: Callable[..., Any], query: str, place: str) -> None:
-    refused(none.post(f"/v1/datasets?name=songs&{query}", content=LINES, headers=BYTES), 422, "invalid_request", place)
-
-
 @pytest.mark.parametrize(
     ("data", "parameters"),
     [
         (b"tempo,w,rock,jazz\n120,0.5,1,0\n80,2,0,1\n", {"format": "csv", "label_columns": 2, "weight": "w"}),
-        (NDJSON.replace(b'"y"', b'"weight": 3, "y"', 1), {"format": "ndjson"}),
         (ARFF.replace(b"80,0,1", b"80,0,1,{0.25}"), {"format": "arff", "label_columns": -2}),
     ],
 )
 def test_rows_with_weights(none: TestClient, data: bytes, parameters: dict[str, Any]) -> None:
-    """The description says that there are some; nothing is said, nor stored, of others."""
-    answer = upload(none, data, **parameters)
-    assert answer.status_code == 201, answer.text
-    record = Dataset.model_validate(answer.json(), strict=True)
-    assert (record.weighted, record.features, record.labels) == (True, 1, 2)
+    """The description of a dataset says whether its rows have weights."""
+    record = ok(upload(none, data, **parameters), 201)
+    assert (record["weighted"], record["features"], record["labels"]) == (True, 1, 2)
     assert upload(none, CSV, name="plain", format="csv", label_columns=2).json()["weighted"] is False
     listed = none.get("/v1/datasets").json()["datasets"]
     assert {one["name"]: one["weighted"] for one in listed} == {"songs": True, "plain": False}

@@ -1,4 +1,4 @@
-"""Streams and events over real sockets: both ways at once, back-pressure, idle clients, ends."""
+"""Streams and events over real sockets: both directions at once, backpressure, idle clients, and how they end."""
 
 import asyncio
 import contextlib
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
 from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_service.access.grant import Access
@@ -57,7 +58,7 @@ def name(server: Any, request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 class Connection:
-    """A request whose body is sent bit by bit while the answer is read."""
+    """A request whose body is sent in pieces while the response is read."""
 
     def __init__(self, server: Any, head: bytes) -> None:
         self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=DEADLINE_SECONDS)
@@ -86,9 +87,9 @@ class Connection:
         raise AssertionError("the server takes a gigabyte without an answer being read")
 
     def send_until_cut_off(self, data: bytes) -> None:
-        """Send again and again, until the server closes the connection.
+        """Send repeatedly until the server closes the connection.
 
-        Who stops once nothing goes for a while may have met a server that was only slow for that while.
+        A pause is no sign of that: a busy server may be slow for a while.
         """
         self.socket.settimeout(DEADLINE_SECONDS)
         for _ in range(2**30 // len(data)):
@@ -132,7 +133,7 @@ def test_a_line_is_answered_before_the_next_is_sent(server: Any, name: str) -> N
         assert connection.rest() == []
 
 
-def test_who_asks_before_sending_is_told_to_go_on(server: Any, name: str) -> None:
+def test_expect_100_continue_is_answered(server: Any, name: str) -> None:
     with stream(server, name, headers=b"Expect: 100-continue\r\nContent-Length: %d\r\n" % len(GOOD)) as connection:
         assert connection.socket.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.socket.sendall(GOOD)
@@ -140,8 +141,8 @@ def test_who_asks_before_sending_is_told_to_go_on(server: Any, name: str) -> Non
         assert [one["updates"] for one in connection.rest()] == [1]
 
 
-def test_a_client_that_does_not_read_is_not_read_from(server: Any, name: str) -> None:
-    """Sending blocks before long: neither lines nor answers pile up in the server."""
+def test_a_server_stops_reading_from_a_client_that_does_not_read(server: Any, name: str) -> None:
+    """Sending blocks soon: neither lines nor responses accumulate in the server."""
     item = json.dumps({"x": [0.5] * 100, "y": [f"a label with a rather long name {i}" for i in range(30)]}).encode()
     block = (item + b"\n") * 50
     with stream(server, name) as connection:
@@ -153,7 +154,7 @@ def test_a_client_that_does_not_read_is_not_read_from(server: Any, name: str) ->
         assert [connection.line()["line"] for _ in range(learnt)] == list(range(1, learnt + 1))
 
 
-def test_a_client_that_goes_away_is_forgotten(server: Any, name: str) -> None:
+def test_a_client_that_disconnects_leaves_no_error(server: Any, name: str) -> None:
     with stream(server, name) as connection:
         connection.send(GOOD + GOOD[:10])
         assert connection.line()["line"] == 1
@@ -161,29 +162,24 @@ def test_a_client_that_goes_away_is_forgotten(server: Any, name: str) -> None:
     assert "Traceback" not in server.log_tail()
 
 
-def test_a_deleted_model_ends_its_streams(server: Any, name: str) -> None:
-    with stream(server, name) as connection:
+@pytest.mark.parametrize("recreated", [False, True])
+def test_a_deleted_model_ends_its_streams_and_events(server: Any, name: str, recreated: bool) -> None:
+    with stream(server, name) as connection, Watcher(server, name) as watcher:
         connection.send(GOOD)
         assert connection.line()["line"] == 1
         assert call(server, "DELETE", "/v1/models/m")[0] == 204
+        if recreated:
+            assert call(server, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})[0] == 201
+        watcher.until(None)
         connection.send(GOOD)
         last = connection.line()
         assert (last["line"], last["error"]["code"]) == (2, "model_not_found")
         assert connection.rest() == []
+    if recreated:
+        assert call(server, "GET", "/v1/models/m")[1]["updates"] == 0
 
 
-def test_a_stream_does_not_go_on_in_a_new_model_of_the_name(server: Any, name: str) -> None:
-    with stream(server, name) as connection:
-        connection.send(GOOD)
-        assert connection.line()["line"] == 1
-        assert call(server, "DELETE", "/v1/models/m")[0] == 204
-        assert call(server, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})[0] == 201
-        connection.send(GOOD)
-        assert connection.line()["error"]["code"] == "model_not_found"
-    assert call(server, "GET", "/v1/models/m")[1]["updates"] == 0
-
-
-def test_an_idle_client_is_told_and_cut_off(impatient: Any) -> None:
+def test_an_idle_client_is_disconnected(impatient: Any) -> None:
     call(impatient, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})
     with stream(impatient, "m", b"?from=7") as connection:
         connection.send(GOOD + GOOD[:5])
@@ -193,7 +189,7 @@ def test_an_idle_client_is_told_and_cut_off(impatient: Any) -> None:
         assert connection.rest() == []
 
 
-def test_a_client_that_reads_nothing_is_cut_off(server_process: Callable[..., Any]) -> None:
+def test_a_client_that_reads_nothing_is_disconnected(server_process: Callable[..., Any]) -> None:
     # Long enough that this client, on a busy machine, is not taken for one that sends nothing.
     impatient = server_process("--idle-timeout-seconds", "15").start()
     call(impatient, "POST", "/v1/models", {"name": "slow", "algorithm": "falt"})
@@ -209,7 +205,7 @@ def test_a_client_that_reads_nothing_is_cut_off(server_process: Callable[..., An
 
 def test_a_client_may_send_everything_before_it_reads(server: Any, name: str) -> None:
     item = json.dumps({"x": [0.5] * 10, "y": [f"label {i}" for i in range(40)]}).encode()
-    blocks, lines = 30, 1_000  # some ten times what the buffers hold where each line is answered
+    blocks, lines = 10, 1_000  # some three times what the buffers hold if each line is answered
     with stream(server, name, b"?answers=errors") as connection:
         for _ in range(blocks):
             connection.send((item + b"\n") * (lines - 1) + b"not JSON\n")
@@ -219,7 +215,7 @@ def test_a_client_may_send_everything_before_it_reads(server: Any, name: str) ->
     assert (summary["learnt"], summary["refused"]) == (blocks * (lines - 1), blocks)
 
 
-def test_a_stopping_server_ends_streams_and_events_in_good_order(server_process: Callable[..., Any]) -> None:
+def test_a_server_that_stops_ends_streams_and_events_gracefully(server_process: Callable[..., Any]) -> None:
     server = server_process("--shutdown-timeout-seconds", "600").start()  # longer than `stop` waits
     call(server, "POST", "/v1/models", {"name": "m", "algorithm": "falt"})
     key = CHUNKED + b"Idempotency-Key: s\r\n"
@@ -262,7 +258,7 @@ def snapshot_of(server: Any, name: str) -> bytes:
         return connection.getresponse().read()
 
 
-def test_a_slow_upload_keeps_no_other_from_its_own(server: Any, name: str) -> None:
+def test_a_slow_upload_does_not_block_another(server: Any, name: str) -> None:
     data = snapshot_of(server, name)
     with Connection(server, PUT % (b"first", len(data))) as first:
         first.socket.sendall(data[:-1])
@@ -280,7 +276,7 @@ def test_a_slow_upload_keeps_no_other_from_its_own(server: Any, name: str) -> No
 
 
 class Watcher:
-    """Server-sent events as they come."""
+    """A client of server-sent events."""
 
     def __init__(self, server: Any, name: str, last_event_id: str | None = None) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE_SECONDS)
@@ -289,7 +285,7 @@ class Watcher:
         self.answer = self._connection.getresponse()
 
     def next(self) -> tuple[str | None, str | None, Any] | None:
-        """Kind, id and data of the next event; a comment is None, the end is (None, None, None)."""
+        """Return kind, id and data of the next event; a comment is None, the end is (None, None, None)."""
         fields: dict[str, str] = {}
         while line := self.answer.readline().decode():
             if line == "\n":
@@ -301,7 +297,7 @@ class Watcher:
         return None, None, None
 
     def until(self, kind: str | None) -> Any:
-        """The next event of a kind."""
+        """Return the next event of a kind."""
         while True:
             event = self.next()
             if event is not None and event[0] == kind:
@@ -321,7 +317,7 @@ def update(server: Any, n: int = 1) -> Any:
     return call(server, "POST", "/v1/models/m/update", {"examples": [item] * n})[1]
 
 
-def test_events_say_what_is_learnt(server: Any, name: str) -> None:
+def test_events_report_updates_metrics_and_rollbacks(server: Any, name: str) -> None:
     with Watcher(server, name) as watcher:
         assert watcher.answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
         assert watcher.answer.headers["Cache-Control"] == "no-store"
@@ -350,16 +346,8 @@ def test_events_resume_after_the_last_one_seen(server: Any, name: str) -> None:
         assert watcher.until("update")[1] == missed[2]
 
 
-def test_a_deleted_model_ends_its_events(server: Any, name: str) -> None:
-    with Watcher(server, name) as watcher:
-        update(server)
-        watcher.until("update")
-        assert call(server, "DELETE", "/v1/models/m")[0] == 204
-        watcher.until(None)
-
-
-def test_a_watcher_that_goes_away_is_forgotten(server: Any, name: str) -> None:
-    """Many more than may watch at once, one after the other."""
+def test_watchers_that_disconnect_make_room_for_others(server: Any, name: str) -> None:
+    """More clients watch one after the other than may watch at once."""
 
     def watches() -> bool:
         with Watcher(server, name) as watcher:
@@ -371,14 +359,14 @@ def test_a_watcher_that_goes_away_is_forgotten(server: Any, name: str) -> None:
     assert "Traceback" not in server.log_tail()
 
 
-@pytest.mark.parametrize("id", ["", "x", "-1", "1-", "9" * 65, "é"])
+@for_each("id", ["", "x", "-1", "1-", "9" * 65, "é"])
 def test_a_wrong_last_event_id_is_refused(server: Any, name: str, id: str) -> None:
-    with Watcher(server, name, id.encode("latin-1").decode("latin-1")) as watcher:
+    with Watcher(server, name, id) as watcher:
         assert watcher.answer.status == 422
         assert json.loads(watcher.answer.read())["errors"][0]["header"] == "Last-Event-ID"
 
 
-def test_a_comment_comes_when_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comments_are_sent_while_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "COMMENT_SECONDS", 0.01)
     written: list[bytes] = []
 

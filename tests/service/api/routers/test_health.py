@@ -1,4 +1,4 @@
-"""Alive at once, ready when every model is restored, and an end when that is impossible."""
+"""A server is alive at once, ready when every model is restored, and ends if that is impossible."""
 
 import asyncio
 import threading
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused
 from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.app import create_app
@@ -18,7 +19,7 @@ from manylabel_service.storage.sqlite.models import SQLiteModels
 
 
 class ModelsOnDemand(SQLiteModels):
-    """Lists its models as a function says."""
+    """Models that call a function before they are listed."""
 
     def __init__(self, store: SQLiteStore, before: Callable[[], Awaitable[None]]) -> None:
         super().__init__(store.engine, store.logs, store.predictions, store.snapshots)
@@ -30,7 +31,7 @@ class ModelsOnDemand(SQLiteModels):
 
 
 class SlowStore(SQLiteStore):
-    """Lists its models only when it is let."""
+    """A store that lists its models when a test allows it."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
@@ -47,7 +48,7 @@ class SlowStore(SQLiteStore):
         self.may_list.set()  # a thread cannot be cancelled, only let go
 
 
-def test_it_is_alive_before_it_is_ready(tmp_path: Path, refused: Callable[..., Any]) -> None:
+def test_a_server_is_alive_before_it_is_ready(tmp_path: Path) -> None:
     store, ready = SlowStore(tmp_path), threading.Event()
     app = create_app(Settings(data_dir=tmp_path), store, on_ready=ready.set)
     with TestClient(app, base_url="http://localhost") as client, store:
@@ -75,7 +76,7 @@ def test_it_is_alive_before_it_is_ready(tmp_path: Path, refused: Callable[..., A
         refused(client.get("/v1/models/a"), 404, "model_not_found")
 
 
-def test_it_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
+def test_a_server_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
     store, ready = SlowStore(tmp_path), threading.Event()
     app = create_app(Settings(data_dir=tmp_path), store, on_ready=ready.set)
     with TestClient(app, base_url="http://localhost") as client:
@@ -89,7 +90,7 @@ def test_it_can_be_stopped_before_it_is_ready(tmp_path: Path) -> None:
 
 
 class BrokenStore(SQLiteStore):
-    """Cannot be opened, or cannot list its models."""
+    """A store that cannot be opened, or cannot list its models."""
 
     def __init__(self, directory: Path, on_open: Exception | None, on_models: Exception | None) -> None:
         super().__init__(directory)
@@ -129,7 +130,7 @@ def test_a_server_that_cannot_start_ends(
     assert str(on_open or on_models) in printed
 
 
-def test_two_applications_live_side_by_side(serve: Any, create: Callable[..., str]) -> None:
+def test_two_applications_are_independent(serve: Any) -> None:
     with serve() as one, serve() as other:
         create(one, "a").join(create(other, "b"))
         assert [model["name"] for model in one.get("/v1/models").json()["models"]] == ["a"]

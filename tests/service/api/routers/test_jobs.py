@@ -1,25 +1,25 @@
-"""Jobs over HTTP, with nobody who does them: what is queued, refused, watched, cancelled, tried again."""
+"""Jobs over HTTP, on a server that runs none: submit, list, watch, cancel and retry."""
 
 import contextlib
 import json
 import re
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import ok, refused
 from tests.support.cases import for_each
 from tests.support.server_process import ANSWER_SECONDS
 
-from manylabel_service.api.routers.jobs import JobList, JobLog, TrainerList
 from manylabel_service.jobs.spec.schemas import Job
 from manylabel_service.jobs.spec.trainers import PARAMS
 
 Serve = Callable[..., contextlib.AbstractContextManager[TestClient]]
-Refused = Callable[..., dict[str, Any]]
 
 CSV = "a,b,rock,jazz\n" + "".join(f"{i % 3},{i % 5},{i % 2},{(i + 1) % 2}\n" for i in range(20))
 VIEWS = "".join(
@@ -32,28 +32,23 @@ SPEC: dict[str, Any] = {"trainer": "m3l", "data": {"dataset": "songs"}, "model":
 
 def upload(client: TestClient, name: str = "songs", split: str = "&split=15") -> None:
     query = f"/v1/datasets?name={name}&format=csv&label_columns=2{split}"
-    answer = client.post(query, content=CSV, headers={"Content-Type": "text/csv"})
-    assert answer.status_code == 201, answer.text
+    ok(client.post(query, content=CSV, headers={"Content-Type": "text/csv"}), 201)
 
 
 @pytest.fixture(scope="module")
 def idle(serve: Serve) -> Iterator[TestClient]:
-    """A server that queues jobs and does none, with the dataset songs, the same in views, and an online model."""
+    """A server that queues jobs and runs none, with the datasets songs and views, and an online model."""
     with serve(job_slots=0, max_queued_jobs=1000) as client:
         upload(client)
         headers = {"Content-Type": "application/x-ndjson"}
-        answer = client.post("/v1/datasets?name=views&format=ndjson", content=VIEWS, headers=headers)
-        assert answer.status_code == 201, answer.text
+        ok(client.post("/v1/datasets?name=views&format=ndjson", content=VIEWS, headers=headers), 201)
         client.post("/v1/models", json={"name": "tags", "algorithm": "falt"}).raise_for_status()
         client.post("/v1/models/tags/update", json={"x": {"a": 1}, "y": ["rock"]}).raise_for_status()
         yield client
 
 
 def submit(client: TestClient, **changes: Any) -> dict[str, Any]:
-    answer = client.post("/v1/jobs", json={**SPEC, **changes})
-    assert answer.status_code == 202, answer.text
-    job: dict[str, Any] = answer.json()
-    return job
+    return dict(ok(client.post("/v1/jobs", json={**SPEC, **changes}), 202))
 
 
 WIDE = "".join(json.dumps({"x": [i, 1], "y": [f"t{i}", f"u{i}"]}) + "\n" for i in range(10))
@@ -68,13 +63,12 @@ WIDE = "".join(json.dumps({"x": [i, 1], "y": [f"t{i}", f"u{i}"]}) + "\n" for i i
     ],
 )
 def test_a_job_with_fewer_rows_than_labels_is_refused(
-    idle: TestClient, refused: Refused, name: str, changes: dict[str, Any], field: str
+    idle: TestClient, name: str, changes: dict[str, Any], field: str
 ) -> None:
     headers = {"Content-Type": "application/x-ndjson"}
     content = {"wide": WIDE, "few": "".join(WIDE.splitlines(keepends=True)[:1]) + '{"x":[1,1],"y":[]}\n'}.get(name)
     if content is not None:
-        answer = idle.post(f"/v1/datasets?name={name}&format=ndjson", content=content, headers=headers)
-        assert answer.status_code == 201, answer.text
+        ok(idle.post(f"/v1/datasets?name={name}&format=ndjson", content=content, headers=headers), 201)
     answer = idle.post("/v1/jobs", json={**SPEC, "data": {"dataset": name}, **changes})
     refused(answer, 422, "invalid_request", field)
 
@@ -82,11 +76,10 @@ def test_a_job_with_fewer_rows_than_labels_is_refused(
 # -- submitting ---------------------------------------------------------------------------------------
 
 
-def test_a_job_is_queued_with_all_that_was_left_out(idle: TestClient) -> None:
+def test_a_job_is_queued_with_all_defaults(idle: TestClient) -> None:
     answer = idle.post("/v1/jobs", json={**SPEC, "params": {"C": 0.5}})
     assert answer.status_code == 202
     job = answer.json()
-    Job.model_validate(job, strict=True)
     assert answer.headers["location"] == f"/v1/jobs/{job['id']}"
     assert (job["state"], job["params"]["C"], job["params"]["kernel"]) == ("queued", 0.5, "linear")
     assert (job["seed"], job["promote"], job["search"], job["result"], job["error"]) == (
@@ -103,21 +96,19 @@ def test_the_newest_jobs_are_listed_first_and_by_state(idle: TestClient) -> None
     first, second = (submit(idle)["id"] for _ in range(2))
     idle.delete(f"/v1/jobs/{first}").raise_for_status()
     listed = idle.get("/v1/jobs").json()
-    JobList.model_validate(listed, strict=True)
     assert [job["id"] for job in listed["jobs"]][:2] == [second, first]
     assert first in [job["id"] for job in idle.get("/v1/jobs?state=cancelled").json()["jobs"]]
     assert first not in [job["id"] for job in idle.get("/v1/jobs?state=queued").json()["jobs"]]
     assert [job["id"] for job in idle.get("/v1/jobs?limit=1").json()["jobs"]] == [second]
 
 
-@pytest.mark.parametrize("query", ["state=done", "limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "other=1"])
-def test_a_wrong_list_is_refused(idle: TestClient, refused: Refused, query: str) -> None:
+@for_each("query", ["state=done", "limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "other=1"])
+def test_bad_parameters_of_the_list_are_refused(idle: TestClient, query: str) -> None:
     refused(idle.get(f"/v1/jobs?{query}"), 422, "invalid_request", query.partition("=")[0])
 
 
-def test_every_trainer_is_described_and_takes_its_defaults(idle: TestClient) -> None:
+def test_every_trainer_is_described_with_its_defaults(idle: TestClient) -> None:
     answer = idle.get("/v1/trainers").json()
-    TrainerList.model_validate(answer, strict=True)
     assert {one["name"] for one in answer["trainers"]} == PARAMS.keys()
     assert PARAMS.keys() >= {"m3l", "mlrl", "ssmlrl", "prml", "prbr", "lsa_mml"}
     for one in answer["trainers"]:
@@ -135,7 +126,7 @@ def test_every_trainer_is_described_and_takes_its_defaults(idle: TestClient) -> 
         assert {*one["search"], *one["rbf_search"]} <= one["params"]["properties"].keys()
 
 
-def test_weights_are_refused_for_a_trainer_that_cannot_use_them(idle: TestClient, refused: Refused) -> None:
+def test_weights_are_refused_for_a_trainer_that_cannot_use_them(idle: TestClient) -> None:
     lines = "".join(json.dumps({**json.loads(line), "weight": 2}) + "\n" for line in VIEWS.splitlines())
     headers = {"Content-Type": "application/x-ndjson"}
     assert idle.post("/v1/datasets?name=heavy&format=ndjson", content=lines, headers=headers).status_code == 201
@@ -172,60 +163,30 @@ RANDOM = {"kind": "random", "trials": 3, "params": {"C": {"low": 0.1, "high": 1}
     ("changes", "pointer", "detail"),
     [
         ({"trainer": "svm"}, "/trainer", "must be one of .*m3l.*mlrl"),
-        ({"trainer": 3}, "/trainer", "must be a string"),
-        ({"trainer": None}, "/trainer", "must be a string"),
         ({"params": {"c": 1}}, "/params/c", "is unknown; known fields are .*C.*tol"),
         ({"params": {"C": 0}}, "/params/C", "must be > 0"),
-        ({"params": {"C": "1"}}, "/params/C", "must be a number"),
-        ({"params": {"C": True}}, "/params/C", "must be a number"),
-        ({"params": {"tol": 1}}, "/params/tol", "must be < 1"),
-        ({"params": {"max_iter": 1.5}}, "/params/max_iter", "must be an integer"),
-        ({"params": {"kernel": "cubic"}}, "/params/kernel", "must be 'linear', 'rbf' or 'poly'"),
-        ({"params": {"lam": 1}, "trainer": "mlrl", "seed": -1}, "/seed", "must be >= 0"),
+        ({"params": {"R": [[1.0, 0.0], [1.0]]}}, "/params/R", "one for each label"),
         ({"params": []}, "/params", "must be an object"),
+        ({"seed": -1}, "/seed", "must be >= 0"),
         ({"data": {"dataset": "none"}}, None, "none"),
         ({"data": {"dataset": "songs", "split": "half"}}, "/data/split", "must be one of train, test, all"),
-        (
-            {"data": {"dataset": "songs", "last": 3}},
-            "/data/last",
-            "is unknown; known fields are dataset, split, unlabelled",
-        ),
-        ({"data": {"stream": "tags", "last": 0}}, "/data/last", "must be >= 1"),
+        ({"data": {"dataset": "songs", "last": 3}}, "/data/last", "known fields are dataset, split, unlabelled"),
         ({"data": {"stream": "tags"}}, "/data/last", "is missing"),
         ({"data": {}}, "/data/dataset", "is missing"),
         ({"data": "songs"}, "/data", "must be an object$"),
         ({"data": {"stream": "nobody", "last": 5}}, None, "nobody"),
         ({"holdout": 1.0}, "/holdout", "must be < 1"),
-        ({"holdout": 0}, "/holdout", "must be > 0"),
+        ({"holdout": 1e-6}, "/holdout", "must leave rows for training and evaluation"),
         ({"holdout": {"dataset": "songs", "split": "x"}}, "/holdout/split", "must be one of"),
         ({"holdout": {"dataset": "views"}}, "/holdout/dataset", "must have the views x; views has "),
-        ({"holdout": 1e-6}, "/holdout", "must leave rows for training and evaluation"),
-        ({"params": {"R": [[1.0, 0.0], [1.0]]}}, "/params/R", "one for each label"),
-        (
-            {
-                "trainer": "prml",
-                "search": {**RANDOM, "trials": 20, "params": {"rank": {"low": 0.5, "high": 5}}},
-            },
-            "/search/params/rank",
-            "must be .*, not [1-5]",
-        ),
         ({"search": {**GRID, "measure": "accuracy"}}, "/search/measure", "must be 'micro_f1'"),
         ({"search": {**GRID, "kind": "bayes"}}, "/search", "one of 'grid', 'random'"),
         ({"search": {"params": {"C": [1]}}}, "/search", "must have 'kind'"),
-        ({"search": {**GRID, "params": {}}}, "/search/params", "must have at least 1 element"),
-        ({"search": {**GRID, "params": {"C": []}}}, "/search/params/C", "must have at least 1 element"),
-        ({"search": {**GRID, "params": {"c": [1]}}}, "/search/params/c", "C"),
         ({"search": {**GRID, "params": {"C": [1, -1]}}}, "/search/params/C/1", "must be greater than 0"),
         ({"search": {**GRID, "folds": 1}}, "/search/folds", "must be >= 2"),
         ({"search": {**GRID, "trials": 3}}, "/search/trials", "is unknown; known fields are folds"),
         ({"search": {**RANDOM, "trials": 0}}, "/search/trials", "must be >= 1"),
         ({"search": {**RANDOM, "params": {"C": {"low": 1}}}}, "/search/params/C/high", "is missing"),
-        ({"search": {**RANDOM, "params": {"C": {"low": 2, "high": 1}}}}, "/search/params/C", "low must be below high"),
-        (
-            {"search": {**RANDOM, "params": {"C": {"low": -1, "high": 1}}}},
-            "/search/params/C/low",
-            "must be greater than 0",
-        ),
         ({"model": "Songs!"}, "/model", "must have 1 to 64 lower-case letters"),
         ({"model": "tags"}, None, "learns online"),
         ({"promote": True}, "/promote", "must be 'if_better', 'always' or 'never'"),
@@ -235,7 +196,7 @@ RANDOM = {"kind": "random", "trials": 3, "params": {"C": {"low": 0.1, "high": 1}
     ],
     ids=json.dumps,
 )
-def test_bad_input_is_named_and_changes_nothing(
+def test_a_bad_job_is_refused_at_its_place(
     idle: TestClient, changes: dict[str, Any], pointer: str | None, detail: str
 ) -> None:
     before = idle.get("/v1/jobs?limit=1000").json()
@@ -252,14 +213,7 @@ def test_bad_input_is_named_and_changes_nothing(
     assert idle.get("/v1/jobs?limit=1000").json() == before
 
 
-@for_each("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_are_none_are_refused(idle: TestClient, number: str) -> None:
-    body = json.dumps({**SPEC, "params": {"C": 7}}).replace("7", number)
-    answer = idle.post("/v1/jobs", content=body, headers={"Content-Type": "application/json"})
-    assert answer.status_code in (400, 422)
-
-
-def test_other_bodies_are_refused(idle: TestClient, refused: Refused) -> None:
+def test_a_body_that_is_no_job_is_refused(idle: TestClient) -> None:
     refused(idle.post("/v1/jobs", content=b"{"), 415, "unsupported_media_type")
     headers = {"Content-Type": "application/json"}
     refused(idle.post("/v1/jobs", content=b"{", headers=headers), 400, "malformed_json")
@@ -267,10 +221,10 @@ def test_other_bodies_are_refused(idle: TestClient, refused: Refused) -> None:
     refused(idle.post("/v1/jobs", json={}), 422, "invalid_request", "/trainer", "/data", "/model")
 
 
-# -- once, whatever the retries -----------------------------------------------------------------------
+# -- retries -----------------------------------------------------------------------
 
 
-def test_a_retry_with_its_key_is_the_same_job(idle: TestClient, refused: Refused) -> None:
+def test_a_retry_with_its_key_is_the_same_job(idle: TestClient) -> None:
     key = {"Idempotency-Key": "job-1"}
     first, again = (idle.post("/v1/jobs", json=SPEC, headers=key) for _ in range(2))
     assert (first.status_code, again.status_code) == (202, 202)
@@ -286,23 +240,18 @@ def test_a_retry_with_its_key_is_the_same_job(idle: TestClient, refused: Refused
     assert submit(idle)["id"] != submit(idle)["id"], "without a key, each is one"
 
 
-def test_retries_at_once_are_one_job(idle: TestClient) -> None:
-    answers: list[Any] = []
+def test_concurrent_retries_are_one_job(idle: TestClient) -> None:
+    def send(_: int) -> Any:
+        return idle.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "at-once"})
 
-    def send() -> None:
-        answers.append(idle.post("/v1/jobs", json=SPEC, headers={"Idempotency-Key": "at-once"}))
-
-    threads = [threading.Thread(target=send) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(send, range(8)))
     assert {answer.status_code for answer in answers} == {202}
     assert len({answer.json()["id"] for answer in answers}) == 1
     assert sum("idempotent-replayed" not in answer.headers for answer in answers) == 1
 
 
-def test_a_restart_forgets_neither_jobs_nor_keys(serve: Serve, tmp_path: Path) -> None:
+def test_jobs_and_their_keys_survive_a_restart(serve: Serve, tmp_path: Path) -> None:
     key = {"Idempotency-Key": "over"}
     with serve(tmp_path / "data", job_slots=0) as client:
         upload(client)
@@ -313,7 +262,7 @@ def test_a_restart_forgets_neither_jobs_nor_keys(serve: Serve, tmp_path: Path) -
         assert (again.json(), again.headers["idempotent-replayed"]) == (job, "true")
 
 
-def test_too_many_jobs_are_refused_for_a_while(serve: Serve, refused: Refused) -> None:
+def test_the_number_of_queued_jobs_is_limited(serve: Serve) -> None:
     with serve(job_slots=0, max_queued_jobs=1) as client:
         upload(client)
         job = submit(client)
@@ -328,12 +277,11 @@ def test_too_many_jobs_are_refused_for_a_while(serve: Serve, refused: Refused) -
 # -- one job ------------------------------------------------------------------------------------------
 
 
-def test_a_cancelled_job_has_ended_and_can_be_tried_again(idle: TestClient, refused: Refused) -> None:
+def test_a_cancelled_job_can_be_retried(idle: TestClient) -> None:
     address = f"/v1/jobs/{submit(idle)['id']}"
     refused(idle.post(f"{address}/retry"), 409, "job_not_retryable")
     cancelled = idle.delete(address)
     assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelled")
-    Job.model_validate(cancelled.json(), strict=True)
     assert cancelled.json()["ended"] is not None
     refused(idle.delete(address), 409, "job_ended")
     again = idle.post(f"{address}/retry")
@@ -341,7 +289,7 @@ def test_a_cancelled_job_has_ended_and_can_be_tried_again(idle: TestClient, refu
     assert idle.get(address).json() == again.json()
 
 
-def test_a_data_set_stays_while_a_job_needs_it(idle: TestClient, refused: Refused) -> None:
+def test_a_dataset_that_a_job_needs_cannot_be_deleted(idle: TestClient) -> None:
     upload(idle, "needed")
     upload(idle, "held")
     job = submit(idle, data={"dataset": "needed"}, holdout={"dataset": "held"})
@@ -355,7 +303,7 @@ def test_a_data_set_stays_while_a_job_needs_it(idle: TestClient, refused: Refuse
 
 
 @for_each("id", ["nobody", "0" * 26, "..", "%20", "a" * 300])
-def test_nobody_is_not_found(idle: TestClient, id: str) -> None:
+def test_an_unknown_job_is_not_found(idle: TestClient, id: str) -> None:
     for method, path in (("GET", ""), ("GET", "/log"), ("GET", "/events"), ("DELETE", ""), ("POST", "/retry")):
         answer = idle.request(method, f"/v1/jobs/{id}{path}")
         assert answer.status_code in (404, 405), answer.text
@@ -386,7 +334,6 @@ def test_the_events_of_a_job_end_with_it(idle: TestClient) -> None:
     assert [int(event["id"]) for event in states] == sorted(int(event["id"]) for event in states)
 
     lines = idle.get(f"{address}/log").json()
-    JobLog.model_validate(lines, strict=True)
     assert [json.loads(event["data"]) for event in events_of(texts[0]) if event["event"] == "log"] == lines["lines"]
     resumed = idle.get(f"{address}/events", headers={"Last-Event-ID": states[-1]["id"]})
     assert resumed.headers["content-type"].startswith("text/event-stream")
@@ -394,12 +341,12 @@ def test_the_events_of_a_job_end_with_it(idle: TestClient) -> None:
 
 
 @for_each("id", ["", "x", "-1", "1.5", "9" * 19])
-def test_a_wrong_last_event_id_is_refused(idle: TestClient, refused: Refused, id: str) -> None:
+def test_a_wrong_last_event_id_is_refused(idle: TestClient, id: str) -> None:
     answer = idle.get(f"/v1/jobs/{submit(idle)['id']}/events", headers={"Last-Event-ID": id})
     refused(answer, 422, "invalid_request", "Last-Event-ID")
 
 
-def test_who_watches_a_job_holds_up_no_stop(server_process: Callable[..., Any]) -> None:
+def test_a_server_stops_while_a_job_is_watched(server_process: Callable[..., Any]) -> None:
     server = server_process("--job-slots", "0").start()
     with httpx2.Client(base_url=server.url, trust_env=False, timeout=ANSWER_SECONDS) as client:
         query = "/v1/datasets?name=songs&format=csv&label_columns=2"

@@ -1,6 +1,5 @@
-"""Kept predictions that wait for their labels: which come first, with what, and within which bounds."""
+"""Stored predictions that wait for labels: their order, their contents and their limits."""
 
-import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -8,42 +7,37 @@ from typing import Any
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, new_model, ok
 from tests.support.cases import for_each
 
-from manylabel_service.api import schemas
 from manylabel_service.online.state.uncertainty import counting
 
-NUMBERS = itertools.count()
 RECORD = {"title": "A \U0001f44d title", "tags": ["a", "b"], "size": 3, "none": None, "in": {"deep": True}}
 
 
 @pytest.fixture
-def model(client: TestClient, create: Callable[..., str]) -> str:
+def model(client: TestClient) -> str:
     """A model that is sure of a and of b, and knows nothing of other features."""
-    address = create(client, f"label-next-{next(NUMBERS)}")
+    address = new_model(client)
     examples = [{"x": {"a": 1}, "y": ["p"]}, {"x": {"b": 1}, "y": ["q"]}] * 40
     client.post(f"{address}/update", json={"examples": examples}).raise_for_status()
     return address
 
 
 def keep(client: TestClient, address: str, *xs: Any, how: str = "true") -> list[str]:
-    answer = client.post(f"{address}/predict?keep={how}", json={"examples": [{"x": x} for x in xs]})
-    assert answer.status_code == 200, answer.text
-    return [one["id"] for one in answer.json()["predictions"]]
+    stored = ok(client.post(f"{address}/predict?keep={how}", json={"examples": [{"x": x} for x in xs]}))
+    return [one["id"] for one in stored["predictions"]]
 
 
 def listed(client: TestClient, address: str, **query: Any) -> Any:
-    answer = client.get(f"{address}/predictions", params=query)
-    assert answer.status_code == 200, answer.text
-    schemas.UnlabelledList.model_validate_json(answer.content, strict=True)
-    return answer.json()
+    return ok(client.get(f"{address}/predictions", params=query))
 
 
 def ids(page: Any) -> list[str]:
     return [one["id"] for one in page["predictions"]]
 
 
-def test_the_uncertain_come_first(client: TestClient, model: str) -> None:
+def test_uncertain_predictions_come_first(client: TestClient, model: str) -> None:
     sure, torn, unsure = keep(client, model, {"a": 1}, {"a": 1, "b": 1}, {"c": 1})
     page = listed(client, model, order="uncertainty")
     assert set(ids(page)) == {sure, torn, unsure}
@@ -55,18 +49,6 @@ def test_the_uncertain_come_first(client: TestClient, model: str) -> None:
     assert page == listed(client, model, order="uncertainty")
 
 
-def test_all_are_in_order(client: TestClient, model: str) -> None:
-    known, unknown = ([{f"{kind}{number}": 1} for number in range(10)] for kind in ("known", "unknown"))
-    learnt = {"examples": [{"x": x, "y": ["p"]} for x in known] * 4}
-    client.post(f"{model}/update", json=learnt).raise_for_status()
-    unsure, sure = keep(client, model, *unknown), keep(client, model, *known)
-    page = listed(client, model, order="uncertainty")
-    assert set(ids(page)[:10]) == set(unsure)
-    assert set(ids(page)[10:]) == set(sure)
-    uncertainties = [one["uncertainty"] for one in page["predictions"]]
-    assert uncertainties == sorted(uncertainties, reverse=True)
-
-
 def test_what_is_listed_is_what_would_be_predicted(client: TestClient, model: str) -> None:
     (id,) = keep(client, model, {"a": 1, "b": 0.5})
     client.post(f"{model}/update", json={"x": {"a": 1, "b": 0.5}, "y": ["new"]}).raise_for_status()
@@ -76,7 +58,7 @@ def test_what_is_listed_is_what_would_be_predicted(client: TestClient, model: st
     assert "record" not in one
 
 
-def test_labelled_ones_are_listed_no_more(client: TestClient, model: str) -> None:
+def test_labelled_predictions_are_not_listed(client: TestClient, model: str) -> None:
     first, second, third = keep(client, model, {"a": 1}, {"b": 1}, {"c": 1})
     client.post(f"{model}/labels", json={"id": first, "y": ["p"]}).raise_for_status()
     client.post(f"{model}/labels", json={"id": second, "y": {"p": False}}).raise_for_status()
@@ -88,14 +70,14 @@ def test_labelled_ones_are_listed_no_more(client: TestClient, model: str) -> Non
         assert (page["predictions"], page["candidates"]) == ([], 0)
 
 
-def test_the_newest_come_first_unless_asked_otherwise(client: TestClient, model: str) -> None:
+def test_the_newest_predictions_come_first_by_default(client: TestClient, model: str) -> None:
     made = [keep(client, model, {"a": number})[0] for number in range(1, 6)]
     # Those of one millisecond have ids in any order.
     assert ids(listed(client, model, limit=3)) == sorted(made, reverse=True)[:3]
     assert listed(client, model, limit=3)["candidates"] == 3
 
 
-def test_what_is_alike_is_not_listed_again_and_again(client: TestClient, model: str) -> None:
+def test_similar_predictions_are_not_listed_together(client: TestClient, model: str) -> None:
     alike = [{"a": 1, "b": 1, "noise": 0.001 * number} for number in range(30)]
     others = [{"a": 1, f"other{number}": 1} for number in range(10)]
     same, different = keep(client, model, *alike), keep(client, model, *others)
@@ -107,8 +89,8 @@ def test_what_is_alike_is_not_listed_again_and_again(client: TestClient, model: 
     assert everything[:11] == first
 
 
-def test_a_model_that_knows_nothing_spreads_what_it_asks(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, f"label-next-{next(NUMBERS)}")
+def test_a_new_model_lists_different_predictions_first(client: TestClient) -> None:
+    address = new_model(client)
     kept = keep(client, address, *[{"x": 1}] * 5, {"y": 1}, {})
     page = listed(client, address, order="uncertainty", limit=3)
     assert {kept[5], kept[6]} < set(ids(page))
@@ -116,8 +98,8 @@ def test_a_model_that_knows_nothing_spreads_what_it_asks(client: TestClient, cre
 
 
 @for_each("x", [RECORD, "a bare text", {"indices": [1, 5], "values": [0.5, 2]}, [1.0, 0.5, None], {"n": 1}])
-def test_records_come_back_as_they_were_posted(client: TestClient, create: Callable[..., str], x: Any) -> None:
-    address = create(client, f"label-next-{next(NUMBERS)}")
+def test_records_are_returned_as_they_were_sent(client: TestClient, x: Any) -> None:
+    address = new_model(client)
     client.post(f"{address}/predict?keep=record", json={"x": x}).raise_for_status()
     keep(client, address, x, x, how="record")
     keep(client, address, x)
@@ -125,7 +107,7 @@ def test_records_come_back_as_they_were_posted(client: TestClient, create: Calla
     assert sorted(map(json.dumps, records)) == sorted(map(json.dumps, [x, x, x, "not kept"]))
 
 
-def test_records_count_as_kept_bytes(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+def test_records_count_for_the_limit_of_bytes(serve: Callable[..., Any]) -> None:
     with serve(max_stored_prediction_bytes=3_000) as client:
         address = create(client, "small")
         long = {"title": "word " * 1_000}
@@ -134,7 +116,7 @@ def test_records_count_as_kept_bytes(serve: Callable[..., Any], create: Callable
         assert (answer.status_code, answer.json()["code"]) == (429, "predictions_full")
 
 
-def test_only_so_many_are_compared(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+def test_the_number_of_ranked_predictions_is_limited(serve: Callable[..., Any]) -> None:
     with serve(max_ranked_predictions=700) as client:
         address = create(client, "many")
         old = keep(client, address, *({"a": 1, f"b{number}": 1} for number in range(300)))
@@ -147,8 +129,8 @@ def test_only_so_many_are_compared(serve: Callable[..., Any], create: Callable[.
         assert set(ids(listed(client, address, order="uncertainty", limit=100))) <= set(old)
 
 
-def test_without_probabilities(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, f"label-next-{next(NUMBERS)}", params={"calibrate": False})
+def test_a_model_without_probabilities_lists_none(client: TestClient) -> None:
+    address = new_model(client, params={"calibrate": False})
     client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["p"]}).raise_for_status()
     keep(client, address, {"a": 1}, {"b": 1})
     page = listed(client, address, order="uncertainty")
@@ -156,7 +138,7 @@ def test_without_probabilities(client: TestClient, create: Callable[..., str]) -
 
 
 @pytest.mark.parametrize("change", ["retire", "pause"])
-def test_retired_and_paused_labels_make_nothing_uncertain(client: TestClient, model: str, change: str) -> None:
+def test_retired_and_paused_labels_do_not_count_as_uncertain(client: TestClient, model: str, change: str) -> None:
     keep(client, model, {"a": 1})
     before = listed(client, model)["predictions"][0]
     examples = [{"x": {"a": 1}, "y": {"torn": number % 2 == 0}} for number in range(20)]
@@ -168,25 +150,19 @@ def test_retired_and_paused_labels_make_nothing_uncertain(client: TestClient, mo
     assert set(after["probabilities"]) == set(before["probabilities"])
 
 
-def test_labels_hardly_seen_do_not_count_while_others_do() -> None:
+def test_rare_labels_do_not_count_if_others_exist() -> None:
     assert counting(np.array([0, 3, 2, 5, 9]), [3]).tolist() == [1, 4]
     assert counting(np.array([0, 2, 1]), [1]).tolist() == [0, 2]
     assert counting(np.array([4]), [0]).tolist() == []
 
 
 @for_each("query", ["order=best", "limit=0", "limit=101", "limit=x", "limit=1&limit=2", "offset=1"])
-def test_wrong_parameters_are_refused(client: TestClient, model: str, refused: Callable[..., Any], query: str) -> None:
+def test_wrong_parameters_are_refused(client: TestClient, model: str, query: str) -> None:
     answer = client.get(f"{model}/predictions?{query}")
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
 
 
-@for_each("keep", ["yes", "", "True", "records"])
-def test_wrong_ways_to_keep_are_refused(client: TestClient, model: str, keep: str) -> None:
-    answer = client.post(f"{model}/predict?keep={keep}", json={"x": {"a": 1}})
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
-
-
-def test_answers_are_bounded(serve: Callable[..., Any], create: Callable[..., str]) -> None:
+def test_the_scores_of_a_list_are_limited(serve: Callable[..., Any]) -> None:
     with serve(max_response_scores=100) as client:
         address = create(client, "bounded", labels=[f"l{number}" for number in range(10)])
         assert client.get(f"{address}/predictions?limit=5").status_code == 200

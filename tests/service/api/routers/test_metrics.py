@@ -1,4 +1,4 @@
-"""/metrics says what was done, and nothing that grows without bound."""
+"""/metrics counts requests, predictions and updates, with a limited number of series."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
+from tests.service.api.answers import create
 from tests.support.waiting import eventually
 
 Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -13,7 +14,7 @@ Series = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 @pytest.fixture
 def client(serve: Callable[..., TestClient]) -> Iterator[TestClient]:
-    """A client of an application that has counted nothing yet."""
+    """A client of a new application."""
     with serve() as client:
         yield client
 
@@ -25,22 +26,11 @@ def scrape(client: TestClient) -> Series:
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
 
 
-def test_names_of_no_model_make_no_series(client: TestClient) -> None:
-    telemetry = client.app.state.context.telemetry  # type: ignore[attr-defined]
-    for path, operations in client.app.openapi()["paths"].items():  # type: ignore[attr-defined]
-        for method in operations if "{name}" in path and not path.endswith("/events") else ():
-            content = b"" if method in ("get", "delete") else b'{"action":"ANNOTATION_CREATED"}'
-            headers = {"Content-Type": "application/x-ndjson" if path.endswith("/stream") else "application/json"}
-            address = path.replace("{name}", "stranger").replace("{version}", "1")
-            client.request(method, address, content=content, headers=headers)
-    assert "stranger" not in telemetry.models
-
-
 def value(series: Series, name: str, **labels: str) -> float | None:
     return series.get((name, frozenset(labels.items())))
 
 
-def test_predictions_and_updates_are_counted_by_model(client: TestClient, create: Callable[..., str]) -> None:
+def test_predictions_and_updates_are_counted_by_model(client: TestClient) -> None:
     item = {"x": {"word=cat": 1}, "y": ["pets", "animals"]}
     for name, n in (("a", 2), ("b", 3)):
         address = create(client, name)
@@ -85,7 +75,7 @@ def test_predictions_and_updates_are_counted_by_model(client: TestClient, create
     assert versions == [client.get("/openapi.json").json()["info"]["version"]]
 
 
-def test_names_of_features_and_labels_are_not_told(client: TestClient, create: Callable[..., str]) -> None:
+def test_metrics_have_no_names_of_features_and_labels(client: TestClient) -> None:
     address = create(client, "a")
     client.post(f"{address}/predict-update", json={"x": {"word=cat": 1}, "y": ["pets"]})
     text = client.get("/metrics").text
@@ -93,7 +83,7 @@ def test_names_of_features_and_labels_are_not_told(client: TestClient, create: C
     assert "word" not in text
 
 
-def test_the_series_of_a_deleted_model_vanish(client: TestClient, create: Callable[..., str]) -> None:
+def test_a_deleted_model_has_no_series(client: TestClient) -> None:
     item = {"x": {"a": 1}, "y": ["p"]}
     for name in ("a", "ab"):
         address = create(client, name)
@@ -110,9 +100,7 @@ def test_the_series_of_a_deleted_model_vanish(client: TestClient, create: Callab
     assert value(scrape(client), "manylabel_updates_total", model="a") == 1
 
 
-def test_counters_outlive_a_stay_in_memory_but_not_their_model(
-    serve: Callable[..., Any], create: Callable[..., str]
-) -> None:
+def test_counters_survive_eviction_but_not_deletion(serve: Callable[..., Any]) -> None:
     item = {"x": {"a": 1}, "y": ["p"]}
     with serve(evict_idle_seconds=0.01) as client:
         create(client, "b")
@@ -129,7 +117,7 @@ def test_counters_outlive_a_stay_in_memory_but_not_their_model(
         assert value(scrape(client), "manylabel_updates_total", model="b") == 1
 
 
-def test_it_is_counted_how_late_labels_come(client: TestClient, create: Callable[..., str]) -> None:
+def test_the_delay_of_labels_is_counted(client: TestClient) -> None:
     address = create(client, "a")
     kept = client.post(f"{address}/predict?keep=true", json={"x": {"a": 1}}).json()
     truth = {"id": kept["id"], "y": ["p"]}
@@ -142,7 +130,7 @@ def test_it_is_counted_how_late_labels_come(client: TestClient, create: Callable
     assert 0 <= (value(series, "manylabel_label_delay_seconds_sum") or 0) < 60
 
 
-def test_requests_are_counted_by_route(client: TestClient, create: Callable[..., str]) -> None:
+def test_requests_are_counted_by_route(client: TestClient) -> None:
     for name in ("a", "b"):
         client.get(create(client, name))
     client.get("/v1/models/nobody")
@@ -169,7 +157,7 @@ def test_requests_are_counted_by_route(client: TestClient, create: Callable[...,
     assert "secret" not in client.get("/metrics").text
 
 
-def test_rejections_are_counted_by_the_code_of_the_problem(client: TestClient, create: Callable[..., str]) -> None:
+def test_rejections_are_counted_by_code(client: TestClient) -> None:
     address = create(client, "a")
     for _ in range(2):
         client.get("/v1/models/nobody")
@@ -183,7 +171,7 @@ def test_rejections_are_counted_by_the_code_of_the_problem(client: TestClient, c
     assert counted == {"model_not_found": 3, "malformed_json": 1, "host_not_allowed": 1, "invalid_request": 1}
 
 
-def test_requests_in_progress_are_counted(client: TestClient, create: Callable[..., str]) -> None:
+def test_requests_in_progress_are_counted(client: TestClient) -> None:
     assert value(scrape(client), "http_requests_inprogress") == 1, "the scrape itself"
     for path in ("/v1/models/nobody", "/nowhere"):
         client.get(path)
@@ -199,7 +187,7 @@ def test_requests_in_progress_are_counted(client: TestClient, create: Callable[.
     assert context.telemetry.in_progress == 0
 
 
-def test_the_state_of_the_server_is_shown(client: TestClient, create: Callable[..., str]) -> None:
+def test_the_status_of_the_server_is_shown(client: TestClient) -> None:
     create(client, "a")
     series = scrape(client)
     assert value(series, "manylabel_log_lag_entries", model="a") == 0
@@ -209,7 +197,7 @@ def test_the_state_of_the_server_is_shown(client: TestClient, create: Callable[.
     assert any(name == "python_info" for name, _ in series)
 
 
-def test_the_bytes_of_kept_predictions_are_shown(client: TestClient, create: Callable[..., str]) -> None:
+def test_the_bytes_of_stored_predictions_are_shown(client: TestClient) -> None:
     create(client, "keeping")
     assert value(scrape(client), "manylabel_kept_prediction_bytes", model="keeping") == 0
     sizes = []

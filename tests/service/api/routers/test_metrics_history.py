@@ -1,12 +1,10 @@
-"""The past of the measures: each point is what `metrics` answered then, whatever happened since."""
+"""History of metrics: each point has the values that `metrics` had at that time."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-
-from manylabel_service.api import schemas
+from tests.service.api.answers import create, ok, refused
 
 WINDOW = 20
 ITEMS = [
@@ -19,11 +17,7 @@ ITEMS = [
 
 
 def history(client: TestClient, address: str, query: str = "") -> dict[str, Any]:
-    answer = client.get(f"{address}/metrics/history{query}")
-    assert answer.status_code == 200, answer.text
-    schemas.MetricsHistory.model_validate_json(answer.content, strict=True)
-    found: dict[str, Any] = answer.json()
-    return found
+    return dict(ok(client.get(f"{address}/metrics/history{query}")))
 
 
 def of_label(client: TestClient, address: str, name: str) -> dict[str, Any]:
@@ -32,7 +26,7 @@ def of_label(client: TestClient, address: str, name: str) -> dict[str, Any]:
     return found
 
 
-def test_the_last_point_is_what_is_answered_now(client: TestClient, create: Callable[..., str]) -> None:
+def test_the_last_point_has_the_current_metrics(client: TestClient) -> None:
     address = create(client, "past-1", window=WINDOW)
     assert history(client, address)["examples"] == []
     client.post(f"{address}/update", json={"examples": ITEMS}).raise_for_status()
@@ -53,7 +47,7 @@ def test_the_last_point_is_what_is_answered_now(client: TestClient, create: Call
     assert past["labels"]["r"]["cumulative"]["recall"][0] is None, "it did not exist yet"
 
 
-def test_what_is_refused(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
+def test_bad_requests_are_refused(client: TestClient) -> None:
     address = create(client, "past-8")
     client.post(f"{address}/update", json=ITEMS[5]).raise_for_status()
     path = f"{address}/metrics/history"
@@ -67,7 +61,7 @@ def test_what_is_refused(client: TestClient, create: Callable[..., str], refused
 
 
 @pytest.mark.parametrize("declared", [False, True])
-def test_a_label_without_examples(client: TestClient, create: Callable[..., str], declared: bool) -> None:
+def test_a_label_without_examples(client: TestClient, declared: bool) -> None:
     address = create(client, f"past-9-{declared}".lower(), **({"labels": ["p", "q", "r", "s"]} if declared else {}))
     if not declared:
         client.post(f"{address}/update", json={"x": {"a": 1}, "y": {"s": False}}).raise_for_status()

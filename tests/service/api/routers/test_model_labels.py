@@ -1,26 +1,28 @@
-"""The labels of a model one by one: counts by hand, orders and pages, and what tells of a new one."""
+"""Labels of a model over HTTP: counts, orders and pages, changes, titles, and events of new labels."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, ok, refused
+from tests.service.online.folds import named, new_model
 
-from manylabel_service.api import schemas
+from manylabel_service.hosting.examples import Example, Labels
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
+from manylabel_service.online.state.log_entries import Update
+from manylabel_service.online.updates.events import events_of
 
 
 def listed(client: TestClient, address: str, query: str = "") -> dict[str, Any]:
-    answer = client.get(f"{address}/labels{query}")
-    schemas.LabelList.model_validate_json(answer.content, strict=True)
-    found: dict[str, Any] = answer.json()
-    return found
+    return dict(ok(client.get(f"{address}/labels{query}")))
 
 
 def names(client: TestClient, address: str, query: str) -> list[str]:
     return [one["label"] for one in listed(client, address, query)["labels"]]
 
 
-def test_each_label_has_its_counts(client: TestClient, create: Callable[..., str]) -> None:
+def test_each_label_has_its_counts(client: TestClient) -> None:
     address = create(client, "labels-1", window=3)
     truths: list[Any] = [["p"], ["p", "q"], {"q": False}, [], ["q"], {"p": True}, ["p"]]
     counts = {period: {name: [0, 0, 0] for name in "pq"} for period in ("cumulative", "window")}
@@ -50,9 +52,7 @@ def test_each_label_has_its_counts(client: TestClient, create: Callable[..., str
         assert one["drift"] is None
 
 
-def test_the_threshold_is_the_probability_from_which_it_is_predicted(
-    client: TestClient, create: Callable[..., str]
-) -> None:
+def test_the_threshold_is_the_probability_from_which_it_is_predicted(client: TestClient) -> None:
     address = create(client, "labels-2")
     for n in range(60):
         client.post(f"{address}/update", json={"x": {"a": n % 7 - 3, "b": 1}, "y": ["p"] if n % 7 > 2 else ["q"]})
@@ -67,7 +67,7 @@ def test_the_threshold_is_the_probability_from_which_it_is_predicted(
                 assert (name in one["labels"]) == (probability > thresholds[name])
 
 
-def test_orders_and_pages(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
+def test_orders_and_pages(client: TestClient) -> None:
     address = create(client, "labels-3", params={"calibrate": False})
     for y in (["c"], ["b", "c"], ["a", "c"], {"d": False}):
         client.post(f"{address}/update", json={"x": {"f": 1}, "y": y}).raise_for_status()
@@ -93,7 +93,7 @@ def test_orders_and_pages(client: TestClient, create: Callable[..., str], refuse
         refused(client.get(f"{address}/labels?{query}"), 422, "invalid_request", place)
 
 
-def test_declared_labels_and_those_of_before_a_rollback(client: TestClient, create: Callable[..., str]) -> None:
+def test_declared_labels_and_labels_after_a_rollback_have_no_examples(client: TestClient) -> None:
     address = create(client, "labels-4", labels=["p", "q"])
     assert [one["examples"] for one in listed(client, address)["labels"]] == [0, 0]
     address = create(client, "labels-5")
@@ -104,23 +104,13 @@ def test_declared_labels_and_those_of_before_a_rollback(client: TestClient, crea
     assert (one["label"], one["examples"], one["frequency"], one["last_seen"]) == ("p", 0, None, None)
 
 
-def test_a_label_is_renamed_and_retired(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_a_label_is_renamed_and_retired(client: TestClient) -> None:
     address = create(client, "relabelled")
     for _ in range(5):
         client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz", "cars"]}).raise_for_status()
-    ids = [
-        one["id"]
-        for one in client.post(f"{address}/predict?keep=true", json={"examples": [{"x": {"a": 1}}] * 2}).json()[
-            "predictions"
-        ]
-    ]
-    body, key = {"label": "petz", "to": "pets"}, {"Idempotency-Key": "k"}
-    answer = client.post(f"{address}/labels/rename", json=body, headers=key)
-    schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
-    again = client.post(f"{address}/labels/rename", json=body, headers=key)
-    assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
+    kept = client.post(f"{address}/predict?keep=true", json={"x": {"a": 1}}).json()["id"]
+    body = {"label": "petz", "to": "pets"}
+    ok(client.post(f"{address}/labels/rename", json=body))
     refused(client.post(f"{address}/labels/rename", json=body), 404, "label_not_found")
     refused(client.post(f"{address}/labels/rename", json={"label": "cars", "to": "pets"}), 409, "label_exists")
     for to in ("", "é" * 200, None):
@@ -131,114 +121,64 @@ def test_a_label_is_renamed_and_retired(
     assert client.post(f"{address}/predict", json={"x": {"a": 1}}).json()["labels"] == ["pets"]
     update = client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["pets", "cars"]})
     refused(update, 422, "invalid_request", "/y/1")
-    late = {"examples": [{"id": ids[0], "y": ["pets"]}, {"id": ids[1], "y": {"cars": True}}]}
-    refused(client.post(f"{address}/labels", json=late), 422, "invalid_request", "/examples/1/y/cars")
-    client.post(f"{address}/labels", json={"id": ids[0], "y": ["pets"]}).raise_for_status()
-    found = {one["label"]: (one["retired"], one["examples"]) for one in listed(client, address)["labels"]}
-    assert found == {"pets": (False, 6), "cars": (True, 5)}
+    late = {"examples": [{"id": kept, "y": {"cars": True}}]}
+    refused(client.post(f"{address}/labels", json=late), 422, "invalid_request", "/examples/0/y/cars")
+    found = [(one["label"], one["retired"], one["old_names"]) for one in listed(client, address)["labels"]]
+    assert sorted(found) == [("cars", True, []), ("pets", False, ["petz"])]
 
 
-def test_a_label_is_paused_and_resumed(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
-    x, key, body = {"x": {"a": 1}}, {"Idempotency-Key": "k"}, {"label": "cars"}
+def test_a_label_is_paused_and_resumed(client: TestClient) -> None:
+    x, body = {"x": {"a": 1}}, {"label": "cars"}
     address = create(client, "paused")
     for _ in range(5):
         client.post(f"{address}/update", json={**x, "y": ["pets", "cars"]}).raise_for_status()
-    answer = client.post(f"{address}/labels/pause", json=body, headers=key)
-    schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
-    again = client.post(f"{address}/labels/pause", json=body, headers=key)
-    assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
-    refused(client.post(f"{address}/labels/resume", json=body, headers=key), 422, "idempotency_key_reused")
+    ok(client.post(f"{address}/labels/pause", json=body))
     refused(client.post(f"{address}/labels/pause", json={"label": "z"}), 404, "label_not_found")
     refused(client.post(f"{address}/labels/resume", json={}), 422, "invalid_request", "/label")
-    only = client.post(f"{address}/predict", json={**x, "only": ["cars"]}).json()
-    assert (only["labels"], only["scores"]) == ([], {})
-    found = {one["label"]: one["paused"] for one in listed(client, address)["labels"]}
-    assert found == {"cars": True, "pets": False}
+    assert client.post(f"{address}/predict", json=x).json()["labels"] == ["pets"]
+    assert {one["label"]: one["paused"] for one in listed(client, address)["labels"]} == {"cars": True, "pets": False}
     client.post(f"{address}/labels/resume", json=body).raise_for_status()
     assert client.post(f"{address}/predict", json=x).json()["labels"] == ["pets", "cars"]
-    assert not any(one["paused"] for one in listed(client, address)["labels"])
 
 
-def test_labels_are_merged(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
+def test_labels_are_merged(client: TestClient) -> None:
     address = create(client, "merged")
     for y in (["petz"], ["pets"], ["pets", "cars"]):
         client.post(f"{address}/update", json={"x": {"a": 1}, "y": y}).raise_for_status()
     refused(client.post(f"{address}/labels/merge", json={"label": "petz", "into": "dogs"}), 404, "label_not_found")
     refused(client.post(f"{address}/labels/merge", json={"label": "petz", "into": "petz"}), 409, "label_exists")
     refused(client.post(f"{address}/labels/merge", json={"label": "petz"}), 422, "invalid_request", "/into")
-    kept = client.post(f"{address}/predict?keep=true", json={"x": {"a": 1}}).json()["id"]
-    body, key = {"label": "petz", "into": "pets"}, {"Idempotency-Key": "k"}
-    answer = client.post(f"{address}/labels/merge", json=body, headers=key)
-    again = client.post(f"{address}/labels/merge", json=body, headers=key)
-    assert (answer.status_code, again.content, again.headers["idempotent-replayed"]) == (200, answer.content, "true")
+    ok(client.post(f"{address}/labels/merge", json={"label": "petz", "into": "pets"}))
     contradiction = {"x": {"a": 1}, "y": {"petz": True, "pets": False}}
     refused(client.post(f"{address}/update", json=contradiction), 422, "invalid_request", "/y/pets")
     client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz", "cars"]}).raise_for_status()
-    client.post(f"{address}/labels", json={"id": kept, "y": {"petz": True}}).raise_for_status()
-    found = {one["label"]: (one["examples"], one["retired"]) for one in listed(client, address)["labels"]}
-    assert found == {"petz": (1, True), "pets": (4, False), "cars": (2, False)}
-
-
-def test_labels_have_their_old_names(client: TestClient, create: Callable[..., str]) -> None:
-    address = create(client, "formerly")
-    client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["petz", "dogs", "news"]}).raise_for_status()
-    for body in ({"label": "petz", "to": "pet"}, {"label": "pet", "to": "pets"}):
-        client.post(f"{address}/labels/rename", json=body).raise_for_status()
-    client.post(f"{address}/labels/merge", json={"label": "dogs", "into": "pets"}).raise_for_status()
-    listed = client.get(f"{address}/labels").json()["labels"]
-    assert {row["label"]: row["old_names"] for row in listed} == {
-        "pets": ["dogs", "pet", "petz"],
-        "dogs": [],
-        "news": [],
-    }
+    found = [(one["label"], one["examples"], one["old_names"]) for one in listed(client, address)["labels"]]
+    assert sorted(found) == [("cars", 2, []), ("pets", 3, ["petz"]), ("petz", 1, [])]
 
 
 @pytest.mark.parametrize("declared", [False, True])
-def test_a_new_label_is_an_event(fold_events: Callable[..., list[tuple[str, Any]]], declared: bool) -> None:
-    spec = {"labels": ["p", "q", "r"]} if declared else {}
-    told = fold_events(spec, [["p"], ["q", "p"]], [["q"], ["r"]])
-    new = [] if declared else [("label", "p"), ("label", "q"), ("update", 2), ("label", "r"), ("update", 4)]
-    assert told == (new or [("update", 2), ("update", 4)])
+def test_a_new_label_is_an_event(declared: bool) -> None:
+    log = [
+        LogEntry(str(at), Update(tuple(Example(named(a=1), Labels.all_of(y)) for y in ys), "log"))
+        for at, ys in enumerate(([["p"], ["q", "p"]], [["q"], ["r"]]), 1)
+    ]
+    batch = ApplyBatch(new_model(**({"labels": ["p", "q", "r"]} if declared else {})), log)
+    while batch.step(3):
+        pass
+    events = [event for outcome in batch.outcomes for event in events_of(outcome)]
+    found = [(event.kind, event.position, event.data.get("label")) for event in events]
+    updates = [("update", "1", None), ("update", "2", None)]
+    if declared:
+        assert found == updates
+    else:
+        assert found == [("label", "1", "p"), ("label", "1", "q"), updates[0], ("label", "2", "r"), updates[1]]
 
 
-@pytest.fixture
-def fold_events() -> Callable[..., list[tuple[str, Any]]]:
-    """Combine the events of updates."""
-    from tests.service.online.folds import named, new_model
-
-    from manylabel_service.hosting.examples import Example, Labels
-    from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-    from manylabel_service.online.state.log_entries import Update
-    from manylabel_service.online.updates.events import events_of
-
-    def told(spec: dict[str, Any], *truths: list[list[str]]) -> list[tuple[str, Any]]:
-        log = [
-            LogEntry(str(at), Update(tuple(Example(named(a=1), Labels.all_of(y)) for y in ys), "log"))
-            for at, ys in enumerate(truths, 1)
-        ]
-        fold = ApplyBatch(new_model(**spec), log)
-        while fold.step(3):
-            pass
-        events = [event for outcome in fold.outcomes for event in events_of(outcome)]
-        assert all(event.position == str(1 + (event.data["updates"] > 2)) for event in events)
-        return [(event.kind, event.data.get("label", event.data["updates"])) for event in events]
-
-    return told
-
-
-def test_labels_get_titles_descriptions_and_uris(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_labels_get_titles_descriptions_and_uris(client: TestClient) -> None:
     address = create(client, "described")
     client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["pets"]}).raise_for_status()
     body = {"labels": {"pets": {"title": "Pets", "uri": "http://x/pets"}, "cars": {"description": "Motor cars"}}}
-    key = {"Idempotency-Key": "k"}
-    answer = client.patch(f"{address}/labels", json=body, headers=key)
-    schemas.UpdateResponse.model_validate_json(answer.content, strict=True)
-    again = client.patch(f"{address}/labels", json=body, headers=key)
-    assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
+    ok(client.patch(f"{address}/labels", json=body))
     client.patch(f"{address}/labels", json={"labels": {"pets": {"uri": None}}}).raise_for_status()
 
     def details() -> dict[str, list[str | None]]:
@@ -251,7 +191,6 @@ def test_labels_get_titles_descriptions_and_uris(
     many = {str(n): {"title": "x"} for n in range(1_001)}
     for labels, place in (
         ({}, "/labels"),
-        (None, "/labels"),
         (["pets"], "/labels"),
         (many, "/labels"),
         ({"pets": None}, "/labels/pets"),
@@ -260,12 +199,9 @@ def test_labels_get_titles_descriptions_and_uris(
         ({"pets": {"title": "x" * 501}}, "/labels/pets/title"),
         ({"pets": {"description": "x" * 4_001}}, "/labels/pets/description"),
         ({"pets": {"uri": 1}}, "/labels/pets/uri"),
-        ({"": {"title": "x"}}, "/labels/"),
         ({"é" * 200: {"title": "x"}}, "/labels/" + "é" * 200),
     ):
         refused(client.patch(f"{address}/labels", json={"labels": labels}), 422, "invalid_request", place)
-    lone = client.patch(f"{address}/labels", content=b'{"labels": {"pets": {"title": "\\ud800"}}}')
-    assert lone.status_code in (400, 415, 422)
     client.post(f"{address}/labels/rename", json={"label": "cars", "to": "autos"}).raise_for_status()
     client.post(f"{address}/labels/retire", json={"label": "pets"}).raise_for_status()
     refused(client.patch(f"{address}/labels", json={"labels": {"pets": {}}}), 404, "label_not_found")
@@ -273,9 +209,7 @@ def test_labels_get_titles_descriptions_and_uris(
     assert details() == {"pets": due["pets"], "autos": due["cars"]}
 
 
-def test_labels_are_described_when_a_model_is_created(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_labels_can_be_described_when_a_model_is_created(client: TestClient) -> None:
     labels = ["p", {"name": "q", "title": "Quails", "uri": "http://x/q"}]
     address = create(client, "born-described", labels=labels)
     found = {one["label"]: (one["title"], one["uri"]) for one in listed(client, address)["labels"]}
@@ -285,10 +219,8 @@ def test_labels_are_described_when_a_model_is_created(
     for wrong, place in (
         (["p", {"name": "p"}], "/labels"),
         ([{"title": "x"}], "/labels/0/name"),
-        ([{"name": ""}], "/labels/0/name"),
         (["p", {"name": "q", "title": ""}], "/labels/1/title"),
         ([{"name": "q", "titel": "x"}], "/labels/0/titel"),
-        ([""], "/labels/0"),
         ([1], "/labels/0"),
         ([], "/labels"),
     ):
@@ -296,9 +228,7 @@ def test_labels_are_described_when_a_model_is_created(
         refused(answer, 422, "invalid_request", place)
 
 
-def test_labels_that_a_server_has_no_room_for_are_not_declared(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_a_description_cannot_exceed_the_limits_of_the_server(serve: Callable[..., Any]) -> None:
     with serve(max_labels=2) as small:
         address = create(small, "m")
         small.patch(f"{address}/labels", json={"labels": {"p": {"title": "P"}}}).raise_for_status()

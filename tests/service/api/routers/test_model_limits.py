@@ -1,46 +1,31 @@
-"""A model's own limits over HTTP: what is refused and where, what is ignored, and what the server reports."""
+"""Limits of a model over HTTP: refused and ignored names, and what the server reports."""
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, new_model, refused, state_of, stream
 
-from manylabel_service.api import schemas
 from manylabel_service.online.size_limits import max_learner_bytes
 from manylabel_service.online.spec.spec import ModelSpec
 
-NDJSON = {"Content-Type": "application/x-ndjson"}
 
-
-@pytest.fixture
-def limited(client: TestClient, create: Callable[..., str]) -> Iterator[Callable[..., str]]:
-    """Make models with limits; they are deleted after the test."""
-    made: list[str] = []
-
-    def make(features: str | None = None, labels: str | None = None, **spec: Any) -> str:
-        limits = {
-            "features": features and {"most": 2, "policy": features},
-            "labels": labels and {"most": 1, "policy": labels},
-        }
-        made.append(create(client, f"limited-{len(made)}", **{"limits": limits, **spec}))
-        return made[-1]
-
-    yield make
-    for address in made:
-        client.delete(address)
+def limited(client: TestClient, features: str | None = None, labels: str | None = None, **spec: Any) -> str:
+    """Create a model with limits, each with a policy; return its address."""
+    limits = {
+        "features": features and {"most": 2, "policy": features},
+        "labels": labels and {"most": 1, "policy": labels},
+    }
+    return new_model(client, **{"limits": limits, **spec})
 
 
 def item(*names: str, y: Any = ("p",)) -> dict[str, Any]:
     return {"x": dict.fromkeys(names, 1), "y": list(y) if isinstance(y, tuple) else y}
 
 
-def test_what_goes_beyond_is_refused_with_its_place_and_the_limit(
-    client: TestClient, limited: Callable[..., str], refused: Callable[..., Any], state_of: Callable[..., bytes]
-) -> None:
-    address = limited("reject", "reject")
+def test_names_beyond_the_limit_are_refused_at_their_place(client: TestClient) -> None:
+    address = limited(client, "reject", "reject")
     client.post(f"{address}/update", json=item("a")).raise_for_status()
     state = state_of(client, address)
     batch = {"examples": [item("a"), item("a", "word=cat", "word=dog")]}
@@ -60,12 +45,11 @@ def test_what_goes_beyond_is_refused_with_its_place_and_the_limit(
     assert client.get(address).json()["ignored"] == {"features": 0, "labels": 0}
 
 
-def test_what_is_ignored_is_counted(client: TestClient, limited: Callable[..., str]) -> None:
-    address = limited("ignore", "ignore", scaling="unit")
+def test_ignored_names_are_counted(client: TestClient) -> None:
+    address = limited(client, "ignore", "ignore", scaling="unit")
     client.post(f"{address}/update", json=item("a", "b", "c", y=("p", "q"))).raise_for_status()
-    lines = "\n".join(map(json.dumps, [item("a", "d", y=("r",)), item("e", y={"p": True, "q": False})]))
-    streamed = client.post(f"{address}/stream", content=lines, headers=NDJSON).text.splitlines()
-    assert [list(json.loads(line)["scores"]) for line in streamed] == [["p"], ["p"]]
+    lines = stream(client, address, [item("a", "d", y=("r",)), item("e", y={"p": True, "q": False})])
+    assert [list(line["scores"]) for line in lines] == [["p"], ["p"]]
     status = client.get(address).json()
     assert (status["features"], status["labels"], status["updates"]) == (2, 1, 3)
     assert status["ignored"] == {"features": 3, "labels": 3}
@@ -75,12 +59,14 @@ def test_what_is_ignored_is_counted(client: TestClient, limited: Callable[..., s
     assert unknown == known != {}
 
 
-def test_limits_are_reported(client: TestClient, limited: Callable[..., str]) -> None:
-    created = [limited("hash", "ignore"), limited("reject"), limited(limits=None), limited(features=None)]
-    statuses = [client.get(address) for address in created]
-    for status in statuses:
-        schemas.ModelStatus.model_validate_json(status.content, strict=True)
-    both, one, none, neither = (status.json() for status in statuses)
+def test_limits_are_shown(client: TestClient) -> None:
+    created = [
+        limited(client, "hash", "ignore"),
+        limited(client, "reject"),
+        limited(client, limits=None),
+        limited(client, features=None),
+    ]
+    both, one, none, neither = (client.get(address).json() for address in created)
     assert both["limits"] == {"features": {"most": 2, "policy": "hash"}, "labels": {"most": 1, "policy": "ignore"}}
     assert one["limits"] == {"features": {"most": 2, "policy": "reject"}, "labels": None}
     assert none["limits"] is None
@@ -88,9 +74,7 @@ def test_limits_are_reported(client: TestClient, limited: Callable[..., str]) ->
     assert both in client.get("/v1/models").json()["models"]
 
 
-def test_a_model_that_could_outgrow_the_server_is_not_created(
-    serve: Callable[..., Any], create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_limits_beyond_those_of_the_server_are_refused(serve: Callable[..., Any]) -> None:
     limits = {"features": {"most": 1_000, "policy": "ignore"}, "labels": {"most": 50, "policy": "ignore"}}
     bound = max_learner_bytes(ModelSpec.model_validate({"name": "fitting", "algorithm": "falt", "limits": limits}))
     with serve(max_model_bytes=bound, max_features=1_000, max_labels=50) as client:
@@ -107,8 +91,12 @@ def test_a_model_that_could_outgrow_the_server_is_not_created(
         create(client, "unlimited")
 
 
-def test_prometheus_has_what_is_ignored(client: TestClient, limited: Callable[..., str]) -> None:
-    ignoring, hashing, free = limited("ignore", "ignore"), limited("hash", "reject"), limited(limits=None)
+def test_prometheus_counts_ignored_names(client: TestClient) -> None:
+    ignoring, hashing, free = (
+        limited(client, "ignore", "ignore"),
+        limited(client, "hash", "reject"),
+        limited(client, limits=None),
+    )
     client.post(f"{ignoring}/update", json=item("a", "b", "c", y=("p", "q", "r"))).raise_for_status()
     families = text_string_to_metric_families(client.get("/metrics").text)
     found = {(s.name, s.labels.get("model")): s.value for family in families for s in family.samples}
@@ -119,10 +107,8 @@ def test_prometheus_has_what_is_ignored(client: TestClient, limited: Callable[..
     assert ("manylabel_model_ignored_features", names[free]) not in found
 
 
-def test_no_trained_model_is_made_of_hashed_features(
-    client: TestClient, limited: Callable[..., str], refused: Callable[..., Any]
-) -> None:
-    address = limited("hash", "reject")
+def test_a_job_cannot_use_hashed_features(client: TestClient) -> None:
+    address = limited(client, "hash", "reject")
     client.post(f"{address}/update", json=item("a")).raise_for_status()
     job = {"model": "made", "trainer": "m3l", "data": {"stream": address.rsplit("/", 1)[1], "last": 5}}
     problem = refused(client.post("/v1/jobs", json=job), 422, "invalid_request", "/data/stream")

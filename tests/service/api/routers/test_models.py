@@ -1,13 +1,11 @@
-"""Creating, listing, showing and deleting models."""
+"""Models over HTTP: create, list, show and delete."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused, state_of
 from tests.support.cases import for_each
-
-from manylabel_service.api import schemas
 
 SPEC = {
     "name": "tags",
@@ -18,11 +16,10 @@ SPEC = {
 }
 
 
-def test_a_model_lives_from_its_creation_to_its_deletion(client: TestClient, refused: Callable[..., Any]) -> None:
+def test_a_model_is_created_shown_and_deleted(client: TestClient) -> None:
     created = client.post("/v1/models", json=SPEC)
     assert (created.status_code, created.headers["location"]) == (201, "/v1/models/tags")
     status = created.json()
-    schemas.ModelStatus.model_validate_json(created.content, strict=True)
     assert (status["name"], status["algorithm"], status["scaling"]) == ("tags", "salt", "unit")
     assert status["params"].items() >= {"eta": 0.25, "delta": 2.0, "passes": 3, "fit_intercept": True}.items()
     assert (status["updates"], status["labels"], status["features"]) == (0, 0, 0)
@@ -30,11 +27,8 @@ def test_a_model_lives_from_its_creation_to_its_deletion(client: TestClient, ref
     client.post("/v1/models/tags/update", json={"x": {"a": 1, "b": 1}, "y": ["p", "q", "r"]}).raise_for_status()
     status = client.get("/v1/models/tags").json()
     assert (status["updates"], status["labels"], status["features"]) == (1, 3, 2)
-    listed = client.get("/v1/models")
-    schemas.ModelList.model_validate_json(listed.content, strict=True)
-    assert status in listed.json()["models"]
+    assert status in client.get("/v1/models").json()["models"]
     measured = client.get("/v1/models/tags/metrics")
-    schemas.Metrics.model_validate_json(measured.content, strict=True)
     assert measured.json() == {
         **status["metrics"],
         "position": status["position"],
@@ -60,7 +54,7 @@ def test_a_model_lives_from_its_creation_to_its_deletion(client: TestClient, ref
     client.delete("/v1/models/tags").raise_for_status()
 
 
-def test_what_is_left_to_the_learner_is_shown(client: TestClient) -> None:
+def test_defaults_of_the_learner_are_shown(client: TestClient) -> None:
     client.post("/v1/models", json={"name": "untuned", "algorithm": "falt"}).raise_for_status()
     shown = client.get("/v1/models/untuned").json()
     assert shown["scaling"] == "auto"
@@ -73,7 +67,7 @@ def test_what_is_left_to_the_learner_is_shown(client: TestClient) -> None:
         client.delete(f"/v1/models/{name}").raise_for_status()
 
 
-def test_models_are_listed_by_name(client: TestClient, create: Callable[..., str]) -> None:
+def test_models_are_listed_by_name(client: TestClient) -> None:
     for name in ("b", "a.2", "c", "a-1"):
         create(client, name)
     names = [model["name"] for model in client.get("/v1/models").json()["models"]]
@@ -81,9 +75,7 @@ def test_models_are_listed_by_name(client: TestClient, create: Callable[..., str
     assert {"b", "a.2", "c", "a-1"} <= set(names)
 
 
-def test_a_name_is_taken_once(
-    client: TestClient, model: str, refused: Callable[..., Any], state_of: Callable[..., bytes]
-) -> None:
+def test_an_existing_name_is_refused(client: TestClient, model: str) -> None:
     client.post(f"{model}/update", json={"x": {"a": 1}, "y": ["p"]})
     state = state_of(client, model)
     refused(client.post("/v1/models", json={"name": "test", "algorithm": "salt"}), 409, "model_exists")
@@ -105,37 +97,24 @@ def test_a_name_is_taken_once(
         ({"algorithm": "svm"}, ["/algorithm"]),
         ({"params": {"eta": 0}}, ["/params/eta"]),
         ({"params": {"eta": "0.5"}}, ["/params/eta"]),
-        ({"params": {"eta": True}}, ["/params/eta"]),
         ({"params": {"etta": 1}}, ["/params/etta"]),
-        ({"params": {"delta": 1}}, ["/params/delta"]),
-        ({"params": {"passes": 0}}, ["/params/passes"]),
-        ({"params": {"passes": 1_000_000}}, ["/params/passes"]),
-        ({"params": {"passes": 1.5}}, ["/params/passes"]),
-        ({"params": {"passes_per_label": 5.0}}, ["/params/passes_per_label"]),
-        ({"params": {"passes": 3, "passes_per_label": 1.0}}, ["/params/passes"]),
-        ({"params": {"passes": 3, "step": "implicit"}}, ["/params/passes"]),
-        ({"params": {"step": "newton"}}, ["/params/step"]),
-        ({"params": {"calibrate": False, "optimise": "hamming"}}, ["/params/optimise"]),
-        ({"params": {"on_drift": "restart"}}, ["/params/on_drift"]),
-        ({"params": {"budget": 10}}, ["/params/budget"]),
-        ({"algorithm": "kernel_falt", "params": {"strategy": "rff"}}, ["/params/budget"]),
         ({"params": []}, ["/params"]),
         ({"features": 0}, ["/features"]),
-        ({"features": -1}, ["/features"]),
-        ({"features": []}, ["/features"]),
         ({"features": "a"}, ["/features"]),
         ({"features": ["a", 3]}, ["/features/1"]),
         ({"features": ["a", "b", "a"]}, ["/features"]),
         ({"features": ["é" * 129]}, ["/features/0"]),
-        ({"labels": 3}, ["/labels"]),
         ({"labels": ["a", None]}, ["/labels/1"]),
         ({"labels": ["a", "a"]}, ["/labels"]),
         ({"scaling": "l2"}, ["/scaling"]),
         ({"durability": "disk"}, ["/durability"]),
         ({"window": 0}, ["/window"]),
-        ({"window": 10.0}, ["/window"]),
         ({"weights": []}, ["/weights"]),
         ({"old_names": "keep"}, ["/old_names"]),
+        ({"sources": {"robot": 1.0}}, ["/sources/robot"]),
+        ({"sources": {"rule": 1.5}}, ["/sources/rule"]),
+        ({"sources": {"human": 0.0}}, ["/sources/human"]),
+        ({"sources": 1}, ["/sources"]),
         ({"text": {"fields": "title"}}, ["/text/fields"]),
         ({"text": {"ngrams": 9}}, ["/text/ngrams"]),
         ({"text": {"tokeniser": 2}}, ["/text/tokeniser"]),
@@ -145,9 +124,7 @@ def test_a_name_is_taken_once(
         ({"labels": ["a"], "limits": {"labels": {"most": 1, "policy": "ignore"}}}, ["/limits/labels"]),
     ],
 )
-def test_a_bad_spec_is_refused_at_its_place(
-    client: TestClient, refused: Callable[..., Any], spec: Any, places: list[str]
-) -> None:
+def test_a_bad_spec_is_refused_at_its_place(client: TestClient, spec: Any, places: list[str]) -> None:
     good = {"name": "bad", "algorithm": "falt"}
     body = {**good, **spec} if spec else spec
     refused(client.post("/v1/models", json=body), 422, "invalid_request", *places)
@@ -155,28 +132,28 @@ def test_a_bad_spec_is_refused_at_its_place(
 
 
 @for_each("raw", [b"{", b"", b'{"name": "a\\ud800"}', b'{"name":"a","algorithm":"falt"}]'])
-def test_a_malformed_spec_is_refused(client: TestClient, refused: Callable[..., Any], raw: bytes) -> None:
+def test_a_malformed_spec_is_refused(client: TestClient, raw: bytes) -> None:
     answer = client.post("/v1/models", content=raw, headers={"Content-Type": "application/json"})
     refused(answer, 400, "malformed_json")
     refused(client.post("/v1/models", content=raw), 415, "unsupported_media_type")
 
 
 @pytest.mark.parametrize("number", [b"NaN", b"Infinity", b"1e999"])
-def test_a_parameter_is_finite(client: TestClient, refused: Callable[..., Any], number: bytes) -> None:
+def test_a_parameter_is_finite(client: TestClient, number: bytes) -> None:
     raw = b'{"name": "bad", "algorithm": "falt", "params": {"eta": ' + number + b"}}"
     answer = client.post("/v1/models", content=raw, headers={"Content-Type": "application/json"})
     refused(answer, 422, "invalid_request", "/params/eta")
 
 
 @for_each("name", ["nobody", "Nobody", "..", "a b", "%00", "a" * 300, "é", "a%0D%0Ab"])
-def test_a_name_that_is_nobody_s_is_not_found(client: TestClient, refused: Callable[..., Any], name: str) -> None:
+def test_an_unknown_name_is_not_found(client: TestClient, name: str) -> None:
     answer = client.get(f"/v1/models/{name}/metrics")
     assert answer.status_code == 404
     assert answer.json()["code"] in ("model_not_found", "not_found")
 
 
 @for_each("path", ["/v1", "/v1/models/", "/v2x", "/v1/models/test/predict/", "/v1/models/a%2Fb"])
-def test_an_unknown_path_is_a_problem_too(client: TestClient, refused: Callable[..., Any], path: str) -> None:
+def test_an_unknown_path_is_a_problem(client: TestClient, path: str) -> None:
     answer = client.get(path)
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert answer.headers["content-type"] == "application/problem+json"
@@ -192,14 +169,12 @@ def test_an_unknown_path_is_a_problem_too(client: TestClient, refused: Callable[
         ("FETCH", "/metrics", "GET"),
     ],
 )
-def test_a_wrong_method_is_told_the_right_ones(
-    client: TestClient, refused: Callable[..., Any], method: str, path: str, allowed: str
-) -> None:
+def test_a_wrong_method_gets_the_allowed_ones(client: TestClient, method: str, path: str, allowed: str) -> None:
     answer = client.request(method, path)
     refused(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == allowed
 
 
-def test_only_kinds_of_events_that_there_are_can_be_asked_for(client: TestClient, model: str, refused: Any) -> None:
+def test_an_unknown_kind_of_event_is_refused(client: TestClient, model: str) -> None:
     refused(client.get(f"{model}/events?kind=drift&kind=nonsense"), 422, "invalid_request", "kind")
     assert client.head(f"{model}/events?kind=drift&kind=label").status_code == 200

@@ -1,13 +1,12 @@
-"""/ and /ui: the page is handed out to everybody, for good, and of one release."""
+"""/ and /ui: files of the web UI are public, cached, and of one version."""
 
 import gzip
-import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import refused
 from tests.support.cases import for_each
 
 from manylabel_service.ui import Files
@@ -23,21 +22,11 @@ ALWAYS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "refer
 
 @pytest.fixture(scope="module")
 def keyed(serve: Callable[..., AbstractContextManager[TestClient]]) -> Iterator[TestClient]:
-    """A client without a key, of a server that wants one."""
+    """A client without a key, of a server that requires one."""
     with serve() as client:
         assert client.post("/v1/keys", json={"name": "first", "scopes": ["admin"]}).status_code == 201
         assert client.get("/v1/models").status_code == 401
         yield client
-
-
-def test_the_page_names_files_of_this_version_relative_to_itself(client: TestClient) -> None:
-    page = client.get("/")
-    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    addresses = re.findall(r'(?:src|href)="([^"]+)"', page.text)
-    assert addresses
-    for address in addresses:
-        assert address.startswith(f"ui/{VERSION}/")
-        assert client.get(f"/{address}").status_code == 200
 
 
 @for_each(
@@ -49,7 +38,9 @@ def test_the_page_names_files_of_this_version_relative_to_itself(client: TestCli
         (f"/ui/{VERSION}/icon.svg", "image/svg+xml", "public, max-age=31536000, immutable"),
     ],
 )
-def test_a_file_has_its_type_its_policy_and_its_time(client: TestClient, path: str, media_type: str, kept: str) -> None:
+def test_a_file_has_its_type_policy_and_cache_control(
+    client: TestClient, path: str, media_type: str, kept: str
+) -> None:
     answer = client.get(path)
     assert answer.status_code == 200
     expected = {
@@ -66,7 +57,7 @@ def test_a_file_has_its_type_its_policy_and_its_time(client: TestClient, path: s
 
 
 @pytest.mark.parametrize("path", ["/", MAIN])
-def test_a_file_is_packed_for_who_takes_gzip(client: TestClient, path: str) -> None:
+def test_a_file_is_compressed_on_request(client: TestClient, path: str) -> None:
     plain = client.get(path, headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in plain.headers
     for wanted in ("gzip", "gzip, deflate, br, zstd", "zstd;q=1, gzip;q=0.5", "*"):
@@ -81,7 +72,7 @@ def test_a_file_is_packed_for_who_takes_gzip(client: TestClient, path: str) -> N
         assert answer.content == plain.content
 
 
-def test_a_page_that_has_not_changed_is_not_sent_again(client: TestClient) -> None:
+def test_an_unchanged_page_is_not_sent_again(client: TestClient) -> None:
     tag = client.get("/").headers["etag"]
     for sent in (tag, f'"other", {tag}', "*"):
         again = client.get("/", headers={"If-None-Match": sent})
@@ -93,7 +84,7 @@ def test_a_page_that_has_not_changed_is_not_sent_again(client: TestClient) -> No
 
 
 @pytest.mark.parametrize("path", ["/ui/0.0.1-0123456789/main.js", f"/ui/{VERSION}/nothing.js", f"/ui/{VERSION}/"])
-def test_what_is_not_of_this_version_is_not_found(client: TestClient, refused: Any, path: str) -> None:
+def test_files_of_other_versions_are_not_found(client: TestClient, path: str) -> None:
     answer = client.get(path)
     refused(answer, 404, "not_found")
     assert answer.headers["cache-control"] == "no-store"
@@ -101,7 +92,7 @@ def test_what_is_not_of_this_version_is_not_found(client: TestClient, refused: A
 
 
 @pytest.mark.parametrize("path", [f"/ui/{VERSION}/..%2f__init__.py", f"/ui/{VERSION}/../../app.py", "/ui/"])
-def test_nothing_but_the_page_is_handed_out(client: TestClient, path: str) -> None:
+def test_other_files_are_not_found(client: TestClient, path: str) -> None:
     assert client.get(path).status_code == 404
 
 
@@ -110,8 +101,3 @@ def test_no_key_is_needed(keyed: TestClient, path: str) -> None:
     assert keyed.get(path).status_code == 200
     assert keyed.get(path, headers={"Authorization": "Bearer nonsense"}).status_code == 200
     assert keyed.post(path).status_code == 405
-
-
-def test_the_page_is_not_part_of_the_interface(client: TestClient) -> None:
-    paths = client.get("/openapi.json").json()["paths"]
-    assert not [path for path in paths if path == "/" or path.startswith("/ui")]

@@ -1,14 +1,11 @@
-"""A promise of precision over HTTP: set with a model and later, answered with predictions, and refused at its place."""
+"""A promise of precision over HTTP: set with a model and later, shown with predictions, and refused at its place."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 from starlette.testclient import TestClient
-from tests.service.api.answers import pointer
-
-from manylabel_service.api import schemas
+from tests.service.api.answers import create, ok, pointer, stream
+from tests.support.cases import for_each
 
 EASY = {"precision": 0.8, "settled": 0.7, "missed": 0.05, "audit_rate": 0.0}
 LABELS = "pqr"
@@ -31,42 +28,28 @@ def teach(client: TestClient, address: str, n: int = 300) -> None:
     client.post(f"{address}/update", json={"examples": items(n)}).raise_for_status()
 
 
-def test_a_promise_is_given_with_a_model_and_changed_later(client: TestClient, create: Callable[..., str]) -> None:
+def test_a_promise_is_set_with_a_model_and_changed_later(client: TestClient) -> None:
     address = create(client, "promising", promise=EASY)
-    shown = client.get(address)
-    schemas.ModelStatus.model_validate_json(shown.content, strict=True)
-    assert shown.json()["promise"] == EASY
+    assert client.get(address).json()["promise"] == EASY
     teach(client, address)
     batch = {"examples": [{"x": item["x"]} for item in items(50, seed=1)]}
-    answer = client.post(f"{address}/predict", json=batch)
-    schemas.PredictBatchResponse.model_validate_json(answer.content, strict=True)
-    predictions = answer.json()["predictions"]
+    predictions = client.post(f"{address}/predict", json=batch).json()["predictions"]
     assert sum(len(one["auto"]) for one in predictions) > 20
     assert False in [one["review"] for one in predictions]
     assert all(set(one["auto"]) <= set(one["labels"]) for one in predictions)
     x = next(item["x"] for item, one in zip(batch["examples"], predictions, strict=True) if one["auto"] == ["q"])
     for wanted, auto in ({"only": ["q"]}, ["q"]), ({"except": ["q"]}, []):
         assert client.post(f"{address}/predict", json={"x": x, **wanted}).json()["auto"] == auto
-    answer = client.post(f"{address}/predict-update", json=items(1, seed=3)[0])
-    schemas.PredictUpdateResponse.model_validate_json(answer.content, strict=True)
-    assert answer.json().keys() >= {"auto", "review"}
-    lines = client.post(
-        f"{address}/stream", content='{"x": {"xp": 1}, "y": ["p"]}\n', headers={"Content-Type": "application/x-ndjson"}
-    )
-    assert '"auto":' in lines.text
+    assert client.post(f"{address}/predict-update", json=items(1, seed=3)[0]).json().keys() >= {"auto", "review"}
+    (line,) = stream(client, address, [{"x": {"xp": 1}, "y": ["p"]}])
+    assert "auto" in line
 
-    answer = client.get(f"{address}/metrics")
-    schemas.Metrics.model_validate_json(answer.content, strict=True)
-    account = answer.json()["promise"]
+    account = client.get(f"{address}/metrics").json()["promise"]
     assert account["gate"]["state"] == "open"
     assert account["total"]["applied"] == sum(one["applied"] for one in account["labels"]) > 50
     assert account["total"]["examples"] == 302
 
-    headers = {"Idempotency-Key": "promise"}
-    first = client.put(f"{address}/promise", json={"precision": 0.99}, headers=headers)
-    schemas.UpdateResponse.model_validate_json(first.content, strict=True)
-    again = client.put(f"{address}/promise", json={"precision": 0.99}, headers=headers)
-    assert (again.json(), again.headers["Idempotent-Replayed"]) == (first.json(), "true")
+    ok(client.put(f"{address}/promise", json={"precision": 0.99}))
     full = {"precision": 0.99, "settled": 0.9, "missed": 0.02, "audit_rate": 0.05}
     assert client.get(address).json()["promise"] == full
     assert client.put(f"{address}/promise", content="null", headers=JSON).status_code == 200
@@ -74,30 +57,22 @@ def test_a_promise_is_given_with_a_model_and_changed_later(client: TestClient, c
     assert "auto" not in client.post(f"{address}/predict", json={"x": {"xp": 1.0}}).json()
 
 
-def test_delayed_labels_count_what_was_served(client: TestClient, create: Callable[..., str]) -> None:
+def test_delayed_labels_count_what_was_served(client: TestClient) -> None:
     address = create(client, "promising-late", promise=EASY)
     teach(client, address)
     kept = client.post(f"{address}/predict?keep=true", json={"x": {"xp": 1.0, "xq": 0.0, "xr": 0.0}}).json()
     assert kept["auto"] == ["p"]
-    before, account = client.get(address).json()["updates"], client.get(f"{address}/metrics").json()["promise"]["total"]
-    told = client.post(f"{address}/labels", json={"id": kept["id"], "y": {"p": False}})
-    assert told.json()["updates"] == before + 1
-    told = client.post(f"{address}/labels", json={"id": kept["id"], "y": {"q": True}})
-    assert told.json()["updates"] == before + 2
+    before = client.get(f"{address}/metrics").json()["promise"]["total"]
+    for y in ({"p": False}, {"q": True}):
+        client.post(f"{address}/labels", json={"id": kept["id"], "y": y}).raise_for_status()
     after = client.get(f"{address}/metrics").json()["promise"]["total"]
-    assert {field: after[field] - account[field] for field in ("applied", "wrong", "true")} == {
-        "applied": 1,
-        "wrong": 1,
-        "true": 1,
-    }
+    assert [after[field] - before[field] for field in ("applied", "wrong", "true")] == [1, 1, 1]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "place"),
     [
-        ({"precision": 0}, "/precision"),
         ({"precision": 1}, "/precision"),
-        ({"precision": 1.5}, "/precision"),
         ({"precision": "high"}, "/precision"),
         ({}, "/precision"),
         ({**EASY, "settled": 1.0}, "/settled"),
@@ -107,20 +82,16 @@ def test_delayed_labels_count_what_was_served(client: TestClient, create: Callab
         ([], ""),
     ],
 )
-def test_what_cannot_be_promised_is_refused_at_its_place(
-    client: TestClient, create: Callable[..., str], body: Any, place: str
-) -> None:
-    address = create(client, f"refused-{abs(hash(str(body))) % 10**9}", promise=EASY)
-    teach(client, address, 100)
-    before = client.get(address).json()
-    assert pointer(client.put(f"{address}/promise", json=body)) == place
-    assert client.get(address).json() == before
+def test_a_bad_promise_is_refused_at_its_place(client: TestClient, model: str, body: Any, place: str) -> None:
+    before = client.get(model).json()
+    assert pointer(client.put(f"{model}/promise", json=body)) == place
+    assert client.get(model).json() == before
     created = client.post("/v1/models", json={"name": "never-made", "algorithm": "falt", "promise": body})
     assert pointer(created) == f"/promise{place}"
     assert client.get("/v1/models/never-made").status_code == 404
 
 
-def test_a_model_without_probabilities_promises_nothing(client: TestClient, create: Callable[..., str]) -> None:
+def test_a_model_without_probabilities_cannot_have_a_promise(client: TestClient) -> None:
     spec = {"name": "uncalibrated", "algorithm": "falt", "params": {"calibrate": False}}
     assert pointer(client.post("/v1/models", json={**spec, "promise": EASY})) == "/promise"
     address = create(client, "uncalibrated", params={"calibrate": False})
@@ -128,9 +99,7 @@ def test_a_model_without_probabilities_promises_nothing(client: TestClient, crea
     assert client.put(f"{address}/promise", content="null", headers=JSON).status_code == 200
 
 
-def test_the_review_queue_has_what_needs_review_and_what_was_served(
-    client: TestClient, create: Callable[..., str]
-) -> None:
+def test_the_review_queue_lists_predictions_that_need_review(client: TestClient) -> None:
     address = create(client, "promising-queue")
     xs = [{"x": {k: v + n / 1000 for k, v in item["x"].items()}} for n, item in enumerate(items(40, seed=2))]
     client.post(f"{address}/predict?keep=true", json=xs[0]).raise_for_status()
@@ -139,9 +108,7 @@ def test_the_review_queue_has_what_needs_review_and_what_was_served(
     kept = client.post(f"{address}/predict?keep=true", json={"examples": xs}).json()["predictions"]
     due = {one["id"]: one["auto"] for one in kept if one["review"]}
     assert 0 < len(due) < 40
-    answer = client.get(f"{address}/predictions", params={"order": "review", "limit": 100})
-    schemas.UnlabelledList.model_validate_json(answer.content, strict=True)
-    listed = answer.json()["predictions"]
+    listed = client.get(f"{address}/predictions", params={"order": "review", "limit": 100}).json()["predictions"]
     assert {one["id"]: one["auto"] for one in listed if "auto" in one} == due
     assert len(listed) == len(due) + 1
     assert all(one.get("review", True) for one in listed)

@@ -1,7 +1,5 @@
-"""Records over HTTP: read as core reads them, on every path, and refused with the place."""
+"""Records over HTTP: every call reads them as core does."""
 
-import itertools
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
-from tests.service.api.answers import ok
+from tests.service.api.answers import new_model, ok, taught_by_every_call
 
 from manylabel_core.records import RecordEncoder, RecordError, TextSettings
 from manylabel_core.records.forms import input_kind
@@ -30,18 +28,11 @@ RECORDS: list[Any] = [
     {},
 ]
 LABELS = [["role"], ["role", "kind"], ["kind"], [], ["role"], ["kind"], ["role"]]
-NUMBERS = itertools.count()
 ITEMS = [{"x": x, "y": y} for x, y in zip(RECORDS, LABELS, strict=True)]
 
 
-@pytest.fixture
-def made(client: TestClient, create: Callable[..., str]) -> Callable[..., str]:
-    """Make models, each under another name."""
-    return lambda **spec: create(client, f"records-{next(NUMBERS)}", **spec)
-
-
 def encoded(items: list[Any], text: dict[str, Any]) -> list[Any]:
-    """Give items as numbers by name, which core has read."""
+    """Replace each record by the named numbers that core reads from it."""
     encoder = RecordEncoder(TextSettings.from_json(text))
     return [{**item, "x": encoder.encode(item["x"])} for item in items]
 
@@ -51,24 +42,13 @@ def state_of(client: TestClient, address: str) -> Any:
     return {part: status[part] for part in ("updates", "labels", "features", "metrics")}
 
 
-def test_every_call_reads_a_record_as_core_does(client: TestClient, made: Callable[..., str]) -> None:
-    one, batch, lines, both, plain = (made(text=TEXT) for _ in range(5))
-    numbers = encoded(ITEMS, TEXT)
-    for item in ITEMS:
-        ok(client.post(f"{one}/update", json=item))
-    ok(client.post(f"{batch}/update", json={"examples": ITEMS}))
-    ok(client.post(f"{both}/predict-update", json={"examples": ITEMS}))
-    streamed = client.post(
-        f"{lines}/stream",
-        content="".join(json.dumps(item) + "\n" for item in ITEMS),
-        headers={"Content-Type": "application/x-ndjson"},
-    )
-    assert '"error"' not in streamed.text
+def test_every_call_reads_a_record_as_core_does(client: TestClient) -> None:
+    numbers, plain = encoded(ITEMS, TEXT), new_model(client, text=TEXT)
     ok(client.post(f"{plain}/update", json={"examples": numbers}))
 
     expected = state_of(client, plain)
     assert expected["updates"] == len(ITEMS)
-    for address in (one, batch, lines, both):
+    for address in taught_by_every_call(client, ITEMS, text=TEXT):
         assert state_of(client, address) == expected
         asked = [{"x": item["x"]} for item in ITEMS]
         assert (
@@ -79,67 +59,13 @@ def test_every_call_reads_a_record_as_core_does(client: TestClient, made: Callab
         assert single["scores"] == ok(client.post(f"{plain}/predict", json={"x": numbers[0]["x"]}))["scores"]
 
 
-def test_a_record_that_was_kept_is_learnt_from_its_features(client: TestClient, made: Callable[..., str]) -> None:
-    kept, plain = made(text=TEXT), made(text=TEXT)
-    for address, items in ((kept, ITEMS), (plain, encoded(ITEMS, TEXT))):
-        for item in items:
-            (id,) = [ok(client.post(f"{address}/predict?keep=true", json={"x": item["x"]}))["id"]]
-            ok(client.post(f"{address}/labels", json={"id": id, "y": item["y"]}))
-    assert state_of(client, kept) == state_of(client, plain)
-
-
-def test_the_spec_shows_what_was_decided(client: TestClient, made: Callable[..., str]) -> None:
-    plain, given = made(), made(text=TEXT)
+def test_the_status_shows_all_text_settings(client: TestClient) -> None:
+    plain, given = new_model(client), new_model(client, text=TEXT)
     assert ok(client.get(plain))["text"] == TextSettings().to_json()
     shown = ok(client.get(given))["text"]
     assert shown == TextSettings.from_json(TEXT).to_json()
-    again = made(text=shown)  # what was shown can be asked for
+    again = new_model(client, text=shown)  # what was shown can be asked for
     assert ok(client.get(again))["text"] == shown
-
-
-@pytest.mark.parametrize(
-    ("x", "pointer", "detail"),
-    [
-        ({"a": "b", "c": 1e16}, "/x/c", "must be finite and at most 1e+15 in absolute value"),
-        ({"a": "b", "c": {"d": [{}]}}, "/x/c/d/0", "must be a string or a number"),
-        ({"a": ["b", 1]}, "/x/a/1", "must be a string"),
-        ({"a": "b", "": 1}, "/x/", "must have a name of 1 to 256 bytes"),
-        ({"a.b": "x", "a": {"b": "y"}}, "/x/a/b", "must not have the same name as another field, 'a.b'"),
-        ({"a/b": {"c~": [True]}}, "/x/a~1b/c~0/0", "must be a string or a number"),
-        ({"a": "x" * 100_001}, "/x", "must have at most 100,000 characters in all its strings together"),
-        ("xy " * 33_334, "/x", "must have at most 100,000 characters in all its strings together"),
-        (
-            {"a": {"b": {"c": {"d": {"e": {"f": {"g": {"h": {}}}}}}}}},
-            "/x/a/b/c/d/e/f/g/h",
-            "must be at most 8 objects deep, including the record",
-        ),
-    ],
-)
-def test_a_refusal_names_the_place(
-    client: TestClient, made: Callable[..., str], x: Any, pointer: str, detail: str
-) -> None:
-    address = made()
-    for call, at, body in (
-        ("update", "", {"x": x, "y": ["p"]}),
-        ("predict", "", {"x": x}),
-        ("update", "/examples/1", {"examples": [{"x": "good", "y": []}, {"x": x, "y": []}]}),
-    ):
-        response = client.post(f"{address}/{call}", json=body)
-        assert response.status_code == 422
-        assert response.json()["errors"] == [{"pointer": at + pointer, "detail": detail}]
-    assert ok(client.get(address))["updates"] == 0
-
-
-def test_what_stands_beside_a_record_is_still_checked(client: TestClient, made: Callable[..., str]) -> None:
-    address = made()
-    for body, pointer in (
-        ({"x": "text"}, "/y"),
-        ({"x": {"a": "b"}, "y": [1]}, "/y/0"),
-        ({"x": {"a": "b"}, "y": [], "z": 1}, "/z"),
-        ({"x": {"a": "b"}, "y": ["p", "p"]}, "/y/1"),
-    ):
-        response = client.post(f"{address}/update", json=body)
-        assert (response.status_code, [one["pointer"] for one in response.json()["errors"]]) == (422, [pointer])
 
 
 def test_records_have_limits(serve: Callable[..., Any]) -> None:
@@ -167,7 +93,7 @@ ANY_RECORD = TEXTS | st.dictionaries(KEYS, VALUES | st.dictionaries(KEYS, VALUES
 
 @given(ANY_RECORD)
 def test_any_record_is_translated_as_core_reads_it(x: Any) -> None:
-    """To learn, to predict, and to predict by a trained model."""
+    """Examples to learn, features to predict, and inputs of a trained model."""
     if input_kind(x) not in ("record", "text") or (isinstance(x, dict) and x.keys() == {"views"}):
         return
     encoder, at = RecordEncoder(TextSettings(fields=("a", "b.c"))), ("examples", 3)
@@ -175,9 +101,9 @@ def test_any_record_is_translated_as_core_reads_it(x: Any) -> None:
         expected = encoder.encode(x)
     except RecordError as error:
         place = error.path
-        for refuse in (to_features, to_inputs):
+        for refuse in (to_features, to_inputs, to_example):
             with pytest.raises(Problem) as refused:
-                refuse({"x": x}, at, 1_000, encoder)
+                refuse({"x": x, "y": []}, at, 1_000, encoder)
             assert refused.value.errors[0]["pointer"] == json_pointer((*at, "x", *place))
         return
     trained = to_inputs({"x": x}, at, 1_000, encoder)
@@ -186,18 +112,3 @@ def test_any_record_is_translated_as_core_reads_it(x: Any) -> None:
     for features in (to_features({"x": x}, at, 1_000, encoder), learnt, trained.features):
         assert (features.names, features.indices) == (tuple(expected), None)
         assert np.array_equal(features.values, np.array(list(expected.values()), dtype=np.float32))
-
-
-def test_the_error_of_another_form_names_every_form(client: TestClient, made: Callable[..., str]) -> None:
-    address, details = made(), set[str]()
-    for operation in ("predict", "update", "predict-update"):
-        for at, item in (("/x", {"x": 5}), ("/examples/0/x", {"examples": [{"x": 5}]})):
-            if operation != "predict":
-                for each in item.get("examples", [item]):
-                    each["y"] = []
-            answer = client.post(f"{address}/{operation}", json=item)
-            (error,) = answer.json()["errors"]
-            assert (answer.status_code, error["pointer"]) == (422, at)
-            details.add(error["detail"])
-    (detail,) = details
-    assert all(form in detail for form in ("indices", "values", "names", "record", "text"))

@@ -1,11 +1,9 @@
-"""References of examples: in the log, and nowhere else."""
+"""References of examples: they are in the log, and nowhere else."""
 
-import json
-from collections.abc import Callable
 from typing import Any
 
-import pytest
 from fastapi.testclient import TestClient
+from tests.service.api.answers import state_of, stream
 from tests.service.api.routers.test_history import log
 
 REF = "customer-\N{GREEK SMALL LETTER OMEGA}-4711"
@@ -13,39 +11,22 @@ X, Y = {"a": 1.0}, ["p"]
 
 
 def sent(client: TestClient, model: str, extra: dict[str, Any]) -> list[str]:
-    """Send an example by each path; return the answers."""
-    kept = client.post(f"{model}/predict?keep=true", json={"x": X}).json()
+    """Send an example by each call; return the texts of the responses."""
+    kept = client.post(f"{model}/predict?keep=true", json={"x": X, **extra}).json()
     answers = [
         client.post(f"{model}/update", json={"x": X, "y": Y, **extra}),
         client.post(f"{model}/update", json={"examples": [{"x": X, "y": Y}, {"x": X, "y": {"q": True}, **extra}]}),
         client.post(f"{model}/predict-update", json={"x": X, "y": Y, "weight": 2.0, **extra}),
         client.post(f"{model}/labels", json={"id": kept["id"], "y": Y, **extra}),
-        client.post(
-            f"{model}/stream",
-            content=json.dumps({"x": X, "y": Y, "source": "machine", **extra}),
-            headers={"Content-Type": "application/x-ndjson"},
-        ),
     ]
-    assert [answer.status_code for answer in answers] == [200] * 5, [answer.text for answer in answers]
-    return [answer.text for answer in answers]
+    assert [answer.status_code for answer in answers] == [200] * 4, [answer.text for answer in answers]
+    streamed = stream(client, model, [{"x": X, "y": Y, "source": "machine", **extra}])
+    return [str(streamed), *(answer.text for answer in answers)]
 
 
-def test_a_ref_is_in_the_log_and_nowhere_else(client: TestClient, model: str, state_of: Callable[..., bytes]) -> None:
+def test_a_ref_is_in_the_log_and_nowhere_else(client: TestClient, model: str) -> None:
     answers = sent(client, model, {"ref": REF})
     assert not [answer for answer in answers if "4711" in answer]
     found = [example.get("ref") for line in log(client, model) for example in line["examples"]]
     assert found == [REF, None, REF, REF, REF, REF]
     assert b"4711" not in state_of(client, model)
-
-
-@pytest.mark.parametrize("ref", [7, "", "x" * 129, "\N{GREEK SMALL LETTER OMEGA}" * 65, ["a"]], ids=repr)
-def test_what_is_no_ref_is_refused(client: TestClient, model: str, ref: Any) -> None:
-    for path, item in (("update", {"x": X, "y": Y}), ("predict-update", {"x": X, "y": Y})):
-        answer = client.post(f"{model}/{path}", json={**item, "ref": ref})
-        assert answer.status_code == 422
-        assert answer.json()["detail"].startswith("/ref ")
-    assert client.get(model).json()["updates"] == 0
-
-
-def test_a_ref_is_ignored_in_a_prediction(client: TestClient, model: str) -> None:
-    assert client.post(f"{model}/predict", json={"x": X, "ref": REF}).status_code == 200

@@ -1,12 +1,10 @@
-"""How often probabilities came true: counted by what was answered before each example was learnt."""
+"""Reliability of probabilities: counts of what was predicted before each example was learnt."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
-
-from manylabel_service.api import schemas
+from tests.service.api.answers import create, ok, refused
 
 N_BINS = 20
 ITEMS = [
@@ -19,15 +17,11 @@ ITEMS = [
 
 
 def reliability(client: TestClient, address: str) -> dict[str, Any]:
-    answer = client.get(f"{address}/metrics/reliability")
-    assert answer.status_code == 200, answer.text
-    schemas.Reliability.model_validate_json(answer.content, strict=True)
-    found: dict[str, Any] = answer.json()
-    return found
+    return dict(ok(client.get(f"{address}/metrics/reliability")))
 
 
 def learn(client: TestClient, address: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The probabilities answered for each, just before it was learnt."""
+    """Return the probabilities of each example, predicted just before it was learnt."""
     given = client.post(f"{address}/predict-update", json={"examples": items, "probabilities": True})
     given.raise_for_status()
     return [one["probabilities"] for one in given.json()["predictions"]]
@@ -37,7 +31,7 @@ def counted(found: dict[str, Any]) -> float:
     return float(sum(each["count"] for each in found["bins"]))
 
 
-def test_it_counts_what_a_client_was_answered(client: TestClient, create: Callable[..., str]) -> None:
+def test_it_counts_the_probabilities_that_a_client_received(client: TestClient) -> None:
     address = create(client, "sure-1")
     empty = reliability(client, address)
     assert (empty["expected_calibration_error"], empty["brier_score"], empty["updates"]) == (None, None, 0)
@@ -56,7 +50,7 @@ def test_it_counts_what_a_client_was_answered(client: TestClient, create: Callab
     assert found["brier_score"] == pytest.approx(sum(losses) / len(losses))
 
 
-def test_late_labels_count_by_the_probabilities_of_then(client: TestClient, create: Callable[..., str]) -> None:
+def test_delayed_labels_count_with_the_stored_probabilities(client: TestClient) -> None:
     address = create(client, "sure-5")
     learn(client, address, ITEMS[:60])
     x = ITEMS[60]["x"]
@@ -74,7 +68,7 @@ def test_late_labels_count_by_the_probabilities_of_then(client: TestClient, crea
         assert added == pytest.approx(sum((now[name] - truth[name]) ** 2 for name in told), abs=1e-12)
 
 
-def test_what_is_refused(client: TestClient, create: Callable[..., str], refused: Callable[..., Any]) -> None:
+def test_bad_requests_are_refused(client: TestClient) -> None:
     refused(client.get("/v1/models/nobody/metrics/reliability"), 404, "model_not_found")
     known = create(client, "sure-10")
     refused(client.get(f"{known}/metrics/reliability?label=none"), 404, "label_not_found")

@@ -1,10 +1,11 @@
-"""GET /v1/replicas, and /readyz if another release must serve a model."""
+"""GET /v1/replicas, and /readyz if a model needs a newer release."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import refused
 
 from manylabel_service.api import schemas
 from manylabel_service.online.spec.release import FORMAT_VERSIONS, HIGHEST, REPLAY_VERSIONS
@@ -12,7 +13,7 @@ from manylabel_service.online.state.log_entries import encode_head
 from manylabel_service.online.updates import admission
 
 
-def test_a_server_alone_describes_itself(serve: Callable[..., Any]) -> None:
+def test_a_single_server_describes_itself(serve: Callable[..., Any]) -> None:
     with serve() as client:
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
         position = client.post("/v1/models/m/update", json={"x": {"a": 1}, "y": ["b"]}).json()["position"]
@@ -26,8 +27,8 @@ def test_a_server_alone_describes_itself(serve: Callable[..., Any]) -> None:
         assert len(alone.build) == 12
 
 
-def test_it_is_not_ready_while_another_release_has_to_serve(
-    serve: Callable[..., Any], refused: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+def test_a_server_is_not_ready_if_a_model_needs_a_newer_release(
+    serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serve() as client:
         client.post("/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
@@ -45,7 +46,7 @@ def test_it_is_not_ready_while_another_release_has_to_serve(
 
 
 def _reload(client: TestClient) -> None:
-    """Have the model leave the memory; it is read from the log when it is asked for."""
+    """Evict the model, and request it, so that it is restored from the log."""
     registry: Any = client.app.state.context.registry  # type: ignore[attr-defined]
     registry._evict(registry._replicas["m"])
     assert client.get("/v1/models/m").status_code == 503

@@ -1,11 +1,11 @@
-"""Bad input gets its 4xx, which names the place, and changes nothing."""
+"""Bad input gets a 4xx that names the place, and changes nothing."""
 
 import json
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused, state_of
 from tests.support.cases import for_each
 
 LONE_SURROGATE = b'{"x": {"a\\ud800": 1}, "y": []}'
@@ -13,7 +13,7 @@ GOOD = b'{"x": {"a": 1, "b": 2}, "y": ["p"]}'
 
 
 class Bad(NamedTuple):
-    """A body, and how it is refused. Without `y` it is bad for predict as well."""
+    """A body, and the status, code and places of its refusal."""
 
     body: bytes
     status: int
@@ -46,6 +46,9 @@ MALFORMED = {
     "lone surrogate": malformed(LONE_SURROGATE),
     "byte order mark": malformed(b"\xef\xbb\xbf" + GOOD),
     "trailing comma": malformed(b'{"x": [1,], "y": []}'),
+    "repeated field": malformed(b'{"x": {"a": 1}, "y": ["t"], "y": []}'),
+    "repeated name": malformed(b'{"x": {"a": 1, "a": 2}, "y": ["t"]}'),
+    "repeated name that is escaped": malformed(b'{"x": {"a": 1, "\\u0061": 2}, "y": ["t"]}'),
     "too deep": malformed(b'{"x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     "endless number": malformed(b'{"x": [1' + b"0" * 100_000 + b'], "y": []}'),
 }
@@ -60,11 +63,25 @@ ENVELOPES = {
     "x is true": invalid({"x": True, "y": []}, "/x"),
     "unknown key": invalid({"x": {"a": 1}, "y": [], "note": 2}, "/note"),
     "views": invalid({"views": {"text": [1]}, "y": []}, "/x", "/views"),
+    "probabilities is a string": invalid({"x": {"a": 1}, "y": [], "probabilities": "true"}, "/probabilities"),
+    "explain is negative": invalid({"x": {"a": 1}, "y": [], "explain": -1}, "/explain"),
+    "explain above the limit": invalid({"x": {"a": 1}, "y": [], "explain": 101}, "/explain"),
+    "explain is a fraction": invalid({"x": {"a": 1}, "y": [], "explain": 1.5}, "/explain"),
+    "explain is a boolean": invalid({"x": {"a": 1}, "y": [], "explain": True}, "/explain"),
+    "explain is a string": invalid({"x": {"a": 1}, "y": [], "explain": "3"}, "/explain"),
+    "explain is null": invalid({"x": {"a": 1}, "y": [], "explain": None}, "/explain"),
+    "probabilities is a number": invalid({"x": {"a": 1}, "y": [], "probabilities": 1}, "/probabilities"),
+    "batch with probabilities of one": invalid(
+        {"examples": [{"x": {"a": 1}, "y": [], "probabilities": True}]}, "/examples/0/probabilities"
+    ),
     "empty batch": invalid({"examples": []}, "/examples"),
     "batch of null": invalid({"examples": None}, "/examples"),
     "batch of an object": invalid({"examples": {"x": [1]}}, "/examples"),
     "batch beside an item": invalid({"examples": [{"x": {"a": 1}, "y": []}], "x": {"a": 1}}, "/x"),
     "batch with a null": invalid({"examples": [{"x": {"a": 1}, "y": []}, None]}, "/examples/1"),
+    "ninety unknown keys": invalid(
+        {"x": {"a": 1}, "y": [], **dict.fromkeys((f"f{n}" for n in range(90)), 1)}, *(f"/f{n}" for n in range(10))
+    ),
     "thousands of unknown keys": invalid({"x": {"a": 1}, "y": [], **dict.fromkeys(map(str, range(3000)))}, ""),
 }
 
@@ -105,6 +122,12 @@ FEATURES = {
     "name to be escaped": with_x('{"a/b~c": 1e16}', "/x/a~1b~0c"),
     "name like a form": with_x('{"named": 1e16}', "/x/named"),
     "name like the form of a record": with_x('{"record": [[1]]}', "/x/record/0"),
+    "record with a number too big": with_x('{"a": "b", "c": 1e16}', "/x/c"),
+    "record with a mixed list": with_x('{"a": ["b", 1]}', "/x/a/1"),
+    "record with nested names to be escaped": with_x('{"a/b": {"c~": [true]}}', "/x/a~1b/c~0/0"),
+    "record with a repeated name": with_x('{"a.b": "x", "a": {"b": "y"}}', "/x/a/b"),
+    "record too deep": with_x('{"a": ' * 8 + "{}" + "}" * 8, "/x" + "/a" * 8),
+    "text too long": with_x(f'"{"xy " * 33_334}"', "/x"),
     "empty name": with_x('{"": 1}', "/x/"),
     "long name": with_x(f'{{"{"a" * 257}": 1}}', f"/x/{'a' * 257}"),
     "name long in bytes": with_x(f'{{"b": 1, "{"é" * 129}": 1}}', f"/x/{'é' * 129}"),
@@ -127,6 +150,35 @@ LABELS = {
     "partial with a long label": with_y(f'{{"{"é" * 129}": true}}', f"/y/{'é' * 129}"),
 }
 
+FACTS = {
+    "unknown source": invalid({"x": {"a": 1}, "y": [], "source": "robot"}, "/source"),
+    "empty source": invalid({"x": {"a": 1}, "y": [], "source": ""}, "/source"),
+    "source is a number": invalid({"x": {"a": 1}, "y": [], "source": 1}, "/source"),
+    "ref is a number": invalid({"x": {"a": 1}, "y": [], "ref": 7}, "/ref"),
+    "ref is a list": invalid({"x": {"a": 1}, "y": [], "ref": ["a"]}, "/ref"),
+    "empty ref": invalid({"x": {"a": 1}, "y": [], "ref": ""}, "/ref"),
+    "long ref": invalid({"x": {"a": 1}, "y": [], "ref": "x" * 129}, "/ref"),
+    "ref long in bytes": invalid({"x": {"a": 1}, "y": [], "ref": "é" * 65}, "/ref"),
+    "weight is zero": invalid({"x": {"a": 1}, "y": [], "weight": 0}, "/weight"),
+    "negative weight": invalid({"x": {"a": 1}, "y": [], "weight": -1.5}, "/weight"),
+    "weight above the limit": invalid({"x": {"a": 1}, "y": [], "weight": 1000.01}, "/weight"),
+    "weight is a string": invalid({"x": {"a": 1}, "y": [], "weight": "2"}, "/weight"),
+    "weight is a boolean": invalid({"x": {"a": 1}, "y": [], "weight": True}, "/weight"),
+    "weight is null": invalid({"x": {"a": 1}, "y": [], "weight": None}, "/weight"),
+    "weight is a list": invalid({"x": {"a": 1}, "y": [], "weight": [1]}, "/weight"),
+    "weight NaN": invalid(b'{"x": {"a": 1}, "y": [], "weight": NaN}', "/weight"),
+    "weight 1e999": invalid(b'{"x": {"a": 1}, "y": [], "weight": 1e999}', "/weight"),
+}
+
+RECORDS = {
+    "text without y": invalid({"x": "text"}, "/y"),
+    "record with a number as a label": invalid({"x": {"a": "b"}, "y": [1]}, "/y/0"),
+    "record with a repeated label": invalid({"x": {"a": "b"}, "y": ["p", "p"]}, "/y/1"),
+    "record with an unknown key": invalid({"x": {"a": "b"}, "y": [], "z": 1}, "/z"),
+    "record with a weight of zero": invalid({"x": {"a": "b"}, "y": [], "weight": 0}, "/weight"),
+    "record with a source that is null": invalid({"x": {"a": "b"}, "y": [], "source": None}, "/source"),
+}
+
 MISFITS = {
     "numbers for a model of names": with_x("[1, 2]", "/x"),
     "columns for a model of names": with_x('{"indices": [1], "values": [1]}', "/x"),
@@ -137,16 +189,16 @@ BATCHES = {
         b'{"examples": [' + GOOD + b"," + bad.body + b"," + GOOD + b"]}",
         *(f"/examples/1{place}" for place in bad.places),
     )
-    for name, bad in {**FEATURES, **LABELS, **MISFITS}.items()
+    for name, bad in {**FEATURES, **LABELS, **FACTS, **RECORDS, **MISFITS}.items()
 }
 
 EVERYWHERE = {**MALFORMED, **ENVELOPES, **FEATURES, **MISFITS}
-WITH_LABELS = {**EVERYWHERE, **LABELS, **BATCHES}
+WITH_LABELS = {**EVERYWHERE, **LABELS, **FACTS, **RECORDS, **BATCHES}
 JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def trained(client: TestClient, create: Callable[..., str]) -> str:
+def trained(client: TestClient) -> str:
     """A model of named features that has learnt something. Shared: bad input does not change it."""
     address = create(client, "trained")
     client.post(f"{address}/update", content=GOOD, headers=JSON).raise_for_status()
@@ -155,14 +207,7 @@ def trained(client: TestClient, create: Callable[..., str]) -> str:
 
 @for_each("operation", ["update", "predict-update"])
 @for_each("bad", WITH_LABELS.values(), ids=WITH_LABELS.keys())
-def test_an_update_with_bad_input_changes_nothing(
-    client: TestClient,
-    trained: str,
-    operation: str,
-    bad: Bad,
-    refused: Callable[..., Any],
-    state_of: Callable[..., bytes],
-) -> None:
+def test_an_update_with_bad_input_changes_nothing(client: TestClient, trained: str, operation: str, bad: Bad) -> None:
     status, state = client.get(trained).json(), state_of(client, trained)
     headers = {**JSON, "Idempotency-Key": f"after-{status['updates']}"}
 
@@ -177,9 +222,7 @@ def test_an_update_with_bad_input_changes_nothing(
 
 
 @for_each("bad", EVERYWHERE.values(), ids=EVERYWHERE.keys())
-def test_a_prediction_of_bad_input_is_refused(
-    client: TestClient, trained: str, bad: Bad, refused: Callable[..., Any]
-) -> None:
+def test_a_prediction_of_bad_input_is_refused(client: TestClient, trained: str, bad: Bad) -> None:
     answer = client.post(f"{trained}/predict", content=bad.body, headers=JSON)
 
     refused(answer, bad.status, bad.code, *bad.places)
@@ -195,7 +238,7 @@ def test_a_bad_line_of_a_stream_is_refused_alone(client: TestClient, trained: st
 
     (alone,) = client.post(f"{trained}/stream", content=bad.body, headers=headers).text.splitlines()
     error = json.loads(alone)["error"]
-    assert (error["status"], error["code"]) == (bad.status, bad.code)
+    assert (error["status"], error["code"], error["instance"]) == (bad.status, bad.code, f"{trained}/stream")
     assert [place["pointer"] for place in error["errors"]] == list(bad.places)
     assert client.get(trained).json()["updates"] == before
 
@@ -203,13 +246,12 @@ def test_a_bad_line_of_a_stream_is_refused_alone(client: TestClient, trained: st
     answers = [
         json.loads(line) for line in client.post(f"{trained}/stream", content=body, headers=headers).iter_lines()
     ]
+    assert [one["line"] for one in answers] == [1, 2, 3]
     assert [one.get("updates") for one in answers] == [before + 1, None, before + 2]
 
 
 @for_each("key", ["", " ", "a b", "a" * 256, "\x7f", "é"])
-def test_a_bad_idempotency_key_is_refused(
-    client: TestClient, trained: str, key: str, refused: Callable[..., Any]
-) -> None:
+def test_a_bad_idempotency_key_is_refused(client: TestClient, trained: str, key: str) -> None:
     position = client.get(trained).json()["position"]
 
     answer = client.post(f"{trained}/update", content=GOOD, headers=[*JSON.items(), ("Idempotency-Key", key.encode())])
@@ -218,33 +260,36 @@ def test_a_bad_idempotency_key_is_refused(
     assert client.get(trained).json()["position"] == position
 
 
-def test_two_idempotency_keys_are_refused(client: TestClient, trained: str, refused: Callable[..., Any]) -> None:
+def test_two_idempotency_keys_are_refused(client: TestClient, trained: str) -> None:
     keys = [("Idempotency-Key", "a"), ("Idempotency-Key", "a")]
     answer = client.post(f"{trained}/update", content=GOOD, headers=[*JSON.items(), *keys])
     refused(answer, 422, "invalid_request", "Idempotency-Key")
 
 
 @pytest.mark.parametrize("operation", ["predict", "update", "predict-update"])
-def test_the_content_has_to_be_json(
-    client: TestClient, trained: str, operation: str, refused: Callable[..., Any]
-) -> None:
+def test_the_content_must_be_json(client: TestClient, trained: str, operation: str) -> None:
     for headers in (
         {},
         {"Content-Type": "text/plain"},
         {"Content-Type": "application/x-www-form-urlencoded"},
         {"Content-Type": "text/json"},
+        {"Content-Type": "application/json; charset=latin-1"},
+        {"Content-Type": "application/json; charset=utf-16"},
         {**JSON, "Content-Encoding": "br"},
     ):
         answer = client.post(f"{trained}/{operation}", content=GOOD, headers=headers)
         refused(answer, 415, "unsupported_media_type")
-    for accepted in ("application/json; charset=utf-8", "Application/JSON", "application/vnd.example+json"):
+    for accepted in (
+        "application/json; charset=utf-8",
+        'application/json; charset="UTF-8"',
+        "Application/JSON",
+        "application/vnd.example+json",
+    ):
         answer = client.post(f"{trained}/{operation}", content=GOOD, headers={"Content-Type": accepted})
         assert answer.status_code == 200, answer.text
 
 
-def test_a_declared_set_of_labels_and_features_is_closed(
-    client: TestClient, create: Callable[..., str], refused: Callable[..., Any]
-) -> None:
+def test_a_declared_set_of_labels_and_features_is_closed(client: TestClient) -> None:
     closed = create(client, "closed", labels=["p", "q"], features=["a", "b"])
     unknown_label = {"x": {"a": 1}, "y": ["p", "z"]}
     batch = {"examples": [{"x": {"a": 1}, "y": {"q": True}}, {"x": {"a": 1, "c/d": 1}, "y": []}]}
@@ -271,6 +316,9 @@ SPEC = {"name": "b", "algorithm": "falt"}
         ("{model}/predict", {"examples": [{"x": {}, "id": 1}]}, "/examples/0/id", ITEM),
         ("{model}/predict", {"examples": [{"x": {}}], "id": 1}, "/id", "examples, probabilities, "),
         ("{model}/predict", {"x": {"indices": [], "values": [], "size": 9}}, "/x/size", "indices, values"),
+        ("{model}/predict", {"x": 5}, "/x", "indices and values, an object of names"),
+        ("{model}/update", {"x": {"a": 1}, "y": [], "weight": 2_000}, "/weight", "<= 1000"),
+        ("{model}/update", {"x": {"a": 1}, "y": [], "source": "robot"}, "/source", "machine"),
         ("{model}/update", {"examples": [3]}, "/examples/0", ITEM),
         ("{model}/update", {"x": {"a": 1}, "y": [], "labels": ["b"]}, "/labels", ITEM),
         ("{model}/predict-update", {"x": {}, "y": [], "z": 1}, "/z", f"{ITEM}, probabilities"),
@@ -282,8 +330,8 @@ SPEC = {"name": "b", "algorithm": "falt"}
         ("/v1/keys", {"name": "b", "scopes": ["read"], "model": "b"}, "/model", "name, scopes"),
     ],
 )
-def test_a_wrong_field_says_which_are_allowed(
-    client: Any, model: str, refused: Any, path: str, body: Any, place: str, allowed: str
+def test_an_error_names_the_allowed_fields(
+    client: Any, model: str, path: str, body: Any, place: str, allowed: str
 ) -> None:
     told = refused(client.post(path.format(model=model), json=body), 422, "invalid_request", place)
     assert allowed in told["errors"][0]["detail"]

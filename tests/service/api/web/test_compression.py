@@ -1,4 +1,4 @@
-"""Bodies that are compressed: read as if they were not, within the same bounds; answers for those that ask for it."""
+"""Compressed bodies are read like plain ones, with the same limits; responses are compressed on request."""
 
 import asyncio
 import gzip
@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from starlette.requests import Request
 from starlette.testclient import TestClient
+from tests.service.api.answers import create, refused
 from tests.support.cases import for_each
 from tests.support.server_process import ServerProcess
 from tests.support.waiting import DEADLINE_SECONDS
 
 from manylabel_service.api.web import compression
-from manylabel_service.api.web.bodies import SMALL_BYTES, BodyBuffer, read_body
+from manylabel_service.api.web.bodies import SMALL_BYTES, BodyBuffer
 from manylabel_service.api.web.codings import CODINGS, MAX_WINDOW_BYTES, Unpacker, accepted, zstd
 from manylabel_service.api.web.compression import MIN_BYTES, DecompressedBody
 from manylabel_service.api.web.problems import Problem
@@ -46,20 +46,20 @@ def unpack(coding: str, data: bytes) -> bytes:
 
 
 def bomb(begin: bytes, mib: int) -> bytes:
-    """Gzip of some bytes and that many MiB of spaces, a thousandth as long, without its end."""
+    """Return gzip of some bytes and that many MiB of spaces, a thousandth as long, without its end."""
     encoder = zlib.compressobj(9, wbits=31)
     head = encoder.compress(begin) + encoder.flush(zlib.Z_FULL_FLUSH)
     block = encoder.compress(b" " * MIB) + encoder.flush(zlib.Z_FULL_FLUSH)
     return head + block * mib
 
 
-def test_zstd_is_there() -> None:
+def test_zstd_is_available() -> None:
     assert NAMES == ["gzip"] if zstd is None else ["gzip", "zstd"]
 
 
 @pytest.mark.parametrize("coding", NAMES)
 class TestRequests:
-    def test_all_calls_read_them(self, client: TestClient, model: str, coding: str) -> None:
+    def test_all_calls_read_compressed_bodies(self, client: TestClient, model: str, coding: str) -> None:
         headers = {**JSON, "Content-Encoding": coding}
         for call in ("update", "predict-update", "predict"):
             plain = client.post(f"{model}/{call}", json=ITEM)
@@ -69,14 +69,14 @@ class TestRequests:
         assert client.get(model).json()["updates"] == 4
         assert packed.json() == plain.json()
 
-    def test_a_retry_may_be_compressed_otherwise(self, client: TestClient, model: str, coding: str) -> None:
+    def test_a_retry_may_have_another_coding(self, client: TestClient, model: str, coding: str) -> None:
         body, key = json.dumps(ITEM).encode(), {"Idempotency-Key": "one"}
         first = client.post(f"{model}/update", content=body, headers={**JSON, **key})
         headers = {**JSON, **key, "Content-Encoding": coding.upper()}
         again = client.post(f"{model}/update", content=pack(coding, body), headers=headers)
         assert (again.json(), again.headers["idempotent-replayed"]) == (first.json(), "true")
 
-    def test_a_stream(self, client: TestClient, model: str, coding: str) -> None:
+    def test_a_stream_is_decompressed(self, client: TestClient, model: str, coding: str) -> None:
         lines = b"".join(json.dumps(ITEM).encode() + b"\n" for _ in range(5000))
         packed = pack(coding, lines)
         answer = client.post(
@@ -86,7 +86,7 @@ class TestRequests:
         )
         assert [json.loads(line)["updates"] for line in answer.text.splitlines()] == list(range(1, 5001))
 
-    def test_a_snapshot_and_a_data_set(self, client: TestClient, model: str, coding: str) -> None:
+    def test_a_snapshot_and_a_dataset_are_decompressed(self, client: TestClient, model: str, coding: str) -> None:
         client.post(f"{model}/update", json=ITEM).raise_for_status()
         position = client.post(f"{model}/snapshots").json()["position"]
         state = client.get(f"{model}/snapshots/{position}").content
@@ -99,22 +99,20 @@ class TestRequests:
         client.delete("/v1/models/copy")
         client.delete("/v1/datasets/rows")
 
-    def test_a_call_that_may_come_without_a_body(self, client: TestClient, model: str, coding: str) -> None:
+    def test_an_optional_body_may_be_compressed(self, client: TestClient, model: str, coding: str) -> None:
         headers = {**JSON, "Content-Encoding": coding}
         named = client.post(f"{model}/snapshots", content=pack(coding, b'{"note": "packed"}'), headers=headers)
         assert (named.status_code, named.json()["note"]) == (201, "packed")
         assert client.post(f"{model}/snapshots", headers=headers).status_code == 201
 
-    def test_a_body_of_several_parts(self, client: TestClient, model: str, coding: str) -> None:
+    def test_a_body_may_have_several_frames(self, client: TestClient, model: str, coding: str) -> None:
         body = json.dumps(ITEM).encode()
         packed = pack(coding, body[:5]) + pack(coding, b"") + pack(coding, body[5:])
         answer = client.post(f"{model}/update", content=packed, headers={**JSON, "Content-Encoding": coding})
         assert answer.status_code == 200
 
     @pytest.mark.parametrize("wrong", ["plain", "short", "behind", "inside", "tiny parts"])
-    def test_what_is_not_compressed_so_is_refused(
-        self, client: TestClient, model: str, coding: str, wrong: str, refused: Callable[..., Any]
-    ) -> None:
+    def test_a_badly_compressed_body_is_refused(self, client: TestClient, model: str, coding: str, wrong: str) -> None:
         body = json.dumps(ITEM).encode()
         packed = pack(coding, body)
         broken = bytearray(pack(coding, body * 100))
@@ -130,9 +128,7 @@ class TestRequests:
         refused(answer, 400, "malformed_request")
         assert client.get(model).json()["updates"] == 0
 
-    def test_the_limit_of_a_body_holds_for_what_comes_out(
-        self, serve: Any, create: Callable[..., str], coding: str, refused: Callable[..., Any]
-    ) -> None:
+    def test_the_limit_of_a_body_holds_after_decompression(self, serve: Any, coding: str) -> None:
         with serve(max_body_bytes=10_000) as small:
             model, headers = create(small, "small"), {**JSON, "Content-Encoding": coding}
             body = json.dumps(ITEM).encode().ljust(10_000)
@@ -140,7 +136,7 @@ class TestRequests:
             answer = small.post(f"{model}/update", content=pack(coding, body + b" "), headers=headers)
             refused(answer, 413, "body_too_large")
 
-    def test_a_stream_that_unfolds_too_far_ends(
+    def test_a_stream_with_too_high_a_ratio_is_ended(
         self, client: TestClient, model: str, coding: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(compression, "FREE_BYTES", MIB // 4)
@@ -153,7 +149,7 @@ class TestRequests:
         assert json.loads(last)["error"]["code"] == "body_too_large"
         assert "250 times" in last
 
-    async def test_others_are_served_while_a_body_is_unpacked(self, coding: str) -> None:
+    async def test_other_tasks_run_while_a_body_is_decompressed(self, coding: str) -> None:
         body = DecompressedBody(CODINGS[coding.encode()], messages(pack(coding, BYTES)), held())
         served = 0
 
@@ -191,7 +187,7 @@ class TestRequests:
     inserted=st.binary(max_size=5),
     n_removed=st.integers(0, 5),
 )
-def test_any_damage_is_refused_or_changes_nothing(
+def test_any_damaged_body_is_read_or_refused(
     client: TestClient, model: str, coding: str, at: float, inserted: bytes, n_removed: int
 ) -> None:
     packed = pack(coding, json.dumps(ITEM).encode())
@@ -206,7 +202,7 @@ def held(max_bytes: int = 2**28) -> BodyBuffer:
 
 
 def messages(content: bytes, size: int = 2**16) -> Any:
-    """A receiver of a body in portions."""
+    """Return a receiver of a body in chunks."""
     portions = [content[begin : begin + size] for begin in range(0, len(content), size)]
 
     async def receive() -> Any:
@@ -226,33 +222,7 @@ async def everything(body: DecompressedBody) -> bytes:
             return bytes(found)
 
 
-async def test_a_bomb_is_cut_off_before_it_has_come() -> None:
-    content = bomb(b"{}", 4096)
-    assert len(content) < 4.5 * MIB
-    receive = messages(content)
-    n_portions = len(receive.portions)
-    body = DecompressedBody(CODINGS[b"gzip"], receive, held())
-
-    class Context:
-        held_bodies = held()
-
-    scope = {"type": "http", "headers": [(b"content-type", b"application/json")], "context": Context}
-    with pytest.raises(Problem) as raised:
-        await read_body(Request(scope, body.receive), b"application/json", 4 * MIB)
-    assert raised.value.code == "body_too_large"
-    assert n_portions - len(receive.portions) <= 2
-
-
-async def test_the_ratio_of_a_body_without_a_limit_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "FREE_BYTES", MIB)
-    receive = messages(bomb(b"", 200), 2**10)
-    with pytest.raises(Problem, match="250 times") as raised:
-        await everything(DecompressedBody(CODINGS[b"gzip"], receive, held()))
-    assert raised.value.code == "body_too_large"
-    assert len(receive.portions) > 190
-
-
-def test_zstd_may_not_refer_too_far_back() -> None:
+def test_the_window_of_zstd_is_limited() -> None:
     def packed(window_bytes: int) -> bytes:
         options = {zstd.CompressionParameter.window_log: window_bytes.bit_length() - 1}
         encoder = zstd.ZstdCompressor(options=options)
@@ -265,9 +235,7 @@ def test_zstd_may_not_refer_too_far_back() -> None:
 
 
 @pytest.mark.parametrize("coding", ["br", "deflate", "gzip, gzip", "gzip,identity", "x"])
-def test_an_unknown_coding_is_answered_with_those_known(
-    client: TestClient, model: str, coding: str, refused: Callable[..., Any]
-) -> None:
+def test_an_unknown_coding_is_refused_with_the_known_ones(client: TestClient, model: str, coding: str) -> None:
     for path, kind in (("update", JSON), ("stream", NDJSON)):
         answer = client.post(f"{model}/{path}", content=b"{}", headers={**kind, "Content-Encoding": coding})
         refused(answer, 415, "unsupported_media_type")
@@ -277,15 +245,15 @@ def test_an_unknown_coding_is_answered_with_those_known(
 
 
 @pytest.fixture(scope="module")
-def large(client: TestClient, create: Callable[..., str]) -> Iterator[str]:
-    """The address of a model whose answers are large."""
+def large(client: TestClient) -> Iterator[str]:
+    """Address of a model with large responses."""
     address = create(client, "large", labels=[f"label {n}" for n in range(500)])
     yield address
     client.delete(address)
 
 
 def asked(client: TestClient, path: str, header: str | None, **parameters: Any) -> Any:
-    """An answer as it was sent, not unpacked."""
+    """Return a response as it was sent, compressed or not."""
     client.headers.pop("accept-encoding", None)
     headers = {} if header is None else {"Accept-Encoding": header}
     with client.stream("POST", path, headers=headers, **parameters) as answer:
@@ -301,7 +269,7 @@ class TestAnswers:
         return json.loads(answer.raw_content)
 
     @pytest.mark.parametrize("coding", NAMES)
-    def test_they_are_packed_if_that_is_asked_for(self, client: TestClient, large: str, coding: str) -> None:
+    def test_responses_are_compressed_on_request(self, client: TestClient, large: str, coding: str) -> None:
         answer = asked(client, f"{large}/predict", coding, json=ITEM)
         assert (answer.headers["content-encoding"], answer.headers["vary"]) == (coding, "accept-encoding")
         assert int(answer.headers["content-length"]) == len(answer.raw_content)
@@ -312,12 +280,14 @@ class TestAnswers:
     @pytest.mark.parametrize(
         "header", ["identity", "br", "gzip;q=0", "*;q=0", "", "gzip;q=x", "identity, gzip;q=0.5, zstd;q=0.5"]
     )
-    def test_they_are_plain_otherwise(self, client: TestClient, large: str, header: str) -> None:
+    def test_responses_are_plain_without_an_acceptable_coding(
+        self, client: TestClient, large: str, header: str
+    ) -> None:
         answer = asked(client, f"{large}/predict", header, json=ITEM)
         assert "content-encoding" not in answer.headers
         assert json.loads(answer.raw_content) == self.plain(client, large)
 
-    def test_small_ones_are_plain(self, client: TestClient, model: str) -> None:
+    def test_small_responses_are_plain(self, client: TestClient, model: str) -> None:
         for answer in (asked(client, f"{model}/predict", "gzip", json=ITEM), asked(client, "/v1/none", "gzip")):
             assert "content-encoding" not in answer.headers
 
@@ -329,7 +299,7 @@ class TestAnswers:
         assert get.headers["content-length"] == head.headers["content-length"]
         assert head.content == b""
 
-    def test_a_large_one_is_packed_in_portions(self, client: TestClient, large: str) -> None:
+    def test_a_large_response_is_compressed_in_chunks(self, client: TestClient, large: str) -> None:
         body = {"examples": [{"x": {"a": n / 7}} for n in range(500)]}
         answer = asked(client, f"{large}/predict", "gzip", json=body)
         plain = asked(client, f"{large}/predict", None, json=body)
@@ -352,7 +322,7 @@ class TestAnswers:
         (b"gzip;q=0.4, identity;q=0.5", None),
     ],
 )
-def test_the_coding_that_is_liked_best(header: bytes, due: bytes | None) -> None:
+def test_the_preferred_coding_is_used(header: bytes, due: bytes | None) -> None:
     coding = accepted(header)
     assert (None if coding is None else coding.name) == due
 
@@ -370,7 +340,7 @@ def server(server_process: Callable[..., ServerProcess]) -> ServerProcess:
 
 class TestOverASocket:
     @pytest.mark.parametrize("coding", NAMES)
-    def test_each_answer_of_a_stream_can_be_read_when_it_has_come(self, server: ServerProcess, coding: str) -> None:
+    def test_each_line_of_a_stream_can_be_read_at_once(self, server: ServerProcess, coding: str) -> None:
         packer = CODINGS[coding.encode()].packer()
         unpacker = Unpacker(CODINGS[coding.encode()])
         head = (
@@ -396,14 +366,14 @@ class TestOverASocket:
             assert unpacker.complete
         assert numbers == [1, 2, 3]
 
-    def test_events_come_as_they_are(self, server: ServerProcess) -> None:
+    def test_events_are_not_compressed(self, server: ServerProcess) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE_SECONDS)
         connection.request("GET", "/v1/models/m/events", headers={"Accept-Encoding": "gzip, zstd"})
         answer = connection.getresponse()
         assert (answer.status, answer.headers["Content-Encoding"]) == (200, None)
         connection.close()
 
-    def test_a_bomb_is_refused_before_it_has_come(self, server: ServerProcess) -> None:
+    def test_a_decompression_bomb_is_refused_before_its_end(self, server: ServerProcess) -> None:
         content = bomb(b"{}", 4096)
         head = (
             b"POST /v1/models/m/update HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

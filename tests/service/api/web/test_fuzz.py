@@ -1,7 +1,6 @@
-"""No body whatever makes the server fail, and only good ones move a model."""
+"""No body makes the server fail, and only good ones change a model."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
+from tests.service.api.answers import create
 
 FUZZ = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -52,8 +52,8 @@ JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
-def fuzzed(client: TestClient, create: Callable[..., str]) -> dict[str, str]:
-    """A model per algorithm and a form of features to which it is bound."""
+def fuzzed(client: TestClient) -> dict[str, str]:
+    """Models of each algorithm and input kind."""
     addresses = {}
     for algorithm in ("falt", "salt", "kernel_falt"):
         for form, first in (("named", {"a": 1}), ("sparse", {"indices": [2], "values": [1]})):
@@ -87,7 +87,7 @@ def test_any_body_is_learnt_or_refused(
         assert after["updates"] == answer.json()["updates"] == before["updates"] + n
     else:
         assert after == before
-    # What was learnt leaves a model that still answers.
+    # The model still predicts.
     for x in ({"a": 1}, {"indices": [2], "values": [1]}):
         probe = post(client, f"{address}/predict", {"x": x})
         if probe.status_code == 200:
@@ -206,9 +206,7 @@ def test_any_labels_and_rollbacks_are_refused(client: TestClient, fuzzed: dict[s
     query=st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=30),
     call=st.sampled_from(["predict", "stream"]),
 )
-def test_any_query_string_is_heeded_or_refused(
-    client: TestClient, fuzzed: dict[str, str], query: str, call: str
-) -> None:
+def test_any_query_string_is_used_or_refused(client: TestClient, fuzzed: dict[str, str], query: str, call: str) -> None:
     content, media_type = (
         (b'{"x": {"a": 1}}', "application/json") if call == "predict" else (b"", "application/x-ndjson")
     )

@@ -1,4 +1,4 @@
-"""Large bodies are converted one after the other, and refused once they would wait too long."""
+"""Large bodies are parsed one at a time, and refused if they would wait too long."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ class Turned:
             self.now += seconds
 
 
-async def test_one_is_converted_at_a_time_in_order() -> None:
+async def test_bodies_are_parsed_one_at_a_time_in_order() -> None:
     turned, order = Turned(), []
 
     async def convert(number: int) -> None:
@@ -55,7 +55,7 @@ async def test_one_is_converted_at_a_time_in_order() -> None:
     assert turned.held.n_bytes == 0
 
 
-async def test_a_small_one_does_not_wait() -> None:
+async def test_a_small_body_does_not_wait() -> None:
     turned = Turned()
     async with turned.waiting(3):
         small = asyncio.create_task(turned.convert(1.0, LARGE[1:]))
@@ -66,7 +66,7 @@ async def test_a_small_one_does_not_wait() -> None:
     await large
 
 
-async def test_one_is_refused_that_would_wait_too_long() -> None:
+async def test_a_body_that_would_wait_too_long_is_refused() -> None:
     turned = Turned()
     await turned.convert(0.5)
     async with turned.waiting(5):  # the last of them waits 2 s, which is allowed
@@ -80,7 +80,7 @@ async def test_one_is_refused_that_would_wait_too_long() -> None:
     await turned.convert(0.5)
 
 
-async def test_one_that_is_wrong_says_nothing_of_the_rate() -> None:
+async def test_a_bad_body_does_not_count_for_the_rate() -> None:
     turned = Turned()
     for _ in range(3):
         with contextlib.suppress(ValueError):
@@ -95,7 +95,7 @@ async def test_one_that_is_wrong_says_nothing_of_the_rate() -> None:
             pass
 
 
-async def test_those_that_wait_are_held() -> None:
+async def test_waiting_bodies_count_for_the_buffer() -> None:
     turned = Turned(max_bytes=3 * LARGE_BYTES)
     async with turned.waiting(3):
         assert turned.held.n_bytes == 3 * LARGE_BYTES

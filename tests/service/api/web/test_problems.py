@@ -1,4 +1,4 @@
-"""Every error of the service has an answer, and only here a status."""
+"""Every error of the service becomes a problem document with a status and a code."""
 
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def test_an_error_becomes_its_problem(
 
 
 @pytest.mark.parametrize("kind", [errors.StorageUnavailable, errors.StorageFull])
-def test_what_is_for_the_operator_is_logged_and_not_answered(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_details_for_the_operator_are_logged_only(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(problems, "_logged_at", {})
     error = kind("/var/lib/data/manylabel.sqlite3 at 10.0.0.7: script f_9a0364b9", heals=True)
     with structlog.testing.capture_logs() as lines:
@@ -129,7 +129,7 @@ def leaves(cls: type) -> set[type]:
     return set().union(*map(leaves, below)) if below else {cls}
 
 
-def test_no_error_is_left_out() -> None:
+def test_every_error_is_in_the_table() -> None:
     assert leaves(errors.ServiceError) <= {type(error) for error, *_ in RAISED} | {errors.ModelGone}
 
 

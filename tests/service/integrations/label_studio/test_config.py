@@ -1,4 +1,4 @@
-"""Configurations of Label Studio: what they ask, and what is refused of them."""
+"""Labeling configurations of Label Studio: their questions, and hostile ones."""
 
 import pytest
 from tests.support.cases import for_each
@@ -31,7 +31,7 @@ def test_choices_are_labels_and_shown_fields_are_texts() -> None:
 
 @for_each("choice", ['choice="single"', 'choice="single-radio"', ""])
 @for_each(("yes", "no"), [("Yes", "No"), ("true", "false"), ("no ", "YES")])
-def test_a_question_for_yes_or_no_is_one_label(choice: str, yes: str, no: str) -> None:
+def test_a_yes_or_no_question_is_one_label(choice: str, yes: str, no: str) -> None:
     config = read_config(
         f'<View><Choices name="spam" toName="t" {choice}><Choice value="{yes}"/><Choice value="{no}"/></Choices></View>'
     )
@@ -42,7 +42,7 @@ def test_a_question_for_yes_or_no_is_one_label(choice: str, yes: str, no: str) -
     assert not config.is_complete
 
 
-def test_choices_of_several_questions_have_names_of_their_own() -> None:
+def test_choices_of_several_questions_have_different_names() -> None:
     config = read_config(
         '<View><Choices name="a" toName="t"><Choice value="good"/><Choice value="fair"/></Choices>'
         '<Choices name="b" toName="t" choice="multiple"><Choice value="good"/><Choice value="new"/></Choices></View>'

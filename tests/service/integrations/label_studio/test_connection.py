@@ -1,4 +1,4 @@
-"""Stored connections to Label Studio, and the reading of its tasks."""
+"""Connections to Label Studio, and reading its tasks."""
 
 import time
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def record(name: str) -> ModelMeta:
     return ModelMeta(name, 1, "{}")  # type: ignore[arg-type]
 
 
-def test_the_oldest_projects_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_connections_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "MAX_PROJECTS", 3)
     monkeypatch.setattr(connection, "MAX_MODELS", 2)
     connections = Connections([URL])
@@ -62,7 +62,7 @@ async def tasks_of(url: str) -> list[Any]:
     return [task async for task in annotated_tasks(Connection(url, "t", 1), time.monotonic() + 60)]
 
 
-async def test_a_name_is_connected_to_at_an_address_that_was_checked(studio: Any, monkeypatch: Any) -> None:
+async def test_the_checked_address_of_a_name_is_connected_to(studio: Any, monkeypatch: Any) -> None:
     url = studio.url.replace("127.0.0.1", "studio.test")
     resolving(monkeypatch, "127.0.0.2", "127.0.0.1")  # the first refuses connections
     assert await tasks_of(url) == [{"id": 1}]
@@ -97,7 +97,7 @@ async def test_a_page_is_parsed_task_by_task(studio: Any, monkeypatch: pytest.Mo
     assert parsed == [len(odd), 2]
 
 
-async def test_a_page_is_bounded(studio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_size_of_a_page_is_limited(studio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for page in (b" " * 100, b"{}," * 30 + b"{}"):
         studio.page = b'{"tasks": [%s]}' % page
         assert len(await tasks_of(studio.url)) == page.count(b"{")

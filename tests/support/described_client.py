@@ -1,0 +1,52 @@
+"""A test client that checks each response against the description of its route."""
+
+from functools import cache
+from typing import Any
+
+import httpx2
+from pydantic import TypeAdapter
+from starlette.routing import Match
+from starlette.testclient import TestClient
+
+from manylabel_service.api.web.problems import MEDIA_TYPE, InferenceError, ProblemDocument
+from manylabel_service.api.web.routes import GuardedRoute
+
+BEFORE_ROUTES = {"host_not_allowed", "origin_not_allowed", "method_not_allowed"}
+"""Codes of problems that do not depend on the route."""
+
+
+class DescribedClient(TestClient):
+    """Client of an application in this process. A response that the description does not have is an AssertionError."""
+
+    def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+        """Send a request, and check the response unless it is streamed."""
+        response = super().send(request, stream=stream, **options)
+        route = None if stream or request.method == "HEAD" else self._route_of(request)
+        if route is not None and "json" in response.headers.get("content-type", ""):
+            _check(route, response)
+        return response
+
+    def _route_of(self, request: httpx2.Request) -> GuardedRoute | None:
+        app: Any = self.app
+        scope = {"type": "http", "path": request.url.path, "method": request.method, "root_path": ""}
+        routes = (route for route in app.routes if route.matches(scope)[0] is Match.FULL)
+        return next((route for route in routes if isinstance(route, GuardedRoute) and route.include_in_schema), None)
+
+
+def _check(route: GuardedRoute, response: httpx2.Response) -> None:
+    status, told = response.status_code, (response.request.method, route.path, response.text[:500])
+    if status == route.status_code:
+        if route.response_model is not None and response.headers["content-type"] == "application/json":
+            _adapter(route.response_model).validate_json(response.content, strict=True)
+    elif status >= 400:
+        is_problem = response.headers["content-type"] == MEDIA_TYPE
+        error = _adapter(ProblemDocument if is_problem else InferenceError).validate_json(response.content, strict=True)
+        code = getattr(error, "code", None)  # errors of the Open Inference Protocol have none
+        if code not in BEFORE_ROUTES:
+            assert status in route.responses, told
+            assert code is None or f"`{code}`" in route.responses[status]["description"], told
+
+
+@cache
+def _adapter(model: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(model)
