@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
 
-# How long an example takes, or making it, says nothing: the first may compile a kernel, and the machine may be busy.
+# The duration of an example is not checked: the first may compile a kernel, and the machine may be busy.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("manylabel", _COMMON, max_examples=25, derandomize=True)  # each run is like the one before
 settings.register_profile("long", _COMMON, max_examples=200, print_blob=True)  # `make test-long`
@@ -28,7 +28,7 @@ LONG = (
 
 MEMORY = Path("/dev/shm")
 MEMORY_BYTES = 6 * 2**30
-"""Free memory, at least, with which pytest's directories are in it; a run of all tests needs some 3 GiB of them."""
+"""Minimum free memory for pytest's directories in memory; a run of all tests needs about 3 GiB."""
 
 
 def pytest_configure() -> None:
@@ -47,7 +47,7 @@ def _available_bytes() -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Let the garbage collector neither walk the thousands of tests while they are collected, nor ever after."""
+    """Keep the garbage collector from traversing the thousands of collected tests."""
     gc.disable()
     try:
         return (yield)
@@ -57,7 +57,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what lasts long: at the end, no process waits for a long test of another."""
+    """Run the long tests first, so that no process waits for a long test of another at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
@@ -108,7 +108,7 @@ def redis_server(new_redis: Callable[..., RedisServer]) -> Iterator[RedisServer]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say that tests in a browser were left out, and why: among thousands of dots nobody would see it."""
+    """Report the number of skipped browser tests and the reason, which thousands of dots would hide."""
     left_out = [
         report.longrepr[2]
         for report in terminalreporter.stats.get("skipped", [])

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ADDRESS = "http://127.0.0.1:8000"
 KNOWN = {"python", "sh", "json", "toml", "text"}
-"""Languages of blocks; `text` is for what is not code."""
+"""Languages of blocks; `text` is not code."""
 
 
 class Block(NamedTuple):
@@ -115,7 +115,7 @@ def test_json_blocks_fit_their_schema(block: Block, paths: dict[str, Any]) -> No
 
 
 def schemas_of(schema: dict[str, Any]) -> list[str]:
-    """The names of the schemas of which one has to fit."""
+    """Return the names of the alternative schemas."""
     return [one["$ref"].rpartition("/")[2] for one in schema.get("anyOf", [schema]) if "$ref" in one]
 
 
@@ -278,7 +278,7 @@ def test_links_lead_to_files_and_headings() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names by which a page's headings are linked to."""
+    """Return the anchors of the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

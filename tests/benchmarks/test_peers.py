@@ -1,4 +1,4 @@
-"""`python -m benchmarks peers` on generated data, with what a developer has installed."""
+"""`python -m benchmarks peers` on generated data, with the packages of a developer."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def write_set(path: Path, n_samples: int) -> None:
-    """Three fifths of the rows are the half to learn from; there are two views."""
+    """Write a set with two views, of whose rows three fifths are for training."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n_samples, 6)).astype(np.float32)
     Y = (X[:, :3] + 0.3 * rng.normal(size=(n_samples, 3)) > 0.4).astype(np.int8)
@@ -37,7 +37,7 @@ def write_set(path: Path, n_samples: int) -> None:
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    # A process has one fork server: that of the tests, whose servers would else start slowly.
+    # A process has one fork server. It preloads the server, because other tests need it.
     monkeypatch.setattr(child, "PRELOADED", ["tests.support.loaded_server"])
 
     def run(*words: str) -> str:

@@ -1,4 +1,4 @@
-"""Bodies of the largest size, in many shapes, to every call that takes one: how long others wait, and the memory.
+"""Largest bodies in many shapes to every call: they bound the wait of other calls, and the memory.
 
 `pytest -m long tests/bodies -s` shows the table: for each call the worst body. MANYLABEL_TEST_BODY_CALLS is a regular
 expression that picks calls. MANYLABEL_TEST_BODY_EVERY=7 sends every seventh body.
@@ -33,7 +33,7 @@ EVERY = int(os.environ.get("MANYLABEL_TEST_BODY_EVERY", 1))
 """One body in this number is sent."""
 SIZE = int(os.environ.get("MANYLABEL_TEST_BODY_BYTES", 4 * 2**20 - 2**12))
 LARGE = ("/predict", "/update", "/predict-update", "/labels", "/infer", "/models", "/setup", "/webhook")
-"""Calls whose body is no document, and may have the largest size."""
+"""Calls whose bodies may have the largest size."""
 MOST_STALL_SECONDS = 0.1
 MOST_TIMES_ITS_SIZE = 40
 SLACK_BYTES = 32 * 2**20
@@ -63,7 +63,7 @@ class Worst(NamedTuple):
 
 
 class Server:
-    """A server that is watched, with a client of its own for each thread."""
+    """A monitored server, with a client for each thread."""
 
     def __init__(self, directory: Path) -> None:
         file = directory / "worst"
@@ -120,7 +120,7 @@ class Server:
 
 
 class Beside(threading.Thread):
-    """Predicts by another model, again and again.
+    """Thread that predicts with another model all the time.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ def requests(method: str, template: str, kinds: dict[str, Any], description: dic
 
 
 def paths(template: str) -> list[str]:
-    """Return the addresses to ask: of a model that learns, and of a trained one where it answers too."""
+    """Return the paths of a call: of an online model, and of a trained model if it has the call."""
     names = ["m"]
     if template.endswith(("/promote", "/versions/{version}/infer")):
         names = ["trained"]

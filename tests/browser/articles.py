@@ -1,4 +1,4 @@
-"""Models of articles, whose labels follow from the words of their titles."""
+"""Models of articles whose labels follow from the words of their titles."""
 
 import random
 from typing import Any

@@ -36,7 +36,7 @@ CHROMIUM = os.environ.get("MANYLABEL_TEST_CHROMIUM") or shutil.which("chromium")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `make test-browser` what is not the one test of a page that `make test` runs."""
+    """Mark all tests but the smoke tests, which `make test` runs, for `make test-browser`."""
     for item in items:
         if item.nodeid.startswith("tests/browser/") and item.get_closest_marker("smoke") is None:
             item.add_marker(pytest.mark.browser)
@@ -59,7 +59,7 @@ class Site:
         return f"{self.url}/#{route}"
 
 
-# Its event loop is gone when the last test of this folder has run: tests elsewhere have loops of their own.
+# Its event loop ends after the last test of this folder, because other tests have their own loops.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """Debian's chromium, or the one that MANYLABEL_TEST_CHROMIUM names."""
@@ -92,7 +92,7 @@ def _elements(browser: Browser, elements_site: str) -> Iterator[tuple[Watched, P
 
 @pytest.fixture
 def elements(_elements: tuple[Watched, Page], elements_site: str) -> Iterator[Page]:
-    """A page with all elements loaded, as ``parts.line``, and none of them in it."""
+    """A page that has loaded all elements, such as ``parts.line``, and shows none."""
     watched, page = _elements
     page.set_viewport_size(DESK)
     page.emulate_media(color_scheme="light")
@@ -115,7 +115,7 @@ def start_site(
     new_redis: Callable[..., RedisServer],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., Site]]:
-    """Start servers: ``start_site("redis")``; with `keys`, one that wants a key, and a client that has it."""
+    """Start servers: ``start_site("redis")``; with `keys`, a server that requires a key, and a client with it."""
     clients: list[Client] = []
     started: list[ServerProcess | RedisServer] = []
 
@@ -150,7 +150,7 @@ def _client(url: str, key: str | None = None) -> Client:
 
 @pytest.fixture(scope="package")
 def sites(start_site: Callable[..., Site]) -> Callable[[str], Site]:
-    """The server of each kind of store that these tests share, started when first asked for."""
+    """The shared server of each kind of store, started at the first request."""
     running: dict[str, Site] = {}
 
     def site(store: str) -> Site:
@@ -163,19 +163,19 @@ def sites(start_site: Callable[..., Site]) -> Callable[[str], Site]:
 
 @pytest.fixture
 def site(sites: Callable[[str], Site]) -> Site:
-    """A server that wants no key, over SQLite; tests share it, so each takes a name of its own for its models."""
+    """A shared server without keys, over SQLite; each test has its own model names."""
     return sites("sqlite")
 
 
 @pytest.fixture(params=["sqlite", "redis"])
 def any_site(request: pytest.FixtureRequest, sites: Callable[[str], Site]) -> Site:
-    """Likewise, over each kind of store."""
+    """A shared server without keys, over each kind of store."""
     return sites(request.param)
 
 
 @pytest.fixture(scope="package")
 def trained(sites: Callable[[str], Site]) -> str:
-    """The name of a trained model on `site`, which tests share: it takes seconds to make. "articles" has its stream."""
+    """Name of a shared trained model on `site`, trained from the stream of "articles"."""
     client = sites("sqlite").client
     new_model(client, "articles")
     job = client.train("m3l", {"stream": "articles", "last": 1000}, "articles-m3l", holdout=0.2, promote="always")
@@ -185,13 +185,13 @@ def trained(sites: Callable[[str], Site]) -> str:
 
 @pytest.fixture(scope="package")
 def keyed_site(start_site: Callable[..., Site]) -> Site:
-    """A server that wants keys; `site.key` may do everything."""
+    """A server that requires keys; `site.key` is an admin key."""
     return start_site(keys=True)
 
 
 @pytest.fixture
 def page(watched: Watched, site: Site) -> Page:
-    """A page of `site`, nowhere yet."""
+    """A new page for `site`, without an address."""
     return watched.new_page(site.url)
 
 

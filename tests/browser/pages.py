@@ -1,4 +1,4 @@
-"""Opening pages, and finding what several of them have."""
+"""Opening pages, and finding the parts that several pages have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A balancer that has the server below a path."""
+"""A load balancer that serves the server below a path."""
 
 import http.client
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.support.http_server import http_server
 
 @contextmanager
 def behind_prefix(port: int, prefix: str) -> Iterator[tuple[str, list[str]]]:
-    """Take a prefix, as ``/labels``, away and pass on to a port what comes, both ways; its address, and the paths asked for."""
+    """Forward requests to a port without a path prefix such as ``/labels``; yield the address and the requested paths."""
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -34,7 +34,7 @@ def behind_prefix(port: int, prefix: str) -> Iterator[tuple[str, list[str]]]:
                     self.wfile.write(data)
                     self.wfile.flush()
             except (OSError, ValueError, http.client.HTTPException):
-                pass  # who asked has gone, or the server has
+                pass  # the client or the server is gone
             finally:
                 answer.close()
                 connection.close()

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/images: ``make screenshots``. No part of `make test`, which would draw them anew each time."""
+"""Screenshots for docs/images: ``make screenshots``. They are not part of `make test`, which would change the files."""
 
 from collections.abc import Callable
 from io import BytesIO
@@ -14,7 +14,7 @@ from tests.browser.watched import PHONE, Watched
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
 MESSAGES = 1_500
 COLOURS = 200
-"""Number of colours of a picture, which makes it a quarter of the size and looks the same."""
+"""Number of colours of a picture: a quarter of the size without a visible difference."""
 DESK = {"width": 1180, "height": 860}
 
 
@@ -25,7 +25,7 @@ def desk(start_site: Callable[..., Site]) -> Site:
 
 @pytest.fixture(scope="module", autouse=True)
 def models(desk: Site, browser: Any) -> None:
-    """A help desk that has learnt, one that learns likewise by another learner, and one trained from the stream of the first."""
+    """Two help desks with different learners, and a model trained from the stream of the first."""
     page = browser.new_page()
     page.goto(desk.url)
     page.locator("main section").first.wait_for()
@@ -76,7 +76,7 @@ def test_picture(watched: Watched, desk: Site, name: str, route: str, options: d
     expect(page.locator("main h1")).to_be_visible()
     page.locator("main table tbody tr").first.wait_for()
     if name == "models":
-        expect(page.locator("dl.facts").first).not_to_contain_text("–")  # rates take two looks
+        expect(page.locator("dl.facts").first).not_to_contain_text("–")  # rates need two requests
     save(page, name)
 
 

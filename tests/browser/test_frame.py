@@ -52,7 +52,7 @@ def test_a_key_is_requested_stored_for_the_tab_and_forgotten(watched: Watched, k
     assert_accessible(page)
     field.fill("ml_aaaaaaaaaaaa_wrong")
     field.press("Enter")
-    expect(dialog).to_contain_text("key")  # asked again, with what the server says of this one
+    expect(dialog).to_contain_text("key")  # requested again, with the error of the server
     dialog.get_by_label("Key").fill(keyed_site.key or "")
     dialog.get_by_role("button", name="Use this key").click()
     expect(page.locator("main")).to_contain_text("Nothing has been learnt yet")
@@ -98,7 +98,7 @@ def test_a_page_recovers_after_a_restart_or_an_upgrade_of_the_server(
     def gone(route: Route) -> None:
         route.fulfill(status=404)
 
-    page.route("**/ui/**", gone)  # as if it came back with another release
+    page.route("**/ui/**", gone)  # as after an upgrade of the server
     site.process.kill()
     expect(page.locator(".bar.bad")).to_contain_text("Server unreachable")
     site.process.start()

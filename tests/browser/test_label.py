@@ -51,7 +51,7 @@ def test_labels_are_given_by_the_keyboard_and_taken_back(watched: Watched, any_s
     assert max(map(len, seen)) <= 6, "four digits are seen of a long fraction"
     assert_accessible(page)
 
-    for box in range(3):  # from what is predicted to the truth that is told: the first label alone
+    for box in range(3):  # change the predicted labels to the first label only
         if (page.locator(".ml-pick input").nth(box).is_checked()) != (box == 0):
             page.keyboard.press(str(box + 1))
     (first,) = ticked(page)
@@ -89,7 +89,7 @@ def test_labels_are_given_by_the_keyboard_and_taken_back(watched: Watched, any_s
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Nothing waits for labels")).to_be_visible()
     expect(page.get_by_text("keep=record'")).to_be_visible()
-    page.get_by_role("link", name="Models").first.click()  # what waits is sent when the page is left
+    page.get_by_role("link", name="Models").first.click()  # pending labels are sent when the page is left
     eventually(lambda: model.status().updates == updates + 2)
 
 
@@ -113,7 +113,7 @@ def test_labels_are_sent_after_a_while(watched: Watched, site: Site, name: str) 
     assert fact(page, "Skipped") == "0"
     page.get_by_role("checkbox", name="Keys").check()
     page.locator("h2").first.click()
-    page.clock.pause_at(datetime.now() + timedelta(days=1))  # from here on nothing is sent because time goes by
+    page.clock.pause_at(datetime.now() + timedelta(days=1))  # from here on, time sends nothing
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="About to be sent")).to_be_visible()
     page.get_by_role("link", name="Models").first.click()

@@ -31,7 +31,7 @@ def test_an_empty_server_shows_how_to_begin_and_streams_a_sample(watched: Watche
     expect(row).to_be_visible()
     page.get_by_role("status").get_by_role("link", name="Watch it learn").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("sample-helpdesk")
-    # It goes on while another page is shown, and the curve with it: well above the baseline before long.
+    # The stream continues while another page is shown; the curve soon rises well above the baseline.
     page.wait_for_function(
         """() => {
           const [own, baseline] = ['Micro-F1', 'Baseline'].map((term) => [...document.querySelectorAll('dt')]

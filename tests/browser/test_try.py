@@ -19,7 +19,7 @@ expect = lazy("playwright.sync_api", "expect")
 
 def open_try(page: Page, site: Site, name: str) -> None:
     page.goto(site.at(f"/models/{name}/try"))
-    expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()  # the page before has gone
+    expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()  # the previous page is gone
     expect(page.get_by_role("heading", name="An example")).to_be_visible()
 
 
@@ -33,7 +33,7 @@ def test_a_record_is_predicted_explained_and_taught(watched: Watched, any_site: 
     expect(page.get_by_text("It is one that was kept to be labelled.")).to_be_visible()
     assert page.get_by_label("title", exact=True).input_value() == x["title"]
 
-    said = model.predict(x, probabilities=True, explain=6)  # what the server has is asked about at once
+    said = model.predict(x, probabilities=True, explain=6)  # the stored example is predicted at once
     assert "pets" in said.labels
     expect(page.get_by_text(f"Predicted: {', '.join(said.labels)}.")).to_be_visible()
     bars = page.locator("ml-bars").first

@@ -1,4 +1,4 @@
-"""Pages of a browser that are watched: what must never happen on any of them is asserted when a test ends."""
+"""Pages that are monitored: at the end of a test, none may have violated the policy or raised an error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ document.addEventListener('securitypolicyviolation',
 
 
 class Watched:
-    """Browser contexts, one a person, whose pages neither break the policy, nor throw, nor ask another origin."""
+    """Browser contexts whose pages may not violate the policy, raise errors, or request another origin."""
 
     def __init__(self, browser: Browser) -> None:
         self._browser = browser
@@ -65,7 +65,7 @@ class Watched:
             self.foreign.append(request.url)
 
     def close(self) -> None:
-        """Close all pages; AssertionError if one of them did what none may do."""
+        """Close all pages; AssertionError as in `check`."""
         try:
             self.check()
         finally:
@@ -73,17 +73,17 @@ class Watched:
                 context.close()
 
     def check(self) -> None:
-        """AssertionError if a page did what none may do."""
+        """AssertionError if a page violated the policy, raised an error, or requested another origin."""
         for context in self._contexts:
             for page in context.pages:
-                page.evaluate("() => 0")  # what it had to report before has been heard then
+                page.evaluate("() => 0")  # earlier reports of the page have arrived then
         assert not self.violations, f"the Content-Security-Policy was violated: {self.violations}"
         assert not self.errors, f"the page threw: {self.errors}"
-        assert not self.foreign, f"another origin was asked: {self.foreign}"
+        assert not self.foreign, f"another origin was requested: {self.foreign}"
 
 
 def assert_accessible(page: Page) -> None:
-    """Hold the page, as it is now, against axe's rules."""
+    """Check the current page against the rules of axe."""
     found = Axe().run(page).response["violations"]
     told = [
         f"{rule['id']}: {rule['help']}\n    "
@@ -94,7 +94,7 @@ def assert_accessible(page: Page) -> None:
 
 
 def assert_no_sideways_scrolling(page: Page) -> None:
-    """Hold a narrow page against its width: tables and charts scroll by themselves, the page does not."""
+    """Check that a narrow page does not scroll sideways; tables and charts may."""
     wide = page.evaluate(
         """() => [...document.querySelectorAll('body *')]
           .filter((each) => each.getBoundingClientRect().right > document.documentElement.clientWidth + 1)

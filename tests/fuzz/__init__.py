@@ -1,1 +1,1 @@
-"""Coverage-guided fuzzing of everything that parses what others wrote: `make fuzz` (docs/design.md)."""
+"""Coverage-guided fuzzing of all parsers of foreign input: `make fuzz` (docs/design.md)."""

@@ -1,4 +1,4 @@
-"""States with a right checksum and wrong contents: what somebody could write who knows the format."""
+"""States with a valid checksum and invalid contents."""
 
 import functools
 import io
@@ -83,7 +83,7 @@ def _datasets() -> tuple[State, ...]:
 
 
 def _changed(states: Sequence[State], data: bytes) -> bytes:
-    """Return one of the states, changed as the bytes say, with a right checksum; an inner state too."""
+    """Return one of the states with changes read from the bytes and a valid checksum; inner states change too."""
     changes = _Changes(data)
     state = states[changes.number(len(states))]
     arrays, header = dict(state.arrays), json.loads(json.dumps(state.header))
@@ -107,7 +107,7 @@ def _rewritten(arrays: dict[str, Any], header: dict[str, Any], changes: "_Change
 
 
 class _Changes:
-    """Bytes that are taken for numbers, one after another; 0 when there are none left."""
+    """Bytes that are read as numbers in turn; 0 at the end."""
 
     VALUES: Sequence[Any] = (0, 1, -1, 2**31, -(2**31), 2**62, 0.5, float("nan"), float("inf"), 1e38, 255, 7)
 

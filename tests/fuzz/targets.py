@@ -37,7 +37,7 @@ LIMITS = ReaderLimits(rows=1_000, features=1_000, labels=100, nonzeros=10_000, b
 
 
 class Target(NamedTuple):
-    """A target has a parser, what the parser may raise, and inputs to begin with."""
+    """A parser, the errors that it may raise, and its first inputs."""
 
     parse: Callable[[bytes], object]
     refusals: tuple[type[Exception], ...]
@@ -168,7 +168,7 @@ def _archives() -> Sequence[bytes]:
 
 
 CHANGES = [bytes(range(8)), b"\x01\x00" * 6, b"\x02\x00\x00\x00" * 4]
-"""For the targets that take bytes for changes of a state."""
+"""Seeds of the targets that read their input as changes of a state."""
 CSV = b'title,colour,price,tags\nRed apples,red,1.5,"a;b"\n"a ""quoted""\nline",,?,\n'
 _TABLE: dict[str, Any] = {"tags": "tags", "separator": ";", "text": TextSettings(fields=["title"])}
 

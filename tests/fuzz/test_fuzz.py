@@ -1,4 +1,4 @@
-"""Seeds of the fuzzed parsers are read, and what fuzzing found once is refused properly ever after."""
+"""The fuzzed parsers read their seeds, and refuse the findings of earlier runs."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ FINDINGS = sorted(Path(__file__).with_name("findings").glob("*-*"))
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_seeds_are_parsed(name: str) -> None:
-    """A target whose seeds are all refused would be fuzzed in vain."""
+    """Fuzzing needs seeds that the parser accepts."""
     target = TARGETS[name]
     if name not in ("model", "version", "dataset"):  # their seeds are changes
         for seed in target.seeds:

@@ -1,4 +1,4 @@
-"""A project in a real Label Studio, from its interface to what the model has learnt, while the server is killed.
+"""A project in a real Label Studio: annotations are learnt and predictions shown, also after kills of the server.
 
 `make test-label-studio` installs Label Studio into an environment of its own and runs this.
 """
@@ -35,12 +35,12 @@ pytestmark = pytest.mark.label_studio
 
 
 class Studio:
-    """A Label Studio in a process of its own, on SQLite, by its HTTP interface."""
+    """A Label Studio in a separate process, on SQLite, used through its HTTP API."""
 
     def __init__(self, directory: Path) -> None:
         self.url = f"http://127.0.0.1:{(port := free_port())}"
         self.named = f"http://localhost:{port}"
-        """The address that it says it has."""
+        """Address that it sends to the server."""
         self._log = directory / "label-studio.log"
         environment = {
             **os.environ, "LABEL_STUDIO_BASE_DATA_DIR": str(directory / "data"), "DJANGO_DB": "sqlite",
@@ -160,7 +160,7 @@ def test_annotations_are_learnt_once_and_predictions_shown(
         project.train()
         assert updates() == 13
 
-        # What is annotated, and edited, while the server is gone is learnt when training is asked for: once.
+        # Annotations and edits during an outage of the server are learnt once, at the next training.
         server.kill()
         project.annotate(tasks[15], "cats")
         studio.call("PATCH", f"/api/annotations/{annotations[1]['id']}", {"result": result("birds")})

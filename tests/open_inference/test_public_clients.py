@@ -1,4 +1,4 @@
-"""The public clients of Triton and KServe get what predict answers.
+"""The public clients of Triton and KServe get the scores of predict.
 
 `make test-open-inference` installs them into an environment of their own and runs this.
 """

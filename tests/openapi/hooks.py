@@ -37,6 +37,6 @@ def to_ndjson(context: Any, value: Any) -> bytes:
 
 @schemathesis.deserializer("application/x-ndjson")
 def from_ndjson(context: Any, response: Any) -> Any:
-    """Read the first line, which the description has the schema of."""
+    """Read the first line, whose schema is in the description."""
     lines = [line for line in response.content.splitlines() if line]
     return json.loads(lines[0]) if lines else {}

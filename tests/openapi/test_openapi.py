@@ -1,4 +1,4 @@
-"""No 5xx, and no answer outside the description: schemathesis sends what the description allows, and what it does not.
+"""No 5xx, and no response outside the description, for valid and invalid requests of schemathesis.
 
 `make test-openapi` installs it into an environment of its own and runs this; MANYLABEL_TEST_MINUTES says for how long a
 store is tried.
@@ -33,7 +33,7 @@ def server(
 
 
 def known_to(url: str) -> dict[str, list[str]]:
-    """Make a model that learns, one that was trained, and a dataset; return what stands for them in paths."""
+    """Make online models, a trained model and a dataset; return their path parameters."""
     with httpx2.Client(base_url=url, timeout=60) as client:
 
         def sent(method: str, path: str, **how: Any) -> Any:
@@ -82,7 +82,7 @@ def test_every_response_fits_the_description(server: ServerProcess, tmp_path: Pa
 
 
 def test_a_client_can_be_generated(server: ServerProcess, tmp_path: Path) -> None:
-    """A client of openapi-python-client, with nothing left out, makes a model, teaches it and asks it."""
+    """A client from openapi-python-client covers all calls; it creates a model, updates it and predicts."""
     config = Path(__file__).with_name("config.yaml")
     made = run(tmp_path, "openapi-python-client", "generate", "--url", f"{server.url}/openapi.json", "--config", config)
     assert made.returncode == 0, made.stdout + made.stderr

@@ -1,1 +1,1 @@
-"""A page on which elements are tried without the rest of the application, under the same policy."""
+"""A page that tests elements without the rest of the application, under the same policy."""

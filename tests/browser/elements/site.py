@@ -1,4 +1,4 @@
-"""A server for the page on which elements are tried."""
+"""A server for the page that tests elements."""
 
 from http.server import SimpleHTTPRequestHandler
 from pathlib import Path

@@ -33,7 +33,7 @@ class Demo:
         self.pids: set[int] = set()
 
     def run(self, *options: str) -> "subprocess.CompletedProcess[str]":
-        # A proxy must not be asked for a server next door.
+        # The demo must not ask a proxy for a local server.
         proxied = {**environment(), "HTTP_PROXY": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
         done = subprocess.run(
             [SCRIPT, "demo", "--port", str(self.port), *options],
@@ -145,7 +145,7 @@ def line_of(out: str, what: str) -> str:
 
 
 def environment() -> dict[str, str]:
-    """A shell in which the virtual environment is active."""
+    """Return the variables of a shell in which the virtual environment is active."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("MANYLABEL_")}
     return {**ours, "PATH": f"{SCRIPT.parent}:{os.environ['PATH']}"}
 

@@ -21,7 +21,7 @@ SCRIPT = Path(sys.executable).with_name("manylabel")
 
 
 def write_rows(path: Path, n: int, seed: int = 0) -> Path:
-    """A libsvm file whose labels follow from its features, mostly."""
+    """Write a libsvm file whose labels mostly follow from its features."""
     chance = random.Random(seed)
     lines = []
     for _ in range(n):

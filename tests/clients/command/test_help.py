@@ -33,7 +33,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 
 ALL = dict(commands(app))
 HANDED_ON = (("serve",), ("worker",), ("backup",), ("restore",), ("keys", "init"))
-"""Programs of the server, which have help of their own."""
+"""Programs of the server, which print their own help."""
 
 
 @for_each("path", [path for path in ALL if path not in HANDED_ON], ids=" ".join)

@@ -357,7 +357,7 @@ def test_predictions_are_stored_and_labelled_later(
 
 @pytest.fixture
 def waiting(client: Client, name: str) -> str:
-    """A model with stored predictions, of which it is unsure in turn."""
+    """A model with stored predictions of increasing uncertainty."""
     model = client.create_model(name, algorithm="falt")
     model.update_many([({"a": 1}, ["p"]), ({"b": 1}, ["q"])] * 40)
     for x in ({"a": 1}, {"b": 1}, {"c": 1}):

@@ -1,4 +1,4 @@
-"""Models that are taken along answer as the server does: as JSON, as a Python file alone, as ONNX."""
+"""Exported models predict as the server: as JSON, as a single Python file, as ONNX."""
 
 import json
 import os

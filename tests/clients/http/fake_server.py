@@ -1,4 +1,4 @@
-"""A server in place of the network: prepared replies in, the requests of an exchange out."""
+"""A fake server: it gives prepared replies to an exchange, and records its requests."""
 
 import json
 from collections.abc import Callable
@@ -30,12 +30,12 @@ def unsent(
     clock: Callable[[], float] = lambda: 0.0,
     run: Callable[[Any], Any] = lambda exchange: exchange,
 ) -> Any:
-    """The calls of a resource, which return their exchanges and streams; or results, with a fake server as `run`."""
+    """Return the calls of a resource; they return exchanges and streams, or results if `run` is a fake server."""
     return kind(SimpleNamespace(retry=retry, clock=clock, run=run, each=lambda stream: stream), *name)
 
 
 class FakeServer:
-    """A fake server runs exchanges with prepared replies, and keeps the requests and pauses."""
+    """Fake server that runs exchanges with prepared replies, and records requests and pauses."""
 
     def __init__(self, *replies: httpx2.Response | httpx2.RequestError) -> None:
         self.replies = list(replies)

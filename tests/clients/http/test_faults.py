@@ -52,7 +52,7 @@ class FaultyProxy:
                 self._run(self._serve, client)
 
     def _serve(self, client: socket.socket) -> None:
-        # Whatever breaks on either side ends this connection, which is what a proxy in trouble does.
+        # An error on either side ends this connection, as in a broken proxy.
         with client, contextlib.suppress(OSError):
             while (request := read_message(client)) is not None:
                 fault = self.fault(request.decode("latin-1"))

@@ -52,7 +52,7 @@ def admin(keyed: tuple[str, str]) -> Iterator[Client]:
         yield client
 
 
-# -- what is sent ------------------------------------------------------------------------------------------------------
+# -- headers of requests -----------------------------------------------------------------------------------------------
 
 
 def sent(**options: Any) -> httpx2.Headers:

@@ -1,4 +1,4 @@
-"""The sidecar of paperless-ngx: what it learns, what it assigns, and what it leaves to a person."""
+"""The sidecar of paperless-ngx: learning from documents, assigning labels, and leaving the rest for review."""
 
 import json
 import threading
@@ -50,7 +50,7 @@ def filled(there: Paperless) -> Paperless:
 
 
 class Run:
-    """A sidecar that looks when it is told to."""
+    """A sidecar that synchronises on request."""
 
     def __init__(self, there: Paperless, client: Client, name: str, state: Path, **options: Any) -> None:
         self.lines: list[str] = []

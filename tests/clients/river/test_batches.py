@@ -36,7 +36,7 @@ WEIGHTS = [1.0, 0.5, 30.0, 1.0] * 6
 
 
 def rows(frame: pd.DataFrame) -> list[dict[Any, Any]]:
-    """The rows as river's dicts, without what is missing."""
+    """Return the rows as river's dicts, without missing values."""
     return [
         {name: value for name, value in row.items() if not (value is None or value != value)}
         for row in frame.to_dict("records")

@@ -48,7 +48,7 @@ def write_music(data: datasets.Music) -> None:
         + [str(int(relevant)) for relevant in y]
         for x, y in zip(X, Y, strict=True)
     ]
-    # river takes a file for complete by its size: trailing zeros of the first number make it up.
+    # river checks the size of a file only: zeros after the first number make up the difference.
     missing_bytes = data.size - len(as_csv([[*features, *labels], *rows]))
     for i, row in enumerate(rows):
         row[0] += "0" * (missing_bytes * (i + 1) // len(rows) - missing_bytes * i // len(rows))
@@ -72,7 +72,7 @@ pytestmark = [
 
 def run_check(model: Any, name: str) -> None:
     assert model._unit_test_skips() == set()
-    # Made for this run: a check holds its iterator of the data, which serves once.
+    # A check holds an iterator of the data, so each run needs a new one.
     (check,) = [check for check in checks.yield_checks(model) if check.__name__ == name]
     random.seed(0)  # the checks shuffle
     check(model)
@@ -100,6 +100,6 @@ def test_no_check_is_missing(estimator: type[FALT]) -> None:
 
 
 def test_a_download_would_be_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The stand-in is recognised by its size only; without it river would have gone to the network."""
+    """Without the seeded file, which has the expected size, river would download the dataset."""
     monkeypatch.setenv("RIVER_DATA", str(tmp_path))
     assert not datasets.Music().is_downloaded

@@ -34,7 +34,7 @@ def test_every_learner_of_core_is_an_estimator_here_and_an_algorithm_of_the_serv
     assert {params._learner.__name__ for params in PARAMS.values()} == set(online.__all__)
     for params in PARAMS.values():
         estimator = getattr(river, params._learner.__name__)
-        # Scaling and missing values are a part of a model's spec; what a service computes with is not to be chosen.
+        # Scaling and missing values belong to the spec of a model; the dtype cannot be chosen in a service.
         assert {*params.model_fields, "scaling", "missing", "dtype", "text"} == inspect.signature(
             estimator
         ).parameters.keys()
@@ -50,7 +50,7 @@ def test_parameters_are_those_of_core(estimator: type[FALT]) -> None:
     parameters = inspect.signature(estimator).parameters
     assert [(p.name, p.default) for p in parameters.values()] == [
         *((p.name, p.default) for p in inspect.signature(there).parameters.values()),
-        ("text", None),  # core takes what records stand for
+        ("text", None),  # core accepts features only
     ]
     values = {"C": 0.75, "eta": 0.75, "passes": 3, "scaling": "unit", "average": True, "drift": "adwin"}
     other = {name: value for name, value in values.items() if name in parameters}

@@ -93,7 +93,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_format_gives_the_same_rows(folder: Path, data: list, base: int) -> None:
     svm, arff, npz = (folder / f"data.{extension}" for extension in ("svm", "arff", "npz"))
 
-    # A row with neither labels nor features is an empty line in libsvm, which means nothing there.
+    # In libsvm, a row with neither labels nor features is an empty line, which is skipped.
     visible = [(x, y) for x, y in data if any(x) or any(y)]
     write_libsvm(svm, visible, base)
     stream = open_stream(svm, labels=LABELS, features=FEATURES, zero_based=base == 0)

@@ -1,4 +1,4 @@
-"""The audit through both clients and the command, from a real server."""
+"""The audit in the client and in the command, from a real server."""
 
 import json
 from collections.abc import Callable

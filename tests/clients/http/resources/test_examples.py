@@ -1,4 +1,4 @@
-"""Examples and labels become the JSON of the interface, whatever holds them."""
+"""Examples and labels of any type are encoded as the JSON of the API."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Exchanges about training jobs: what is sent, and what one that broke off becomes."""
+"""Exchanges about training jobs: requests, results and retries."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Probabilities and drift through the clients: what is asked, and what comes back."""
+"""Probabilities and drift in the client: requests and results."""
 
 from typing import Any
 

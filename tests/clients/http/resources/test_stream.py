@@ -1,4 +1,4 @@
-"""Streams of examples: what is sent, where it is continued, when it ends. No I/O and no waiting."""
+"""Streams of examples: requests, continuation after interruptions, and errors. No I/O and no waiting."""
 
 import json
 from collections.abc import Iterator

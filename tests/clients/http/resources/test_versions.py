@@ -1,4 +1,4 @@
-"""Exchanges about versions: what is sent, and what one that broke off becomes."""
+"""Exchanges about versions: requests, results and retries."""
 
 import httpx2
 from tests.clients.http.fake_server import FakeServer, ok, unsent

@@ -1,4 +1,4 @@
-"""Items are grouped into requests of a limited size, whatever they are drawn from."""
+"""Items are grouped into requests of a limited size."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A request that fails leaves no file open that its body is read from."""
+"""A failed request closes the file of its body."""
 
 import asyncio
 import threading

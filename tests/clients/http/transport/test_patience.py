@@ -1,4 +1,4 @@
-"""One patience for a whole call: its attempts and its waits together, whatever goes wrong."""
+"""The patience bounds the attempts and the waits of a call together."""
 
 from collections.abc import Callable
 from typing import Any

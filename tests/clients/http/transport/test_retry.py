@@ -1,4 +1,4 @@
-"""The policy of retries as a value: how long it waits and when it gives up."""
+"""The retry policy: the length of waits and the end of the attempts."""
 
 import pytest
 from tests.support.cases import for_each

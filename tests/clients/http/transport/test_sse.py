@@ -1,4 +1,4 @@
-"""Server-sent events: how they are read, when to connect again, and after what. No I/O and no waiting."""
+"""Server-sent events: parsing, and when and after which event to reconnect. No I/O and no waiting."""
 
 from typing import Any
 
