@@ -32,6 +32,7 @@ from manylabel_clients.http.resources.jobs import JobCalls, TrainingCalls
 from manylabel_clients.http.resources.models import ModelCalls
 from manylabel_clients.http.resources.server import ServerCalls
 from manylabel_core.metrics.measures import STREAMED
+from manylabel_core.records import TextSettings
 
 RETRY = Retry(attempts=4, base_seconds=1, cap_seconds=100, jitter=0)
 REFUSED = httpx2.ConnectError("refused")
@@ -411,6 +412,13 @@ def test_an_existing_model_with_other_limits_is_a_conflict() -> None:
     for other in ({}, {"limits": None}, {"limits": {"features": None, "labels": {"most": 8, "policy": "ignore"}}}):
         with pytest.raises(Conflict):
             create(CUT, EXISTS, ok({**STATUS, **other}), spec=LIMITED)
+
+
+def test_an_existing_model_with_other_text_settings_is_a_conflict() -> None:
+    spec = {**SPEC, "text": {"ngrams": 2}}
+    create(CUT, EXISTS, ok({**STATUS, "text": TextSettings.from_json(spec["text"]).to_json()}), spec=spec)
+    with pytest.raises(Conflict):
+        create(CUT, EXISTS, ok({**STATUS, "text": TextSettings().to_json()}), spec=spec)
 
 
 def test_exist_ok_accepts_an_existing_model() -> None:
