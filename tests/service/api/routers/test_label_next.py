@@ -49,7 +49,7 @@ def test_uncertain_predictions_come_first(client: TestClient, model: str) -> Non
     assert page == listed(client, model, order="uncertainty")
 
 
-def test_what_is_listed_is_what_would_be_predicted(client: TestClient, model: str) -> None:
+def test_the_list_has_the_current_predictions(client: TestClient, model: str) -> None:
     (id,) = keep(client, model, {"a": 1, "b": 0.5})
     client.post(f"{model}/update", json={"x": {"a": 1, "b": 0.5}, "y": ["new"]}).raise_for_status()
     now = client.post(f"{model}/predict", json={"x": {"a": 1, "b": 0.5}, "probabilities": True}).json()

@@ -151,7 +151,7 @@ def test_no_line_is_refused_because_its_block_has_many_scores(serve: Callable[..
     with serve(max_response_scores=20) as small:
         address = create(small, "m")
         items = [{"x": {"a": 1}, "y": [f"t{i}"]} for i in range(60)]
-        answered = lines_of(small.post(f"{address}/stream", content=as_lines(items), headers=NDJSON))
+        answered = answers.stream(small, address, items)
         assert [one["updates"] for one in answered] == list(range(1, 61))
 
 
@@ -200,7 +200,7 @@ def test_headers_are_checked_before_anything_is_learnt(client: TestClient, model
 def test_only_refused_lines_are_answered_on_request(client: TestClient, model: str, stream: Callable[..., Any]) -> None:
     items = [*examples(20), {"x": {"a": "b"}, "y": 1}, *examples(30), b"not JSON", *examples(10)]
     apart = create(client, "answered")
-    every = lines_of(client.post(f"{apart}/stream", content=as_lines(items), headers=NDJSON))
+    every = answers.stream(client, apart, items)
 
     *refused, summary = stream(items, query="?answers=errors")
 
@@ -262,17 +262,14 @@ def test_a_line_that_does_not_fit_the_model_ends_a_stream_with_stop(serve: Calla
     with serve(max_labels=3) as small:
         address = create(small, "m")
         items = [{"x": {"a": 1}, "y": y} for y in (["p"], ["q"], ["p", "r"], ["q", "s"], ["r"], ["t"])]
-        *_, error, summary = lines_of(
-            small.post(f"{address}/stream?answers=errors&stop=true", content=as_lines(items), headers=NDJSON)
-        )
+        *_, error, summary = answers.stream(small, address, items, "?answers=errors&stop=true")
         assert (error["line"], error["error"]["code"]) == (4, "limit_exceeded")
         assert (summary["learnt"], summary["next"], summary["updates"]) == (3, 4, 3)
         assert small.get(address).json()["updates"] == 3
 
 
-@pytest.mark.parametrize("query", ["", "?stop=true"])
 def test_lines_that_exceed_a_limit_together_are_learnt_one_by_one(
-    monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Any], query: str
+    monkeypatch: pytest.MonkeyPatch, serve: Callable[..., Any]
 ) -> None:
     """Each new word could get weights for all labels; together the words of a block would exceed the limit."""
     monkeypatch.setattr(sparse_table, "DENSE_BYTES", 0)
@@ -280,16 +277,15 @@ def test_lines_that_exceed_a_limit_together_are_learnt_one_by_one(
     items = [{"x": {"all": 1, **{f"w{i}-{j}": 1 for j in range(6)}}, "y": [f"l{i % 4}"]} for i in range(size)]
     with serve() as large:
         address = create(large, "m", labels=labels)
-        expected = lines_of(large.post(f"{address}/stream{query}", content=as_lines(items), headers=NDJSON))
+        expected = answers.stream(large, address, items)
         n_bytes = large.get(address).json()["bytes"]
     with serve(max_model_bytes=int(1.2 * n_bytes)) as small:
-        address = create(small, "m", labels=labels)
-        assert small.post(f"{address}/update", json={"examples": items}).json()["code"] == "limit_exceeded"
-        found = lines_of(small.post(f"{address}/stream{query}", content=as_lines(items), headers=NDJSON))
-        assert [line["scores"] for line in found] == [line["scores"] for line in expected]
+        for name, query in (("m", ""), ("stopping", "?stop=true")):
+            address = create(small, name, labels=labels)
+            assert small.post(f"{address}/update", json={"examples": items}).json()["code"] == "limit_exceeded"
+            found = answers.stream(small, address, items, query)
+            assert [line["scores"] for line in found] == [line["scores"] for line in expected]
         large_line = {"x": {f"u{i}": 1 for i in range(600)}, "y": []}
-        last = lines_of(
-            small.post(f"{address}/stream", content=as_lines([items[0], large_line, items[0]]), headers=NDJSON)
-        )
+        last = answers.stream(small, address, [items[0], large_line, items[0]])
         assert [line.get("error", {}).get("code") for line in last] == [None, "limit_exceeded", None]
         assert small.get(address).json()["updates"] == size + 2
