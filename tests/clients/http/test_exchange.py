@@ -429,17 +429,18 @@ def test_exist_ok_accepts_an_existing_model() -> None:
 
 
 @for_each(
-    "delete",
+    ("path", "delete"),
     [
-        lambda: model().delete(),
-        lambda: model().delete_version(1),
-        lambda: unsent(DatasetCalls, retry=RETRY).delete_dataset("songs"),
+        ("models/m", lambda: model().delete()),
+        ("models/m/versions/1", lambda: model().delete_version(1)),
+        ("datasets/songs", lambda: unsent(DatasetCalls, retry=RETRY).delete_dataset("songs")),
     ],
     ids=["model", "version", "dataset"],
 )
-def test_deleting_what_an_attempt_without_response_may_have_deleted_succeeds(delete: Any) -> None:
-    missing = problem(404, "not_found")
-    FakeServer(httpx2.Response(204))(delete())
+def test_deleting_what_an_attempt_without_response_may_have_deleted_succeeds(path: str, delete: Any) -> None:
+    missing, fake = problem(404, "not_found"), FakeServer(httpx2.Response(204))
+    fake(delete())
+    assert [(request.method, request.path) for request in fake.requests] == [("DELETE", f"/v1/{path}")]
     FakeServer(CUT, missing)(delete())
     for replies in ([missing], [REFUSED, missing]):
         with pytest.raises(NotFound):
