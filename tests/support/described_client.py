@@ -11,6 +11,8 @@ from starlette.testclient import TestClient
 from manylabel_service.api.web.problems import MEDIA_TYPE, InferenceError, ProblemDocument
 from manylabel_service.api.web.routes import GuardedRoute
 
+BYTES = "application/octet-stream"
+"""Media type of tensors as binary data, which have no schema."""
 BEFORE_ROUTES = {"host_not_allowed", "origin_not_allowed", "method_not_allowed"}
 """Codes of problems that do not depend on the route."""
 
@@ -22,7 +24,7 @@ class DescribedClient(TestClient):
         """Send a request, and check the response unless it is streamed."""
         response = super().send(request, stream=stream, **options)
         route = None if stream or request.method == "HEAD" else self._route_of(request)
-        if route is not None and "json" in response.headers.get("content-type", ""):
+        if route is not None:
             _check(route, response)
         return response
 
@@ -34,12 +36,15 @@ class DescribedClient(TestClient):
 
 
 def _check(route: GuardedRoute, response: httpx2.Response) -> None:
-    status, told = response.status_code, (response.request.method, route.path, response.text[:500])
+    status, kind = response.status_code, response.headers.get("content-type")
+    told = (response.request.method, route.path, status, kind, response.content[:500])
     if status == route.status_code:
-        if route.response_model is not None and response.headers["content-type"] == "application/json":
+        if route.response_model is not None and kind != BYTES:
+            assert kind == "application/json", told
             _adapter(route.response_model).validate_json(response.content, strict=True)
     elif status >= 400:
-        is_problem = response.headers["content-type"] == MEDIA_TYPE
+        is_problem = kind == MEDIA_TYPE
+        assert is_problem or kind == "application/json", told
         error = _adapter(ProblemDocument if is_problem else InferenceError).validate_json(response.content, strict=True)
         code = getattr(error, "code", None)  # errors of the Open Inference Protocol have none
         if code not in BEFORE_ROUTES:

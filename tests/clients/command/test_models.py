@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from manylabel_clients import Client
+from manylabel_clients import Client, Invalid
 from manylabel_clients.command.models import label_next
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.http.resources.labels import Learning
@@ -371,9 +371,13 @@ def left(client: Client, name: str) -> list[object]:
 
 def test_stored_predictions_are_listed(manylabel: Command, client: Client, waiting: str) -> None:
     lines = manylabel("models", "predictions", waiting, "--limit", "2").out
-    assert [one.id for one in client.model(waiting).predictions(order="uncertainty", limit=2).predictions] == [
+    found = client.model(waiting).predictions(order="uncertainty", limit=2)
+    assert len(found.predictions) == 2
+    assert [one.id for one in found.predictions] == [
         line.split()[0] for line in lines.splitlines() if line.strip().startswith("01")
     ]
+    with pytest.raises(Invalid, match="order"):
+        client.model(waiting).predictions(order="best")
     page = json.loads(manylabel("models", "predictions", waiting, "--order", "newest", "--json").out)
     assert sorted(str(one["record"]) for one in page["predictions"]) == ["{'a': 1}", "{'b': 1}", "{'c': 1}"]
 

@@ -64,6 +64,7 @@ def test_a_table_that_cannot_be_learnt_is_refused(
 
 def test_wrong_columns_are_refused(manylabel: Command, client: Client, name: str, tagged: Path) -> None:
     for wrong, words in (
+        ((), "--labels must name the label columns of a CSV file"),
         (("--tags", "nothing"), "column of tags 'nothing' is not among the columns"),
         (("--tags", "tags", "--ignore", "x"), "ignored column 'x' is not among the columns"),
         (("--tags", "tags", "--ignore", "tags"), "a column with labels cannot be ignored"),

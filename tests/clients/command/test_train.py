@@ -133,6 +133,15 @@ def test_the_seed_decides_which_rows_are_held_out(files: dict[str, Path], comman
     assert first["measures"] != other["measures"]
 
 
+def test_only_labelled_rows_are_held_out(command: Run, tmp_path: Path) -> None:
+    path = tmp_path / "some.ndjson"
+    labels = [["rock"], ["jazz"]] * 10 + [None] * 20
+    path.write_text("\n".join(json.dumps({"x": [row, row % 2], "y": y}) for row, y in enumerate(labels)))
+    done = command("train", str(path), "--holdout", "0.25").checked()
+    assert "35 rows learnt" in done.out
+    assert "5 held-out rows" in done.out
+
+
 def test_a_test_file_may_have_other_columns_in_another_order(
     files: dict[str, Path], songs: Any, command: Run, tmp_path: Path
 ) -> None:

@@ -32,6 +32,7 @@ from manylabel_clients.http.resources.jobs import JobCalls, TrainingCalls
 from manylabel_clients.http.resources.models import ModelCalls
 from manylabel_clients.http.resources.server import ServerCalls
 from manylabel_core.metrics.measures import STREAMED
+from manylabel_core.records import TextSettings
 
 RETRY = Retry(attempts=4, base_seconds=1, cap_seconds=100, jitter=0)
 REFUSED = httpx2.ConnectError("refused")
@@ -413,6 +414,13 @@ def test_an_existing_model_with_other_limits_is_a_conflict() -> None:
             create(CUT, EXISTS, ok({**STATUS, **other}), spec=LIMITED)
 
 
+def test_an_existing_model_with_other_text_settings_is_a_conflict() -> None:
+    spec = {**SPEC, "text": {"ngrams": 2}}
+    create(CUT, EXISTS, ok({**STATUS, "text": TextSettings.from_json(spec["text"]).to_json()}), spec=spec)
+    with pytest.raises(Conflict):
+        create(CUT, EXISTS, ok({**STATUS, "text": TextSettings().to_json()}), spec=spec)
+
+
 def test_exist_ok_accepts_an_existing_model() -> None:
     fake = create(EXISTS, exist_ok=True)
     assert len(fake.bodies) == 1
@@ -421,17 +429,18 @@ def test_exist_ok_accepts_an_existing_model() -> None:
 
 
 @for_each(
-    "delete",
+    ("path", "delete"),
     [
-        lambda: model().delete(),
-        lambda: model().delete_version(1),
-        lambda: unsent(DatasetCalls, retry=RETRY).delete_dataset("songs"),
+        ("models/m", lambda: model().delete()),
+        ("models/m/versions/1", lambda: model().delete_version(1)),
+        ("datasets/songs", lambda: unsent(DatasetCalls, retry=RETRY).delete_dataset("songs")),
     ],
     ids=["model", "version", "dataset"],
 )
-def test_deleting_what_an_attempt_without_response_may_have_deleted_succeeds(delete: Any) -> None:
-    missing = problem(404, "not_found")
-    FakeServer(httpx2.Response(204))(delete())
+def test_deleting_what_an_attempt_without_response_may_have_deleted_succeeds(path: str, delete: Any) -> None:
+    missing, fake = problem(404, "not_found"), FakeServer(httpx2.Response(204))
+    fake(delete())
+    assert [(request.method, request.path) for request in fake.requests] == [("DELETE", f"/v1/{path}")]
     FakeServer(CUT, missing)(delete())
     for replies in ([missing], [REFUSED, missing]):
         with pytest.raises(NotFound):

@@ -126,6 +126,7 @@ def test_keys_are_created_changed_and_revoked(keyed: tuple[str, str], admin: Cli
     expires_at = datetime.now(UTC) + timedelta(days=9)
     rates = RateLimits(requests_per_second=50.0)
     made = admin.keys.create("page", scopes=["predict"], models=["tags*"], expires_at=expires_at, rates=rates)
+    assert made.expires_at is not None
     found = admin.keys.get(made.id)
     assert type(found) is ApiKey
     assert {name: getattr(found, name) for name in ApiKey.__dataclass_fields__} == {

@@ -186,6 +186,16 @@ async def test_at_a_public_address_a_call_without_a_key_is_refused_here() -> Non
         assert "send the header Authorization" in await error_of(agent, "classify", record=FOX)
 
 
+async def test_the_command_refuses_calls_without_a_key_at_a_public_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(mcp.MCPServer, "run", lambda self, *_, **__: made.append(self))
+    monkeypatch.delenv("MANYLABEL_API_KEY", raising=False)
+    done = CliRunner().invoke(app, ["mcp", "--model", "animals", "--http", "0.0.0.0:8765"])
+    assert done.exit_code == 0, done.output
+    async with Client(made[0]) as agent:
+        assert "send the header Authorization" in await error_of(agent, "classify", record=FOX)
+
+
 @for_each(
     ("host", "is_local"),
     [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("10.0.0.1", False), ("h", False)],

@@ -271,6 +271,7 @@ WRONG: list[tuple[Any, int, str]] = [
     ({"inputs": [tensor(shape=[-1, 3])]}, 422, "/inputs/0/shape/0 must be >= 0"),
     ({"inputs": [tensor(datatype="FP8")]}, 422, "/inputs/0/datatype must be 'BOOL', 'UINT8'"),
     ({"inputs": [tensor([1, 2, "3"], shape=[1, 3])]}, 422, "/inputs/0/data/2 must be a number"),
+    ({"inputs": [tensor([[1, 2, 3], [4, 5, True]], shape=[2, 3])]}, 422, "/inputs/0/data/1/2 must be a number"),
     ({"inputs": [tensor([1, 2, 300], "UINT8", [1, 3])]}, 422, "/inputs/0/data/2 must be <= 255"),
     ({"inputs": [tensor([1, 2, 1.5], "INT8", [1, 3])]}, 422, "/inputs/0/data/2 must be an integer"),
     ({"inputs": [tensor([1, 2, 1e16], shape=[1, 3])]}, 422, "/inputs/0/data/2 must be <="),

@@ -33,6 +33,7 @@ def check(prediction: Any, k: int) -> None:
 
 def test_contributions_add_up_and_name_features(client: TestClient) -> None:
     address = new_model(client, text={"fields": ["title"]})
+    assert ok(client.post(f"{address}/predict", json={**ARTICLES[0], "explain": 3}))["explanations"] == {}
     ok(client.post(f"{address}/update", json={"examples": ARTICLES}))
     answer = client.post(f"{address}/predict", json={"x": ARTICLES[0]["x"], "explain": 2})
     prediction = ok(answer)

@@ -26,6 +26,16 @@ def scrape(client: TestClient) -> Series:
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
 
 
+def test_bad_requests_about_an_absent_model_add_no_series(client: TestClient) -> None:
+    app: Any = client.app
+    for path, methods in app.openapi()["paths"].items():
+        for method in methods if "{name}" in path and not path.endswith("/events") else ():
+            kind = "application/x-ndjson" if path.endswith("/stream") else "application/json"
+            sent = {} if method in ("get", "delete") else {"content": b"{", "headers": {"Content-Type": kind}}
+            client.request(method, path.replace("{name}", "absent").replace("{version}", "1"), **sent)
+    assert "absent" not in app.state.context.telemetry.models
+
+
 def value(series: Series, name: str, **labels: str) -> float | None:
     return series.get((name, frozenset(labels.items())))
 
