@@ -5,6 +5,7 @@ import functools
 import numpy as np
 
 from manylabel_core.label_structure import Group
+from manylabel_core.online.models.linear.sparse_table import DENSE_BYTES
 from manylabel_core.promise import Target
 from manylabel_core.records._json_pieces import next_cut
 from manylabel_core.scaling.choices import SCALINGS
@@ -13,7 +14,7 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
-from manylabel_service.online.state.controls import Describe, Regroup
+from manylabel_service.online.state.controls import Describe, Regroup, Relabel
 from manylabel_service.online.state.label_table import label_page
 from manylabel_service.online.state.log_entries import Change, Update
 from manylabel_service.online.state.model import OnlineModel
@@ -37,6 +38,7 @@ def warm_up() -> None:
     _exercise_promise()
     for algorithm in ("falt", "salt"):  # models that learn the scale of vectors, or use them with other features
         _exercise_vectors(algorithm)
+    _exercise_sparse_table()
     next_cut(np.frombuffer(b"[1,2]", dtype=np.uint8), 0, 1, np.zeros(1, dtype=np.uint8), 0)
 
 
@@ -94,6 +96,20 @@ def _exercise_vectors(algorithm: str) -> None:
     while batch.step(max_examples=3):
         pass
     OnlineModel.from_bytes(model.to_bytes()).predict([x, x], probabilities=True)
+
+
+def _exercise_sparse_table() -> None:
+    """Learn one label of many from as many features as make the table of weights sparse."""
+    labels = [str(number) for number in range(1024)]
+    wide = np.ones(DENSE_BYTES // (4 * len(labels)), dtype=np.float32)
+    spec = {"name": "warm-up", "algorithm": "falt", "features": len(wide), "labels": labels}
+    model = OnlineModel(ModelSpec.model_validate(spec))
+    signs = np.array([1, -1], dtype=np.int8)
+    example = Example(Features(None, None, wide), Labels(("1", "2"), signs, complete=False))
+    log = [LogEntry("1", Update((example,), "log")), LogEntry("2", Relabel("1", "new", "log"))]
+    ApplyBatch(model, log).step(max_examples=1)
+    x = Features(None, np.array([0], dtype=np.int32), np.ones(1, dtype=np.float32))
+    OnlineModel.from_bytes(model.to_bytes()).predict([x], probabilities=True)
 
 
 def _named(**values: float) -> Features:

@@ -6,6 +6,7 @@ import sys
 SCRIPT = """
 import gc, itertools
 from numba.core.dispatcher import Dispatcher
+from manylabel_core.online.models.linear import sparse_table
 from manylabel_core.scaling.choices import SCALINGS
 from manylabel_service.online import warmup
 from manylabel_service.online.spec.params import PARAMS
@@ -30,6 +31,11 @@ for algorithm, params in PARAMS.items():
             warmup._exercise(algorithm=algorithm, params={"kernel": kernel, "fit_intercept": True})
 for algorithm in PARAMS:
     warmup._exercise_vectors(algorithm)
+sparse_table.MIN_SPARSE_BLOCKS, sparse_table.DENSE_BYTES = 1, 0
+for algorithm, params in PARAMS.items():
+    for step in params.choices("step") or [None]:
+        warmup._exercise(algorithm=algorithm, params={} if step is None else {"step": step})
+warmup._exercise_groups()
 new = {kernel: types - before.get(kernel, set()) for kernel, types in compiled().items()}
 print({kernel: types for kernel, types in new.items() if types})
 """
