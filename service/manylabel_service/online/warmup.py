@@ -99,16 +99,15 @@ def _exercise_vectors(algorithm: str) -> None:
 
 
 def _exercise_sparse_table() -> None:
-    """Learn one label of many from as many features as make the table of weights sparse."""
-    labels = [str(number) for number in range(1024)]
-    wide = np.ones(DENSE_BYTES // (4 * len(labels)), dtype=np.float32)
-    spec = {"name": "warm-up", "algorithm": "falt", "features": len(wide), "labels": labels}
+    """Learn one label of many from as many numbered features as make the table of weights sparse."""
+    spec = {"name": "warm-up", "algorithm": "falt", "labels": [str(number) for number in range(1024)]}
     model = OnlineModel(ModelSpec.model_validate(spec))
+    n_features = DENSE_BYTES // (4 * 1024)
+    indices = 1 + np.arange(n_features, dtype=np.int32)  # a gap before the first, so that they are not the columns
+    x = Features(None, indices, np.ones(n_features, dtype=np.float32))
     signs = np.array([1, -1], dtype=np.int8)
-    example = Example(Features(None, None, wide), Labels(("1", "2"), signs, complete=False))
-    log = [LogEntry("1", Update((example,), "log")), LogEntry("2", Relabel("1", "new", "log"))]
-    ApplyBatch(model, log).step(max_examples=1)
-    x = Features(None, np.array([0], dtype=np.int32), np.ones(1, dtype=np.float32))
+    update = Update((Example(x, Labels(("1", "2"), signs, complete=False)),), "log")
+    ApplyBatch(model, [LogEntry("1", update), LogEntry("2", Relabel("1", "new", "log"))]).step(max_examples=1)
     OnlineModel.from_bytes(model.to_bytes()).predict([x], probabilities=True)
 
 

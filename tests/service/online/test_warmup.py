@@ -5,11 +5,17 @@ import sys
 
 SCRIPT = """
 import gc, itertools
+import numpy as np
 from numba.core.dispatcher import Dispatcher
 from manylabel_core.online.models.linear import sparse_table
 from manylabel_core.scaling.choices import SCALINGS
+from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online import warmup
 from manylabel_service.online.spec.params import PARAMS
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
+from manylabel_service.online.state.log_entries import Update
+from manylabel_service.online.state.model import OnlineModel
 
 def compiled():
     found = (each for each in gc.get_objects() if isinstance(each, Dispatcher))
@@ -31,6 +37,11 @@ for algorithm, params in PARAMS.items():
             warmup._exercise(algorithm=algorithm, params={"kernel": kernel, "fit_intercept": True})
 for algorithm in PARAMS:
     warmup._exercise_vectors(algorithm)
+numbered = Features(None, np.array([3, 9], dtype=np.int32), np.ones(2, dtype=np.float32))
+example = Example(numbered, Labels.all_of(["c"]))
+model = OnlineModel(ModelSpec.model_validate({"name": "numbered", "algorithm": "falt"}))
+ApplyBatch(model, [LogEntry("1", Update((example, example), "log", want_predictions=True))]).step(max_examples=2)
+OnlineModel.from_bytes(model.to_bytes()).predict([numbered], probabilities=True)
 sparse_table.MIN_SPARSE_BLOCKS, sparse_table.DENSE_BYTES = 1, 0
 for algorithm, params in PARAMS.items():
     for step in params.choices("step") or [None]:
