@@ -181,7 +181,7 @@ PLACES = (
     ),
     Place(
         f"{SERVICE}/online/history/archiver.py",
-        "return min(found.catalogue.through, through, key=position_key)",
+        "return min(found.through, through, key=position_key)",
         "return through",
         "tests/service/online/history",
     ),

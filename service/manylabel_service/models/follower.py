@@ -77,9 +77,12 @@ class Follower:
                 continue
             if names is not None:
                 revisions = {name: revision for name, revision in revisions.items() if name in names}
+            before = dict(revisions)
             revisions.update((document.name, document.revision) for document in documents)
             for model in models:
-                if revisions.get(str(model.record.incarnation), 0) > int(model.position):
+                name = str(model.record.incarnation)
+                revision = revisions.get(name, 0)
+                if revision > int(model.position) or revision < before.get(name, 0):  # lower if the store lost changes
                     model.poll()
 
     async def poll_followers(self) -> None:

@@ -20,7 +20,6 @@ from manylabel_service.errors import (
     LimitExceeded,
     ModelNotFound,
     NotReady,
-    QueueFull,
     StorageUnavailable,
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
@@ -142,13 +141,15 @@ async def replayed_from_log(registry: Registry, replica: Replica) -> OnlineModel
 async def test_an_update_is_answered_once_it_is_logged_and_learnt(hosting: Hosting) -> None:
     async with hosting() as registry:
         replica = await registry.create(spec())
+        await learn(replica, 1)
         store_of(registry).appends.clear()
         update = asyncio.create_task(replica.update([example(0)]))
-        await eventually_async(lambda: store_of(registry).group_sizes == [1])
+        await eventually_async(lambda: store_of(registry).group_sizes == [1, 1])
+        assert (await replica.predict([example(0).x])).position == "1", "predictions do not wait for the log"
         assert not update.done()
-        assert replica.model.updates == 0
+        assert replica.model.updates == 1
         store_of(registry).appends.set()
-        assert (await update).updates == replica.model.updates == 1
+        assert (await update).updates == replica.model.updates == 2
 
 
 def large_example(n_features: int, n_labels: int) -> Example:
@@ -245,19 +246,6 @@ class TestKeys:
 
 
 class TestLimits:
-    async def test_a_full_queue_answers_when_to_retry(self, hosting: Hosting) -> None:
-        async with hosting(max_queue_examples=3) as registry:
-            replica = await registry.create(spec())
-            store_of(registry).appends.clear()
-            waiting = asyncio.create_task(learn(replica, 3))
-            await eventually_async(lambda: replica.queue.examples == 3)
-            with pytest.raises(QueueFull) as refused:
-                await replica.update([example(9)])
-            assert refused.value.retry_after > 0
-            store_of(registry).appends.set()
-            await waiting
-            assert (await replica.update([example(9)])).updates == 4
-
     @pytest.mark.parametrize("limit", [{"max_features": 5}, {"max_labels": 2}, {"max_model_bytes": 200_000}], ids=str)
     async def test_growth_stops_at_the_limit(self, hosting: Hosting, limit: dict[str, int]) -> None:
         async with hosting(**limit) as registry:
@@ -304,18 +292,6 @@ class TestLimits:
 
 
 class TestPredictionsDoNotWait:
-    async def test_for_the_log(self, hosting: Hosting) -> None:
-        async with hosting() as registry:
-            replica = await registry.create(spec())
-            await learn(replica, 1)
-            store_of(registry).appends.clear()
-            update = asyncio.create_task(replica.update([example(0)]))
-            await eventually_async(lambda: replica.queue.examples == 1)
-            assert (await replica.predict([example(0).x])).position == "1"
-            assert not update.done()
-            store_of(registry).appends.set()
-            await update
-
     async def test_for_the_storing_of_a_snapshot_and_neither_do_updates(self, hosting: Hosting) -> None:
         async with hosting(snapshot_every_updates=1) as registry:
             store = store_of(registry)

@@ -24,7 +24,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.examples import Features
 from manylabel_service.settings import Settings
-from manylabel_service.storage import pieces_of, position_key
+from manylabel_service.storage import document_follower, pieces_of, position_key
 from manylabel_service.trained import model as model_module
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.inputs import Record, Views, as_features
@@ -426,8 +426,12 @@ class TestHosted:
         await model.promote(2)
         assert scores((await model.predict([dense(one.X[0])])).predictions) == two.scores(one.X[:1])
 
-    async def test_a_version_lost_by_the_store_is_no_longer_served(self, fleet: Any, one: Any, two: Any) -> None:
-        """Redis returns with its data from before the second version."""
+    @pytest.mark.parametrize("with_error", [True, False], ids=["with an error", "between two calls"])
+    async def test_a_version_lost_by_the_store_is_no_longer_served(
+        self, fleet: Any, one: Any, two: Any, monkeypatch: pytest.MonkeyPatch, with_error: bool
+    ) -> None:
+        """Redis returns with its data from before the second version, and a call may fail meanwhile or not."""
+        monkeypatch.setattr(document_follower, "WHOLE_SECONDS", 0.5)
         here, there = await fleet.start_several(2)
         await fleet.publish(here, one)
         model = await there.get("m")
@@ -440,6 +444,8 @@ class TestHosted:
         await fleet.publish(here, two)
         await eventually_async(lambda: model.status()["version"] == 2)
         events = model.events.subscribe()
+        if not with_error:
+            there._tasks[0].cancel()  # the task that would call the store meanwhile
         fleet.server.stop()
         for path, content in {**saved, **manifest}.items():
             path.write_bytes(content)
