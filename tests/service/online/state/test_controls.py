@@ -58,7 +58,7 @@ def test_an_entry_is_read_as_it_was_written_and_applied_once(change: Any) -> Non
     learn(model, (named(a=1), ["p"]))
     changed = bytes(model.seed("copy"))
     again = append(model, change)  # a retry needs no snapshot
-    assert (first.replayed, again.replayed) == (False, True)
+    assert (first.replayed, again.replayed, model.position) == (False, True, "8")
     assert facts([first])[0][3:] == facts([again])[0][3:]  # type: ignore[index]
     other = append(model, replace(change, key=IdempotencyKey("k", b"e" * 16)))
     assert isinstance(other.answer, KeyReused)
