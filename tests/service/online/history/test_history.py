@@ -230,6 +230,10 @@ async def test_the_oldest_part_is_deleted_and_targets_of_rollbacks_stay(
         assert (await replica.state_at(position)).checksum() == states[position]
 
 
+def test_the_age_of_a_history_is_limited_in_days() -> None:
+    assert HistoryLimits.of(Settings(history_bytes=5, history_days=2)) == HistoryLimits(5, 172_800.0)
+
+
 async def test_segments_older_than_the_limit_are_deleted(lone_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     registry = await lone_fleet.start(**SMALL, history_days=7.0)
     replica = await registry.create(lone_fleet.spec())

@@ -2,13 +2,15 @@
 stays of them."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from tests.service.online.folds import append, facts, named, taught
+from tests.service.online.folds import append, facts, learn, named, taught
 from tests.service.online.state.test_promises import EASY
 from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Group
+from manylabel_service.errors import KeyReused
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.state.controls import Describe, Regroup, Relabel, Rollback, SetPromise
 from manylabel_service.online.state.log_entries import Change, decode, encode
@@ -48,13 +50,19 @@ OTHERS: dict[str, Change] = {"no promise": SetPromise(None, "log", KEY), "rollba
 
 
 @for_each("change", [*(control.change for control in SETTINGS.values()), *OTHERS.values()], ids=[*SETTINGS, *OTHERS])
-def test_an_entry_is_read_as_it_was_written_and_applied_once(change: Change) -> None:
+def test_an_entry_is_read_as_it_was_written_and_applied_once(change: Any) -> None:
     assert decode(encode(change)) == change
     model = taught()
     states = {model.position: model.to_bytes()}
-    first, again = append(model, change, states), append(model, change, states)
-    assert (first.replayed, again.replayed, model.position) == (False, True, "7")
+    first = append(model, change, states)
+    learn(model, (named(a=1), ["p"]))
+    changed = bytes(model.seed("copy"))
+    again = append(model, change)  # a retry needs no snapshot
+    assert (first.replayed, again.replayed, model.position) == (False, True, "8")
     assert facts([first])[0][3:] == facts([again])[0][3:]  # type: ignore[index]
+    other = append(model, replace(change, key=IdempotencyKey("k", b"e" * 16)))
+    assert isinstance(other.answer, KeyReused)
+    assert bytes(model.seed("copy")) == changed
 
 
 @for_each("control", SETTINGS.values(), ids=SETTINGS)

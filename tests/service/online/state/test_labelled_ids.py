@@ -79,6 +79,16 @@ def test_no_stored_prediction_is_learnt_twice(groups: list[list[int]], data: st.
                 model = OnlineModel.from_bytes(model.to_bytes())
 
 
+def test_a_refusal_names_the_prediction_that_has_its_labels() -> None:
+    model = new_model()
+    learn(model, (named(a=1), ["x"]), prediction_ids=(ulid(1),))
+    for ids in ((ulid(2), ulid(1)), (ulid(2), ulid(3), ulid(3))):
+        outcome = learn(model, *[(named(a=1), ["y"])] * len(ids), prediction_ids=ids)
+        assert isinstance(outcome.answer, PredictionLabelled)
+        assert outcome.answer.id == ids[-1]
+    assert (model.labels.names, ulid(2) in model.labelled) == (("x",), False)
+
+
 def test_an_update_that_is_refused_labels_nothing() -> None:
     model = new_model(labels=["x"])
     assert not isinstance(learn(model, (named(a=1), ["y"]), prediction_ids=(ulid(1),)).answer, UpdateOutcome)
