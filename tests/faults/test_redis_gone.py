@@ -22,7 +22,8 @@ def replicas(server_process: Callable[..., Any], redis: Any) -> Iterator[list[An
     servers = [server_process("--store", redis.url, *FLAGS).start(wait=False) for _ in range(2)]
     for server in servers:
         server.wait_ready()
-    httpx2.post(f"{servers[0].url}/v1/models", json={"name": "m", "algorithm": "falt"}).raise_for_status()
+    created = httpx2.post(f"{servers[0].url}/v1/models", json={"name": "m", "algorithm": "falt"}, timeout=120)
+    created.raise_for_status()
     assert _update(servers[0], timeout=120).status_code == 200
     yield servers
     for server in servers:
@@ -63,7 +64,7 @@ def test_predictions_continue_and_updates_are_refused_without_redis(
         first, second = _stale_seconds(server), _stale_seconds(server)
         assert 0 <= first < second
         assert _predict(server).json()["scores"] == scores
-        assert httpx2.get(f"{server.url}/readyz").status_code == 200
+        assert httpx2.get(f"{server.url}/readyz", timeout=120).status_code == 200
     outage()
     for server in replicas:
         eventually(lambda server=server: _update(server, timeout=120).status_code == 200)
@@ -78,7 +79,7 @@ def _check_positions(server: Any) -> None:
     """A prediction waits for an unknown position only for a while."""
     position = _predict(server).json()["position"]
     predict = f"{server.url}/v1/models/m/predict?at_least="
-    assert httpx2.post(f"{predict}{position}", json=UPDATE).status_code == 200
+    assert httpx2.post(f"{predict}{position}", json=UPDATE, timeout=120).status_code == 200
     milliseconds, _, serial = position.partition("-")
     unknown = httpx2.post(f"{predict}{int(milliseconds) + 10**6}-{serial or 0}", json=UPDATE, timeout=120)
     assert unknown.status_code == 503

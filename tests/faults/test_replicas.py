@@ -194,7 +194,7 @@ async def _start(servers: Sequence[Any]) -> None:
 
 
 async def _create_models(url: str) -> None:
-    async with httpx2.AsyncClient(base_url=url) as http:
+    async with httpx2.AsyncClient(base_url=url, timeout=SETTLED_SECONDS) as http:
         for name, spec in MODELS.items():
             (await http.post("/v1/models", json={"name": name, **spec})).raise_for_status()
 

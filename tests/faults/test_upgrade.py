@@ -140,7 +140,7 @@ async def under_load(old: Sequence[Any]) -> AsyncIterator[tuple[Balancer, Traffi
         server.start(wait=False)
     for server in old:
         await asyncio.to_thread(server.wait_ready)
-    async with httpx2.AsyncClient(base_url=old[0].url) as http:
+    async with httpx2.AsyncClient(base_url=old[0].url, timeout=DEADLINE_SECONDS) as http:
         (await http.post("/v1/models", json=SPEC)).raise_for_status()
     async with Balancer() as balancer:
         balancer.backends = [server.port for server in old]

@@ -464,6 +464,20 @@ async def test_only_one_of_concurrent_creations_succeeds(stores: list[Store]) ->
     assert await stores[-1].snapshots.get(record, SEED) == states[outcomes.index(record)]
 
 
+async def test_a_replaced_snapshot_stays_pinned(store: Store) -> None:
+    record = await store.models.create("m", b"")
+    assert not await store.snapshots.pin(record, START, True)
+    await store.snapshots.put(record, START, b"one")
+    assert await store.snapshots.pin(record, START, True)
+    await store.snapshots.put(record, START, b"replaced")
+    await store.snapshots.delete(record, START)
+    assert [(s.position, s.pinned) for s in await store.snapshots.all(record)] == [(START, True)]
+    assert await store.snapshots.get(record, START) == b"replaced"
+    assert await store.snapshots.pin(record, START, False)
+    await store.snapshots.delete(record, START)
+    assert await store.snapshots.all(record) == []
+
+
 async def test_a_position_beyond_the_log_is_reported_as_lost(store: Store) -> None:
     record, other = await store.models.create("m", b""), await store.models.create("other", b"")
     for _ in range(3):

