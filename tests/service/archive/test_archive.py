@@ -341,7 +341,11 @@ async def test_an_archive_belongs_to_one_store_and_those_restored_from_it(place:
     assert (await restore(place, again, Settings())).models["m"][0] == list(origin.states)[-1]
 
 
-async def test_a_log_that_lost_its_end_continues_in_a_new_timeline(place: FilePlace, new_store: Make) -> None:
+@pytest.mark.parametrize("n_updates", [1, 6], ids=["shorter than the archive", "longer than the archive"])
+async def test_a_log_that_lost_its_end_continues_in_a_new_timeline(
+    n_updates: int, place: FilePlace, new_store: Make
+) -> None:
+    """Positions that the archive has are missing in the log, as in a Redis with older data, or have other entries."""
     make = new_store("sqlite")
     origin = await start_origin(make, place)
     await origin.registry.create(Fleet.spec())
@@ -357,7 +361,7 @@ async def test_a_log_that_lost_its_end_continues_in_a_new_timeline(place: FilePl
     await reopened.fleet.kill(reopened.registry)
     older = await start_origin(lambda: SQLiteStore(copy), place)
     older.rng = random.Random(8)
-    await older.learn(6)
+    await older.learn(n_updates)
     await next_millisecond()
     await older.shipper.ship()
     for until, states in ((lost, reopened.states), (None, older.states)):

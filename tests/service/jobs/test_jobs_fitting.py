@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from tests.service.jobs.conftest import request_of, songs
 
 from manylabel_core.batch import LSAMML, M3L, SSMLRL
@@ -180,6 +181,33 @@ def test_views_are_joined_for_trainers_of_one_view(place):
     work(place, trainer="lsa_mml", params={"n_components": 1}, rows=ALL)
     contents = ModelArtifact.from_bytes((place / "result").read_bytes())
     assert dict(contents.features) == {"sound": ("a", "b", "c"), "text": 2}
+
+
+def test_rows_may_lack_views(place):
+    """Labelled rows have one view, evaluation rows the other, and unlabelled rows both."""
+    sound, text = DATA.X[:, :3], DATA.X[:, 3:]
+    rows = np.arange(120)
+    parts = {
+        "data": Dataset({"sound": sound}, DATA.Y, DATA.label_names).take(rows[:60]),
+        "unlabelled": Dataset({"text": text, "sound": sound}, DATA.Y, DATA.label_names).take(rows[60:90]),
+        "held": Dataset({"text": text}, DATA.Y, DATA.label_names).take(rows[90:]),
+    }
+    for name, part in parts.items():
+        (place / name).write_bytes(part.to_bytes())
+    order = {"trainer": "lsa_mml", "params": {"n_components": 3}}
+    unlabelled, held = Part(file="unlabelled", split=None), Part(file="held", split=None)
+    told = work(place, rows=ALL, unlabelled=unlabelled, held=held, **order)
+    labelled, has_text = rows[:90] < 60, rows[:90] >= 60
+    direct = LSAMML(n_components=3, scaling="auto", random_state=0)
+    views = {"sound": sound[:90], "text": sp.csr_array(np.where(has_text[:, None], text[:90], 0))}
+    direct.fit(views, DATA.Y[:90], labelled, {"text": ~has_text}, label_names=DATA.label_names)
+    learnt = LSAMML.from_bytes(estimator(place))
+    np.testing.assert_allclose(learnt.view_shares_, [1, 1 / 3])
+    np.testing.assert_array_equal(learnt.label_scores({"text": text[90:]}), direct.label_scores({"text": text[90:]}))
+    expected = hamming_loss(DATA.Y[90:], direct.predict({"text": text[90:]}))
+    assert told[-1][1]["held_out"]["measures"]["hamming_loss"] == expected
+    contents = ModelArtifact.from_bytes((place / "result").read_bytes())
+    assert dict(contents.features) == {"sound": 3, "text": 2}
 
 
 def test_the_seed_decides_what_is_held_out(place):

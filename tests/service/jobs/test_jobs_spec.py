@@ -105,6 +105,12 @@ def test_random_values_are_in_their_ranges_and_reproducible():
     assert min(task.params["coef0"] for task in found) < -0.8
 
 
+def test_a_range_of_logarithms_is_positive():
+    params = {"coef0": {"low": -1.0, "high": 1.0, "log": True}}
+    with pytest.raises(ValidationError, match="low must be above 0"):
+        spec(SHORT, search={"kind": "random", "trials": 2, "params": params})
+
+
 @for_each(
     ("params", "path", "detail"),
     [

@@ -23,6 +23,18 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+async def test_all_files_of_a_new_store_are_private_without_a_warning(tmp_path: Path) -> None:
+    data = tmp_path / "new" / "data"
+    with structlog.testing.capture_logs() as lines:
+        store = SQLiteStore(data)
+        await store.open()
+        modes = {path.name: mode(path) for path in [data, *data.iterdir()]}
+        await store.close()
+    files = {"lock", "reserve", "manylabel.sqlite3", "manylabel.sqlite3-wal", "manylabel.sqlite3-shm"}
+    assert modes == dict.fromkeys(files, 0o600) | dict.fromkeys(("data", "blobs"), 0o700)
+    assert lines == [], "a warning shows that a directory was open to others for a moment"
+
+
 async def test_a_directory_that_others_can_read_is_made_private_with_a_warning(tmp_path: Path) -> None:
     data = tmp_path / "data"
     for folder in (data, data / "blobs"):

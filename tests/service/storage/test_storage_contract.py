@@ -499,6 +499,17 @@ async def test_a_position_beyond_the_log_is_reported_as_lost(store: Store) -> No
 # -- stored predictions -----------------------------------------------------------------------------
 
 
+async def test_many_predictions_are_returned_in_the_order_of_their_ids(store: Store) -> None:
+    record, other = await store.models.create("m", b""), await store.models.create("other", b"")
+    kept = {f"id{i}": b"%d" % i for i in range(1200)}
+    await store.predictions.put(record, kept, 600.0, 2000)
+    await store.predictions.put(other, {"id1": b"of the other"}, 600.0, 2000)
+    ids = ["unknown", *reversed(kept), "id7", "id7"]
+    assert await store.predictions.get(record, ids) == [kept.get(id) for id in ids]
+    assert await store.predictions.get(other, ["id2", "id1"]) == [None, b"of the other"]
+    assert await store.predictions.get(record, []) == []
+
+
 async def test_prediction_ids_are_listed_newest_first(store: Store) -> None:
     record, other = await store.models.create("m", b""), await store.models.create("other", b"")
     for number in range(5):
