@@ -101,6 +101,7 @@ def test_requests_are_logged_with_their_id_and_without_their_query(server: Any) 
     with contextlib.closing(http.client.HTTPConnection(*address, timeout=120)) as connection:
         connection.request("GET", "/v1/models/nobody?token=secret", headers={"X-Request-ID": "mine-1"})
         connection.getresponse().read()
+    eventually(lambda: '"mine-1"' in server.log.read_text())  # a request is logged after its response
     log = server.log.read_text()
     lines = [json.loads(line) for line in log.splitlines() if '"mine-1"' in line]
     assert [(line["event"], line["method"], line["path"], line["status"]) for line in lines] == [
