@@ -34,7 +34,7 @@ PLACES = (
         f"{CORE}/online/updates/_multipass.py",
         "tau[order[p]] = -(moves[p] * down)",
         "tau[order[p]] = -(moves[p] * up)",
-        "tests/core/online/updates",
+        "tests/core/online/test_exactness.py",
     ),
     Place(
         f"{CORE}/online/updates/_multipass.py",
