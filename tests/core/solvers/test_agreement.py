@@ -142,7 +142,10 @@ def test_computed_rows_are_as_good_as_a_gram_matrix(equality, n_threads):
         computed = solve_kernel_dual(source, Y, coupling(coupled), 2.0, **options, **COMPARED)
         same_optimum(stored, computed)
         assert source.most <= 256, "rows asked for at once bound the memory"
-        np.testing.assert_allclose(stored.F, computed.F, atol=1e-3)
+        # The dual falls by at least |K^(1/2) (B - B*) S^(1/2)|^2 / 2 from its maximum, and F = K B S.
+        distance = sum(np.sqrt(2 * each.absolute_gap) for each in (stored, computed))
+        reach = np.sqrt(np.outer(np.diag(gram()), np.diag(coupling(coupled))))
+        assert (np.abs(stored.F - computed.F) <= distance * reach).all()
 
 
 @pytest.mark.parametrize("kept", [0, 1, 120, N])
