@@ -1,7 +1,7 @@
 """Tag tickets from their text, and learn from the labels that people send an hour later, or never.
 
 A ticket is tagged when it arrives. Hours later, a person looks at most tickets, and sends the true labels with the id
-of the prediction. For some tickets, only one label is ever confirmed. The metrics score the prediction that was served.
+of the prediction. For some tickets, the person confirms one label only. The metrics score the served prediction.
 
     manylabel serve
     python examples/tickets_with_late_labels.py

@@ -2,8 +2,8 @@
 
 R is positive definite, of shape (n_labels, n_labels). `R[l, k] > 0` means that the weights of the labels l and k are
 similar, `< 0` that they are opposed; the diagonal determines the expected size of the weights of each label. Scaling R
-by t is the same as scaling C by t, so every prior here has a mean diagonal of 1 (before eps is added), except a matrix
-that is passed directly.
+by t is the same as scaling C by t, so every prior here has a mean diagonal of 1 (before eps is added). A matrix passed
+as R is used unscaled.
 
 A prior from data is often singular: ten categories span ten directions, regardless of the number of attributes. `R +
 eps I` makes the prior positive definite, and `Prior.eps` is this eps.
@@ -107,7 +107,8 @@ def category_attributes(attributes: ArrayLike, p: ArrayLike | None = None, eps: 
     p : array-like of shape (n_categories,), optional
         Expected frequency of each category, >= 0, scaled to sum 1. None: equal.
     eps : float, optional
-        Smallest eigenvalue; see `positive_definite`. R has at most rank n_categories; a larger eps weakens the prior.
+        Constant added to the diagonal; see `positive_definite`. R has at most rank n_categories; a larger eps weakens
+        the prior.
 
     References
     ----------

@@ -132,8 +132,8 @@ class Settings(BaseSettings):
 
     trusted_proxies: Names = ()
     """Addresses or networks, such as 10.0.0.0/8, of the load balancers in front of this server, separated by commas.
-    For a request from one of them, the client address is the last address in the header X-Forwarded-For that is not one
-    of theirs. The audit log and the limit on invalid keys use this address."""
+    For a request from one of them, the client address is the last address in the X-Forwarded-For header that is not in
+    this list. The audit log and the limit on invalid keys use this address."""
 
     allowed_origins: Names = ()
     """Origins of web pages of other sites that may use this server, such as https://tags.example.org, separated by

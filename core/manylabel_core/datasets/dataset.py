@@ -155,8 +155,8 @@ class Dataset:
         dict
             "rows", "features", "labels", "unlabelled" (rows); "cardinality" and "density", the relevant labels of a
             labelled row and their share of all; "views", the number of features of each; "splits", the number of rows
-            of each. If rows lack views, "missing" has their number for each view. "weighted" is true if rows have
-            weights, and otherwise absent.
+            of each. If rows lack views, "missing" counts these rows by view. "weighted" is true if rows have weights,
+            and otherwise absent.
         """
         n_labelled = int(np.count_nonzero(self.labelled))
         cardinality = self.Y.nnz / n_labelled if n_labelled else 0.0

@@ -331,7 +331,7 @@ class Prequential:
         example.
 
         The groups are `GROUPS`. Each has `true`, the number of relevant labels, and the `precision`, `recall` and `f1`
-        of all decisions on its labels.
+        over all its decisions.
         """
         return dict(zip(GROUPS, map(pooled, self._groups / _prequential.UNIT), strict=True))
 

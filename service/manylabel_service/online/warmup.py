@@ -100,9 +100,9 @@ def _exercise_vectors(algorithm: str) -> None:
 
 def _exercise_sparse_table() -> None:
     """Learn one label of many from as many numbered features as make the table of weights sparse."""
-    spec = {"name": "warm-up", "algorithm": "falt", "labels": [str(number) for number in range(1024)]}
-    model = OnlineModel(ModelSpec.model_validate(spec))
-    n_features = DENSE_BYTES // (4 * 1024)
+    labels = [str(number) for number in range(1024)]
+    model = OnlineModel(ModelSpec.model_validate({"name": "warm-up", "algorithm": "falt", "labels": labels}))
+    n_features = DENSE_BYTES // (4 * len(labels))
     indices = 1 + np.arange(n_features, dtype=np.int32)  # a gap before the first, so that they are not the columns
     x = Features(None, indices, np.ones(n_features, dtype=np.float32))
     signs = np.array([1, -1], dtype=np.int8)

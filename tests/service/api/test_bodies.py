@@ -56,7 +56,7 @@ CALLS = (
     "post /v1/keys",
 )
 SAMPLE = 17
-"""One of so many bodies is sent."""
+"""Only every 17th body is sent."""
 
 
 @pytest.mark.parametrize("call", CALLS)

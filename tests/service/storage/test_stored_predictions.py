@@ -67,9 +67,8 @@ async def test_expired_predictions_make_room_for_new_ones(store: Store, most: in
     await store.predictions.put(record, dict.fromkeys("ab", b"x"), 600.0, 1_003)
 
 
+@pytest.mark.parametrize("stores_in", ["sqlite"], indirect=True)  # Redis removes these in upkeep; see below
 async def test_expired_predictions_of_an_unused_model_are_removed(store: Store) -> None:
-    if not isinstance(store, SQLiteStore):
-        pytest.skip("SQLite only: Redis removes these in upkeep, which has a test of its own below")
     record, other = [await store.models.create(name, b"") for name in ("m", "other")]
     await expired(store, record, 100)
     for number in range(2):
@@ -77,12 +76,12 @@ async def test_expired_predictions_of_an_unused_model_are_removed(store: Store) 
     assert await n_rows(store, record) == 1
 
 
+@pytest.mark.parametrize("stores_in", ["redis", "cluster"], indirect=True)
 async def test_redis_never_removes_all_predictions_of_a_model_in_one_step(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Redis frees a collection that expires in one step, and its clients wait; so it has to be empty by then."""
-    if not isinstance(store, RedisStore):
-        pytest.skip("Redis only: SQLite has no collections that expire")
+    assert isinstance(store, RedisStore)
     connection = store.engine.connection
     record, idle = [await store.models.create(name, b"") for name in ("m", "idle")]
     keys = Keys.of(record)

@@ -1,8 +1,8 @@
 """Alternation of LSA-MML between bases, label weights and the representation.
 
-After every iteration the representation P is optimal for the other variables, so the state is the bases and the weights
-of labels and views: a resumed run computes the same as an uninterrupted one. A basis that would raise the objective is
-rejected; the other half-steps are minimisers.
+After every iteration the representation P is optimal for the other variables. The state therefore consists of the bases
+and the weights of labels and views, and a resumed run gives the same result as an uninterrupted one. A basis that would
+raise the objective is rejected. The other half-steps minimise the objective exactly.
 """
 
 from __future__ import annotations
