@@ -109,6 +109,18 @@ class TestEvents:
         client.post("/v1/jobs", json={**wanted, "model": "batch"})
         assert receiver.waits_for("promoted", 2)[1]["previous"] == 1
 
+    def test_a_cancelled_job(self, serve: Callable[..., Any], receiver: Receiver, quick: None, create: Create) -> None:
+        with serve(webhook_urls=origin_of(receiver.url), job_slots=0) as client:  # the job stays queued
+            address = create(client, "online")
+            client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["p"]}).raise_for_status()
+            made(client, receiver, events=["job"])
+            wanted = {"trainer": "m3l", "data": {"stream": "online", "last": 40}, "model": "batch"}
+            job = client.post("/v1/jobs", json=wanted).json()
+            client.delete(f"/v1/jobs/{job['id']}").raise_for_status()
+            (ended,) = receiver.waits_for("job")
+        assert (ended["job"], ended["model"], ended["state"]) == (job["id"], "batch", "cancelled")
+        assert (ended["version"], ended["error"]) == (None, None)
+
     def test_uncertain_stored_predictions(
         self, client: TestClient, receiver: Receiver, create: Create, monkeypatch: pytest.MonkeyPatch
     ) -> None:
