@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 INSTALLED := .venv/installed
 RUNS := .venv/runs
 
-.PHONY: demo test suite test-browser browser screenshots types compiled test-long test-processors test-label-studio test-kafka test-archive test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs settings-docs clean
+.PHONY: demo test suite test-browser browser screenshots types compiled compiled-server compiled-trainers test-long test-processors test-label-studio test-kafka test-archive test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs settings-docs clean
 
 demo: $(RUNS)
 	$(BIN)/manylabel demo
@@ -56,8 +56,12 @@ test-install: dist
 	$(BIN)/pytest -n 0 -m install --durations 10
 
 # What each process of the tests would otherwise compile for itself, at the same time, in a fresh clone.
-compiled: $(INSTALLED)
+compiled: compiled-server compiled-trainers
+
+compiled-server: $(INSTALLED)
 	$(BIN)/python -m tests.support.loaded_server
+
+compiled-trainers: $(INSTALLED)
 	$(BIN)/python -m manylabel_service.jobs.training.warmup
 
 # Minutes of mixed traffic on three replicas while they and their Redis are killed, and a job that is disturbed all the time;
