@@ -55,14 +55,15 @@ dist: $(INSTALLED)
 test-install: dist
 	$(BIN)/pytest -n 0 -m install --durations 10
 
-# What each process of the tests would otherwise compile for itself, at the same time, in a fresh clone.
+# What each process of the tests would otherwise compile for itself, at the same time, in a fresh clone. As a program, the warm-up
+# of trainers would give way to everything else that runs.
 compiled: compiled-server compiled-trainers
 
 compiled-server: $(INSTALLED)
 	$(BIN)/python -m tests.support.loaded_server
 
 compiled-trainers: $(INSTALLED)
-	$(BIN)/python -m manylabel_service.jobs.training.warmup
+	$(BIN)/python -c "from manylabel_service.jobs.training.warmup import warm_up; warm_up()"
 
 # Minutes of mixed traffic on three replicas while they and their Redis are killed, and a job that is disturbed all the time;
 # with the largest bodies in many shapes to every call (`pytest -m long tests/bodies -s` shows the table), and eight times as many
