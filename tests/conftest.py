@@ -27,8 +27,8 @@ LONG = (
 )
 
 MEMORY = Path("/dev/shm")
-MEMORY_BYTES = 9 * 2**30
-"""Minimum free memory for pytest's directories in memory; a run of all tests takes up to 7 GiB, 3 of them for these."""
+MEMORY_BYTES = 12 * 2**30
+"""Minimum free memory for pytest's directories in memory; a run of all tests takes up to 6 GiB, and 3 for these."""
 
 
 def pytest_configure() -> None:
