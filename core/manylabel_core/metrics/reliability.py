@@ -29,8 +29,8 @@ class Reliability(NamedTuple):
     """Comparison of probabilities with frequencies of true labels in bins of equal width.
 
     The points (mean_probability, share_true) are the reliability diagram (Murphy and Winkler, Applied Statistics 26,
-    1977). They lie on the diagonal if the probabilities are calibrated. The means of empty bins
-    are NaN, and without labels the errors are too.
+    1977). They lie on the diagonal if the probabilities are calibrated. The means of empty bins are NaN, and without
+    labels the errors are too.
     """
 
     number: NDArray[np.float64]  # (n_bins,): labels with known truth by their probability, weighted

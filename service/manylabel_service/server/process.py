@@ -111,6 +111,8 @@ def run(
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_OBJECTS, 10, 10)
+        # Compiling and restoring had normal priority; on a busy machine the server would otherwise not become ready.
+        asyncio.get_running_loop().set_default_executor(background_threads())
         on_ready()
 
     # uvicorn takes these signals over, shuts down gracefully, then hands them on to the handlers it found.
@@ -193,7 +195,6 @@ class _Server(uvicorn.Server):
         if self._held:
             self.lifespan = _HeldLifespan(self.config, lambda: self._is_ready() or self.should_exit)
         self._limits.start(self.server_state.connections)
-        asyncio.get_running_loop().set_default_executor(background_threads())
         if self._certificate is None:
             await super().startup(sockets)
             return
