@@ -111,7 +111,7 @@ def run(
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_OBJECTS, 10, 10)
-        # Compiling and restoring had normal priority; on a busy machine the server would otherwise not become ready.
+        # Only now, because compiling and restoring at a low priority would take many minutes on a busy machine.
         asyncio.get_running_loop().set_default_executor(background_threads())
         on_ready()
 
@@ -245,7 +245,7 @@ class _HeldLifespan(LifespanOn):
 
 
 def background_threads() -> ThreadPoolExecutor:
-    """Return the executor of `asyncio.to_thread`; its threads have a lower priority if the system supports it."""
+    """Return the executor of `asyncio.to_thread` in a ready server; its threads have a low priority if supported."""
     return ThreadPoolExecutor(MAX_BACKGROUND_THREADS, "manylabel-background", initializer=_give_way)
 
 
