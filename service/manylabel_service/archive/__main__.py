@@ -87,6 +87,7 @@ async def _backup(given: argparse.Namespace, settings: Settings) -> tuple[str, M
 
 async def _restore(given: argparse.Namespace, settings: Settings) -> tuple[str, Mapping[str, str]]:
     """Restore a store; return the report to print, and the reason for each model that was not restored."""
+    from manylabel_core.state import DamagedState
     from manylabel_service.archive.restoring import restore
     from manylabel_service.storage import open_store
 
@@ -100,6 +101,8 @@ async def _restore(given: argparse.Namespace, settings: Settings) -> tuple[str, 
     await store.open()
     try:
         restored = await restore(place, store, settings, until=given.until, model=given.model, without=without)
+    except DamagedState as error:
+        raise ArchiveError(f"model {given.model!r} was not restored: {error}") from error
     finally:
         await store.close()
     lines = [f"restored the backup of {rfc3339(restored.unix_ms)} from {given.archive_address}"]

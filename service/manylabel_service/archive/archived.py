@@ -76,11 +76,16 @@ async def replacements(place: Place) -> Replacements:
     return found
 
 
-def present(replaced: Replacements, store: str, model: ArchivedModel) -> tuple[str, ArchivedModel]:
-    """Return the store and the timeline to read for a model in a catalogue of a store."""
+def chain_of(replaced: Replacements, store: str, model: ArchivedModel) -> list[tuple[str, ArchivedModel]]:
+    """Return a model in a catalogue of a store, and its replacements in turn, each with its store; the last is to be
+    read. Raises ObjectDamaged if the replacements form a circle."""
+    chain = [(store, model)]
     while (replacement := replaced.get((store, model.incarnation))) is not None:
         store, model = replacement.store, replacement.model
-    return store, model
+        if any(key == store and each.incarnation == model.incarnation for key, each in chain):
+            raise ObjectDamaged(layout.replaced_key(store, model.incarnation), "the model replaces itself")
+        chain.append((store, model))
+    return chain
 
 
 class ArchivedLog:
@@ -96,13 +101,14 @@ class ArchivedLog:
     missing : error for the gap after `through`; None without a gap.
     """
 
-    def __init__(self, place: Place, store: str, model: ArchivedModel) -> None:
+    def __init__(self, place: Place, store: str, model: ArchivedModel, most_bytes: int) -> None:
         self.record = ModelMeta(model.name, model.incarnation, model.spec)
         self.begin = self.through = model.begin
         self.states: list[str] = []
         self.missing: ObjectMissing | None = None
         self._model = model
         self._place = place
+        self._most_bytes = most_bytes
         self._prefix = layout.timeline_prefix(store, model.incarnation, model.timeline)
         self._parts: list[LogPart] = []
         self._decoded: tuple[LogPart, list[Entry]] | None = None
@@ -133,7 +139,7 @@ class ArchivedLog:
     @property
     def snapshots(self) -> _States:
         """The states."""
-        return _States(self, self._place, self._prefix)
+        return _States(self, self._place, self._prefix, self._most_bytes)
 
     @property
     def documents(self) -> _NoDocuments:
@@ -164,22 +170,26 @@ class ArchivedLog:
 class _States:
     """The states of a timeline, as snapshots."""
 
-    def __init__(self, archived: ArchivedLog, place: Place, prefix: str) -> None:
+    def __init__(self, archived: ArchivedLog, place: Place, prefix: str, most_bytes: int) -> None:
         self._archived = archived
         self._place = place
         self._prefix = prefix
+        self._most_bytes = most_bytes
 
     async def all(self, record: ModelMeta) -> list[SnapshotMeta]:
         return [SnapshotMeta(position, 0, 0) for position in reversed(self._archived.states)]
 
     async def get(self, record: ModelMeta, position: str) -> memoryview | None:
         try:
-            return memoryview(bytearray(await self._place.get(layout.state_key(self._prefix, position))))
+            return memoryview(bytearray(await self._get(position)))
         except ObjectMissing:
             return None
 
     async def read(self, record: ModelMeta, position: str) -> AsyncGenerator[bytes, None]:
-        yield await self._place.get(layout.state_key(self._prefix, position))
+        yield await self._get(position)
+
+    async def _get(self, position: str) -> bytes:
+        return await self._place.get(layout.state_key(self._prefix, position), self._most_bytes)
 
 
 class _NoDocuments:

@@ -18,14 +18,17 @@ incarnations, which are deleted.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, ValidationError
+import structlog
+from pydantic import AfterValidator, Base64Bytes, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
 from manylabel_service.archive.store_documents import STORE_ID
 from manylabel_service.online.history import segment
-from manylabel_service.storage import Entry, position_key
+from manylabel_service.storage import POSITION, Entry, position_key
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, Place, quoted
 
 STORES = "stores/"
@@ -34,12 +37,61 @@ STORES = "stores/"
 NOTES = "unnamed/"
 """Prefix of the objects that list unreferenced objects."""
 
-MAX_CATALOGUE_BYTES = 1 << 28
-"""Maximum bytes of a catalogue that is read."""
+MAX_NUMBER = 2**53
+"""Maximum of a revision, an incarnation or a size."""
+
+MAX_STRAYS = 1_000
+"""Maximum number of stray files that a process names in its log."""
+
+_POSITION = r"[0-9]+(?:-[0-9]+)*"
+_TIMED = r"[0-9]{15}-[0-9a-z]+"
+_STORE = r"[0-9a-f]{32}"
+_OBJECT = re.compile(
+    rf"stores/{_STORE}|unnamed/{_TIMED}|{_STORE}/(?:catalogue/{_TIMED}|replaced/[0-9]+|blobs/[^/.][^/]*(?:/[^/.][^/]*)*"
+    rf"|models/[0-9]+/[0-9]{{6}}/(?:log/{_POSITION}_{_POSITION}|state/{_POSITION}))"
+)
+"""Keys of the objects of an archive."""
+
+log = structlog.get_logger()
 
 
 class NoCatalogue(ArchiveError):
     """The archive has nothing to restore."""
+
+
+class ArchivePlace:
+    """Place of an archive, which lists only objects of this layout.
+
+    Network file systems, desktops and editors leave other files in a directory, such as ``.nfs...``,
+    ``.DS_Store`` and ``name~``. These are ignored: each is named in the log once, and never read or deleted.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._strays = set[str]()
+        self.put, self.get, self.fetch, self.delete = place.put, place.get, place.fetch, place.delete
+
+    async def keys(self, prefix: str) -> list[str]:
+        """Return the keys of the objects that begin with a prefix. Raises `PlaceUnavailable`."""
+        found = list[str]()
+        for key in await self._place.keys(prefix):
+            if _OBJECT.fullmatch(key):
+                found.append(key)
+            elif key not in self._strays and len(self._strays) < MAX_STRAYS:
+                self._strays.add(key)
+                log.warning("archive_stray_file", file=key, action="it is ignored; delete it if nothing needs it")
+        return found
+
+
+def _checked_spec(spec: bytes) -> bytes:
+    """Return a stored spec if it is a JSON object of a reasonable depth; raise ValueError."""
+    if not isinstance(from_json(spec), dict):
+        raise ValueError("a spec must be a JSON object")
+    return spec
+
+
+Number = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
+Position = Annotated[str, Field(max_length=64, pattern=POSITION)]
 
 
 class ArchivedDocument(BaseModel):
@@ -49,7 +101,7 @@ class ArchivedDocument(BaseModel):
 
     kind: str
     name: str
-    revision: int = Field(ge=0)
+    revision: Number
     value: Base64Bytes
 
 
@@ -59,12 +111,12 @@ class ArchivedModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
-    incarnation: int = Field(ge=0)
-    spec: Base64Bytes
-    timeline: int = Field(ge=1)
-    begin: str
+    incarnation: Number
+    spec: Annotated[Base64Bytes, AfterValidator(_checked_spec)]
+    timeline: int = Field(ge=1, le=999_999)
+    begin: Position
     """Position after which the archived log begins; a state exists there, unless it is the start of the log."""
-    through: str
+    through: Position
     """Position up to which the log is archived."""
 
 
@@ -99,7 +151,7 @@ class ArchivedBlob(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     key: str
-    size_bytes: int = Field(ge=0)
+    size_bytes: Number
     sha256: str
 
 
@@ -110,7 +162,7 @@ class StoreCatalogue(BaseModel):
 
     format: int = Field(ge=1, le=1)
     store: str = Field(pattern=STORE_ID)
-    unix_ms: int
+    unix_ms: Number
     closed: bool
     """Whether the store had API keys."""
     documents: tuple[ArchivedDocument, ...] = ()
@@ -126,7 +178,7 @@ class StoreCatalogue(BaseModel):
     def from_bytes(cls, key: str, data: bytes) -> StoreCatalogue:
         """Return the catalogue in an object; raise `ObjectDamaged`."""
         digest, _, body = data.partition(b"\n")
-        if len(data) > MAX_CATALOGUE_BYTES or hashlib.sha256(body).hexdigest().encode() != digest:
+        if hashlib.sha256(body).hexdigest().encode() != digest:
             raise ObjectDamaged(key, "it does not match its checksum")
         try:
             return cls.model_validate_json(body)

@@ -16,7 +16,7 @@ from manylabel_core.state import DamagedState
 from manylabel_service import ulid
 from manylabel_service.access.key import KIND as KEYS
 from manylabel_service.archive import layout
-from manylabel_service.archive.archived import ArchivedLog, find_catalogue, present, replacements
+from manylabel_service.archive.archived import ArchivedLog, chain_of, find_catalogue, replacements
 from manylabel_service.archive.layout import (
     ArchivedBlob,
     ArchivedDocument,
@@ -120,6 +120,7 @@ async def restore(
     model : single model to restore, without datasets, keys and webhooks.
     without : examples to omit from `model`.
     """
+    place = layout.ArchivePlace(place)
     until_ms = until if isinstance(until, int) else None
     catalogue, origin = await find_catalogue(place, until_ms, model)
     restoring = _Restoring(place, store, settings, catalogue, await replacements(place))
@@ -147,6 +148,7 @@ class _Restoring:
         self._replaced = replaced
         self._scratch = settings.data_dir / SCRATCH
         self._marks = restore_marks(store)
+        self._most_state_bytes = 2 * settings.max_model_bytes
 
     # -- before and after ---------------------------------------------------------------------------
 
@@ -283,7 +285,7 @@ class _Restoring:
         archived = layout.blob_key(self._catalogue.store, blob.key)
         with task_directory(self._scratch) as directory:
             path = directory / "blob"
-            await self._place.fetch(archived, path)
+            await self._place.fetch(archived, path, blob.size_bytes)
             digest = await asyncio.to_thread(digest_of, path)
             if digest != blob.sha256:
                 raise ObjectDamaged(archived, "it does not match its checksum")
@@ -295,8 +297,8 @@ class _Restoring:
         self, model: ArchivedModel, until: str | int | None, without: Without | None = None
     ) -> tuple[str, str]:
         """Restore a model; return its position in the origin, and here."""
-        store, found = present(self._replaced, self._catalogue.store, model)
-        archived = ArchivedLog(self._place, store, found)
+        store, found = chain_of(self._replaced, self._catalogue.store, model)[-1]
+        archived = ArchivedLog(self._place, store, found, self._most_state_bytes)
         await archived.open()
         position = await self._position(archived, until, found == model)
         state = await self._state(archived, position)
@@ -365,7 +367,7 @@ class _Restoring:
         state = None
         if model.begin != START:
             prefix = layout.timeline_prefix(self._catalogue.store, model.incarnation, model.timeline)
-            state = await self._place.get(layout.state_key(prefix, model.begin))
+            state = await self._place.get(layout.state_key(prefix, model.begin), self._most_state_bytes)
             await asyncio.to_thread(
                 OnlineModel.from_bytes, bytes(state), lambda arrays: check_arrays(arrays, self._settings)
             )

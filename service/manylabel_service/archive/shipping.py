@@ -122,7 +122,7 @@ class Shipper:
 
     def __init__(self, store: Store, place: Place, settings: Settings, clock: Callable[[], int] = now_ms) -> None:
         self._store = store
-        self._place = place
+        self._place = place = layout.ArchivePlace(place)
         self._clock = clock
         self._scratch = partial(task_directory, settings.data_dir / SCRATCH)
         self._writer = Writer(place)

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from manylabel_service.archive import layout
-from manylabel_service.archive.archived import catalogue_keys, replacements
+from manylabel_service.archive.archived import catalogue_keys, chain_of, replacements
 from manylabel_service.archive.layout import ArchivedModel, Replacements, StoreCatalogue
 from manylabel_service.archive.writer import Writer
 from manylabel_service.storage.places.place import ObjectDamaged, ObjectMissing, Place
@@ -139,11 +139,9 @@ def needed_catalogues(keys: Sequence[str], now_ms: int, days: float) -> dict[str
 
 
 def _leads_to(store: str, model: ArchivedModel, replaced: Replacements) -> set[str]:
-    names = set[str]()
-    while (replacement := replaced.get((store, model.incarnation))) is not None:
-        names.add(layout.replaced_key(store, model.incarnation))
-        store, model = replacement.store, replacement.model
-    return {*names, layout.timeline_prefix(store, model.incarnation, model.timeline)}
+    *former, (last, present) = chain_of(replaced, store, model)
+    names = {layout.replaced_key(store, model.incarnation) for store, model in former}
+    return {*names, layout.timeline_prefix(last, present.incarnation, present.timeline)}
 
 
 def _names_in(data: bytes) -> set[str]:

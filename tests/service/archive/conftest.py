@@ -1,5 +1,6 @@
 """Archives with parts, segments and states so small that a test has several of each."""
 
+import itertools
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def place(tmp_path: Path) -> FilePlace:
 @pytest.fixture
 def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Callable[[], Store]]:
     """Makes a place for stores of a kind."""
-    numbers = iter(range(100))
+    numbers = itertools.count()
 
     def make(kind: str) -> Callable[[], Store]:
         directory = tmp_path / f"store-{next(numbers)}"

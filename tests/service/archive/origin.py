@@ -19,7 +19,7 @@ from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.settings import Settings
 from manylabel_service.storage import SQLiteStore, Store
 from manylabel_service.storage.places.files import FilePlace
-from manylabel_service.storage.places.place import Place, PlaceUnavailable
+from manylabel_service.storage.places.place import MAX_FILE_BYTES, MAX_OBJECT_BYTES, Place, PlaceUnavailable
 
 T = TypeVar("T")
 
@@ -150,11 +150,11 @@ class FailingPlace:
             return await self._called(self.inner.put(key, raw[: len(raw) // 2]))
         return await self._called(self.inner.put(key, data))
 
-    async def get(self, key: str) -> bytes:
-        return await self._called(self.inner.get(key))
+    async def get(self, key: str, most: int = MAX_OBJECT_BYTES) -> bytes:
+        return await self._called(self.inner.get(key, most))
 
-    async def fetch(self, key: str, path: Path) -> None:
-        await self._called(self.inner.fetch(key, path))
+    async def fetch(self, key: str, path: Path, most: int = MAX_FILE_BYTES) -> None:
+        await self._called(self.inner.fetch(key, path, most))
 
     async def keys(self, prefix: str) -> list[str]:
         return await self._called(self.inner.keys(prefix))

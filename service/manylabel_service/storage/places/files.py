@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import secrets
 import shutil
+import stat
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
-from manylabel_service.storage.places.place import KEY, ObjectMissing, PlaceUnavailable
+from manylabel_service.storage.places.place import (
+    KEY,
+    MAX_FILE_BYTES,
+    MAX_OBJECT_BYTES,
+    ObjectDamaged,
+    ObjectMissing,
+    PlaceUnavailable,
+    check_size,
+)
 
 T = TypeVar("T")
 
@@ -27,7 +37,8 @@ class FilePlace:
     """Implementation of `Place` in a directory, which is created with the first object.
 
     A file is written and synced under a temporary name, then linked to its name, which fails if the name is taken; then
-    the directory is synced. So an object exists completely or not at all, even after a power failure.
+    the directory is synced. So an object exists completely or not at all, even after a power failure. Only regular
+    files are objects: a link or a pipe is neither listed nor read.
     """
 
     def __init__(self, root: Path) -> None:
@@ -37,11 +48,19 @@ class FilePlace:
     async def put(self, key: str, data: bytes | Path) -> bool:
         return await self._in_thread(self._put, self._path(key), data)
 
-    async def get(self, key: str) -> bytes:
-        return await self._in_thread(self._path(key).read_bytes, key=key)
+    async def get(self, key: str, most: int = MAX_OBJECT_BYTES) -> bytes:
+        def read() -> bytes:
+            with self._opened(key, most) as file:
+                return file.read()
 
-    async def fetch(self, key: str, path: Path) -> None:
-        await self._in_thread(shutil.copyfile, self._path(key), path, key=key)
+        return await self._in_thread(read, key=key)
+
+    async def fetch(self, key: str, path: Path, most: int = MAX_FILE_BYTES) -> None:
+        def copy() -> None:
+            with self._opened(key, most) as file, path.open("wb") as target:
+                shutil.copyfileobj(file, target, 1 << 20)
+
+        await self._in_thread(copy, key=key)
 
     async def keys(self, prefix: str) -> list[str]:
         return await self._in_thread(self._keys, prefix)
@@ -63,6 +82,23 @@ class FilePlace:
         if not KEY.fullmatch(key):
             raise ValueError(f"{key!r} is not a valid key of an object")
         return self._root / key
+
+    @contextmanager
+    def _opened(self, key: str, most: int) -> Iterator[BinaryIO]:
+        """Open an object; raise ObjectDamaged for anything but a regular file of at most `most` bytes."""
+        path = self._path(key)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
+                raise ObjectDamaged(key, "it is not a regular file") from error
+            raise
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise ObjectDamaged(key, "it is not a regular file")
+            check_size(key, found.st_size, most)
+            yield file
 
     def _put(self, path: Path, data: bytes | Path) -> bool:
         if path.exists():
@@ -110,10 +146,14 @@ class FilePlace:
         self._swept = True
 
     def _keys(self, prefix: str) -> list[str]:
-        found = []
-        for directory, _, names in os.walk(self._root / prefix):
-            place = Path(directory).relative_to(self._root)
-            found += [(place / name).as_posix() for name in names]
+        found, waiting = list[str](), [self._root / prefix]
+        while waiting:
+            with suppress(FileNotFoundError), os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(Path(entry.path))
+                    elif entry.is_file(follow_symlinks=False):
+                        found.append(Path(entry.path).relative_to(self._root).as_posix())
         return found
 
 

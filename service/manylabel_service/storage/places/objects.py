@@ -17,7 +17,14 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
 from obstore.store import S3Store
 
-from manylabel_service.storage.places.place import KEY, ObjectMissing, PlaceUnavailable
+from manylabel_service.storage.places.place import (
+    KEY,
+    MAX_FILE_BYTES,
+    MAX_OBJECT_BYTES,
+    ObjectMissing,
+    PlaceUnavailable,
+    check_size,
+)
 
 T = TypeVar("T")
 
@@ -65,13 +72,18 @@ class ObjectPlace:
 
         return await self._in_thread(key, create)
 
-    async def get(self, key: str) -> bytes:
-        return await self._in_thread(key, lambda: bytes(obstore.get(self._store, key).bytes()))
+    async def get(self, key: str, most: int = MAX_OBJECT_BYTES) -> bytes:
+        return await self._in_thread(key, lambda: bytes(self._found(key, most).bytes()))
 
-    async def fetch(self, key: str, path: Path) -> None:
+    def _found(self, key: str, most: int) -> Any:
+        found = obstore.get(self._store, key)
+        check_size(key, found.meta["size"], most)
+        return found
+
+    async def fetch(self, key: str, path: Path, most: int = MAX_FILE_BYTES) -> None:
         def copy() -> None:
             with path.open("wb") as file:
-                for piece in obstore.get(self._store, key).stream():
+                for piece in self._found(key, most).stream():
                     file.write(piece)
 
         await self._in_thread(key, copy)

@@ -11,6 +11,13 @@ KEY = re.compile(r"(?:[A-Za-z0-9_%~-][A-Za-z0-9._%~-]*/)*[A-Za-z0-9_%~-][A-Za-z0
 """Pattern of keys: names joined by slashes, without names that lead out of the place."""
 
 
+MAX_OBJECT_BYTES = 1 << 28
+"""Maximum bytes of an object that is read into memory, except a state of a model."""
+
+MAX_FILE_BYTES = 2**53
+"""Maximum bytes of an object that is written to a file, unless the caller knows its size."""
+
+
 class ArchiveError(Exception):
     """Base class of the errors of archives."""
 
@@ -27,7 +34,7 @@ class ObjectMissing(ArchiveError):
 
 
 class ObjectDamaged(ArchiveError):
-    """The object differs from the written one."""
+    """The object differs from the written one, or is no object: a link, a pipe, or far too large."""
 
     def __init__(self, key: str, detail: str) -> None:
         super().__init__(f"{key} is damaged: {detail}")
@@ -43,12 +50,12 @@ class Place(Protocol):
         """Create an object from bytes or a file; if the key exists, change nothing and return False."""
         ...
 
-    async def get(self, key: str) -> bytes:
-        """Return an object; raise `ObjectMissing`."""
+    async def get(self, key: str, most: int = MAX_OBJECT_BYTES) -> bytes:
+        """Return an object; raise `ObjectMissing`, or `ObjectDamaged`, before reading, for one above `most` bytes."""
         ...
 
-    async def fetch(self, key: str, path: Path) -> None:
-        """Write an object to a file; raise `ObjectMissing`."""
+    async def fetch(self, key: str, path: Path, most: int = MAX_FILE_BYTES) -> None:
+        """Write an object to a file; raises the errors of `get`."""
         ...
 
     async def keys(self, prefix: str) -> list[str]:
@@ -58,6 +65,12 @@ class Place(Protocol):
     async def delete(self, key: str) -> None:
         """Remove an object, if it exists."""
         ...
+
+
+def check_size(key: str, size_bytes: int, most: int) -> None:
+    """Raise `ObjectDamaged` for an object above its maximum size."""
+    if size_bytes > most:
+        raise ObjectDamaged(key, f"it has {size_bytes:,} bytes, and at most {most:,} are read")
 
 
 def quoted(name: str) -> str:
