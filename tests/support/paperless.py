@@ -34,7 +34,7 @@ class Paperless:
     requests: list[str] = field(default_factory=list)
     refusing: int | None = None
     next_host: str | None = None
-    _now: datetime = datetime(2026, 11, 27, tzinfo=UTC)
+    _now: datetime = field(default_factory=lambda: datetime.now(UTC) - timedelta(days=1))
 
     def now(self) -> str:
         """A time, later than all before."""

@@ -1,9 +1,11 @@
 """The sidecar of paperless-ngx: learning from documents, assigning labels, and leaving the rest for review."""
 
+import itertools
 import json
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -138,11 +140,10 @@ def test_without_an_inbox_every_prediction_waits_for_review(there: Paperless, ru
     for number in range(20):
         there.add(f"Bill {number}", INVOICE.format(number), tags=[finance])
         there.add(f"Hello {number}", LETTER.format(number))
-    started = run(there)
+    started = run(there, clock=lambda: there._now + timedelta(milliseconds=500))
     started.sidecar.sync()
     assert started.model.status().updates == 40
     assert not there.edits, "what was there is not changed"
-    there._now = there._now.replace(year=2099)  # later than the clock of the sidecar
     bill = there.add("A bill", INVOICE.format("new"))
     started.sidecar.sync()
     assert names(there, bill) == {"Finance", REVIEW_TAG}
@@ -237,6 +238,131 @@ def test_responses_of_other_programs_are_refused(there: Paperless, fields: dict[
         there.get = lambda path, query: {"results": [*there.documents.values()], "next": None}  # type: ignore[method-assign]
     with pytest.raises(PaperlessError):
         list(Archive(there.url, TOKEN).documents("modified", sidecar_module.BEGINNING))
+
+
+TAG = {"id": 1, "name": "a", "matching_algorithm": 6}
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        [],
+        None,
+        1,
+        {},
+        {"results": None},
+        {"results": [1]},
+        {"results": {"id": 1}},
+        {"results": [{}]},
+        {"results": [{**TAG, "name": 5}]},
+        {"results": [{**TAG, "name": None}]},
+        {"results": [{**TAG, "id": "1"}]},
+        {"results": [{**TAG, "id": True}]},
+        {"results": [{**TAG, "id": [1]}]},
+        {"results": [{**TAG, "parent": {}}]},
+    ],
+)
+def test_names_of_other_programs_are_refused(there: Paperless, response: Any) -> None:
+    there.get = lambda path, query: response  # type: ignore[method-assign]
+    with pytest.raises(PaperlessError):
+        Archive(there.url, TOKEN).catalogue()
+
+
+def test_a_response_of_any_depth_is_refused(there: Paperless) -> None:
+    class Deep(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"[" * 100_000)
+
+    with http_server(Deep) as url, pytest.raises(PaperlessError, match="GET tags/"):
+        Archive(url, TOKEN).catalogue()
+
+
+def test_pages_without_end_are_read_in_parts(there: Paperless, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive_module, "MAX_DOCUMENTS", 50)
+    monkeypatch.setattr(archive_module, "MAX_PAGES", 3)
+    there.add("A", "text")
+    document = dict(there.documents[1])
+    numbers = itertools.count(1)
+    there.get = lambda path, query: {  # type: ignore[method-assign]
+        "results": [{**document, **TAG, "id": next(numbers)} for _ in range(25)],
+        "next": "more",
+    }
+    archive = Archive(there.url, TOKEN)
+    assert len(list(archive.documents("modified", sidecar_module.BEGINNING))) == 50
+    with pytest.raises(PaperlessError, match="more than"):
+        archive.catalogue()
+
+
+def test_odd_times_and_texts_are_learnt(there: Paperless, run: Any) -> None:
+    there.name("tags", "Finance")
+    for text in ("half a character \ud83d", "\x00", ""):
+        there.add(text, text, tags=[1])
+    for time in (
+        "0001-01-01T00:00:00+00:00",
+        "0001-01-01T00:00:00",
+        "2001-02-03T04:05:06",
+        "2001-02-03 04:05:06+14:00",
+    ):
+        id = there.add("A", "text", tags=[1])
+        there.documents[id].update(added=time, modified=time)
+    rows = sorted(there.documents.values(), key=lambda row: archive_module.parse_time(row["modified"]))
+    there.get = lambda path, query: {  # type: ignore[method-assign]
+        "results": rows if path == "documents" else list(there.names[path].values()),
+        "next": None,
+    }
+    started = run(there)
+    started.sidecar.sync()
+    assert started.model.status().updates == 7
+
+
+def test_a_document_of_the_future_hides_no_other(filled: Paperless, run: Any) -> None:
+    started = run(filled)
+    started.sidecar.sync()
+    odd = filled.add("From the future", INVOICE.format("odd"))
+    time = "9999-12-31T23:59:59.999999+00:00"
+    filled.documents[odd].update(added=time, modified=time)
+    for _ in range(3):
+        started.sidecar.sync()
+    assert len([line for line in started.lines if "in the future" in line]) == 1
+    filled.add("A bill", INVOICE.format("new"), tags=[2])
+    started.sidecar.sync()
+    assert started.model.status().updates == 41
+    filled.edit(odd, added=filled.now())
+    started.sidecar.sync()
+    assert started.model.status().updates == 42
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}x", '{"modified": 5}', '{"added": "x"}', '{"predicted": ["a"]}', '{"more": 1}', "[" * 10_000],
+)
+def test_another_file_is_not_taken_for_the_progress(
+    filled: Paperless, command: Any, client: Client, name: str, tmp_path: Path, monkeypatch: Any, content: str
+) -> None:
+    monkeypatch.setenv("MANYLABEL_URL", client.base_url)
+    monkeypatch.setenv("PAPERLESS_TOKEN", TOKEN)
+    file = tmp_path / "s.json"
+    file.write_text(content)
+    done = command("paperless", "--paperless", filled.url, "--model", name, "--state", str(file), "--once")
+    assert done.status == 1
+    assert "s.json is not the progress of this sidecar" in done.err
+    assert file.read_text() == content
+
+
+def test_names_are_printed_without_control_characters(
+    filled: Paperless, command: Any, client: Client, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MANYLABEL_URL", client.base_url)
+    monkeypatch.setenv("PAPERLESS_TOKEN", TOKEN)
+    filled.names["tags"][3]["name"] = "Invoice\x1b[2J\x07"
+    options = ("--paperless", filled.url, "--model", name, "--state", str(tmp_path / "s.json"), "--once")
+    command("paperless", *options)
+    filled.add("A bill", INVOICE.format("new"), tags=[1])
+    done = command("paperless", *options, "--sure", "0.5")
+    assert "Invoice" in done.out
+    assert "\x1b" not in done.out
 
 
 def test_errors_name_the_request_and_never_the_token(there: Paperless) -> None:

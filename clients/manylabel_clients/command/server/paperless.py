@@ -12,6 +12,7 @@ import click
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import address, read_key, remote
+from manylabel_clients.command.output.terminal import printable
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ConnectionFailed, ManyLabelError, Unavailable
 from manylabel_clients.integrations.paperless.archive import Archive, PaperlessError
@@ -63,7 +64,10 @@ def paperless(
     with ExitStack() as stack:
         archive = Archive(paperless_url, token)
         stack.callback(archive.close)
-        sidecar = Sidecar(archive, client, model, state, sure, dry_run, lambda line: click.echo(line))
+        try:
+            sidecar = Sidecar(archive, client, model, state, sure, dry_run, lambda line: click.echo(printable(line)))
+        except PaperlessError as error:
+            raise Failure(str(error)) from error
         if listen is not None:
             host, port = address(listen, "--listen", "127.0.0.1:8011", least=0)
             stack.enter_context(listening(host, port, wake))
@@ -74,7 +78,7 @@ def paperless(
             except PaperlessError as error:
                 if once:
                     raise Failure(str(error)) from error
-                click.echo(f"paperless: {error}; trying again", err=True)
+                click.echo(printable(f"paperless: {error}; trying again"), err=True)
             except ManyLabelError as error:
                 if once or not isinstance(error, ConnectionFailed | Unavailable):
                     raise

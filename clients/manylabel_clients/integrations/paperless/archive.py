@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx2
@@ -14,6 +14,8 @@ PAGE_DOCUMENTS = 25
 PAGE_NAMES = 100
 MAX_PAGES = 1_000
 """Maximum number of pages of tags, correspondents and document types, 100 in each."""
+MAX_DOCUMENTS = 100_000
+"""Maximum number of documents per poll; the next poll continues."""
 MAX_BYTES = 2**26
 """Maximum bytes of a response."""
 TIMEOUT_SECONDS = 60.0
@@ -28,7 +30,7 @@ class PaperlessError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """Document: its text, and its labels in paperless, such as ``tag:3``."""
+    """Document: its text, and its labels in paperless, such as ``tag:3``. Times are in RFC 3339."""
 
     id: int
     modified: str
@@ -86,41 +88,50 @@ class Archive:
         titles, parents, tags, inbox = dict[str, str](), dict[str, str](), dict[str, int](), set[int]()
         for kind, path in KINDS.items():
             for each in self._all(path):
-                if each["matching_algorithm"] == MATCH_AUTO:
-                    titles[f"{kind}:{each['id']}"] = each["name"]
-                if kind == "tag":
-                    tags[each["name"]] = each["id"]
-                    if each.get("is_inbox_tag"):
-                        inbox.add(each["id"])
-                    if each.get("parent") is not None:
-                        parents[f"tag:{each['id']}"] = f"tag:{each['parent']}"
+                try:
+                    id, name = _id(each["id"]), _name(each["name"])
+                    if each["matching_algorithm"] == MATCH_AUTO:
+                        titles[f"{kind}:{id}"] = name
+                    if kind == "tag":
+                        tags[name] = id
+                        if each.get("is_inbox_tag"):
+                            inbox.add(id)
+                        if each.get("parent") is not None:
+                            parents[f"tag:{id}"] = f"tag:{_id(each['parent'])}"
+                except (KeyError, TypeError) as error:
+                    raise PaperlessError(f"{path} cannot be read ({error}): is this paperless-ngx?") from error
         known = {label: parent for label, parent in parents.items() if label in titles and parent in titles}
         return Catalogue(titles, known, frozenset(inbox), tags)
 
     def documents(self, by: str, after: str) -> Iterator[Document]:
-        """Yield the documents ``modified`` or ``added`` at or after a time, oldest first.
+        """Yield the documents ``modified`` or ``added`` at or after a time, oldest first, about MAX_DOCUMENTS at most.
 
-        A document that is modified meanwhile moves to the end and is yielded again.
+        A document that is modified meanwhile moves to the end and is yielded again. Raises PaperlessError.
         """
         seen: set[tuple[int, str]] = set()
-        while True:
+        n_documents = 0
+        while n_documents < MAX_DOCUMENTS:
             query = {"ordering": by, f"{by}__gt": _before(after), "page_size": PAGE_DOCUMENTS}
             for page in range(1, MAX_PAGES):
-                found = self._call("GET", "documents/", params={**query, "page": page})
-                read = [_document(each) for each in found["results"]]
+                results, is_last = self._page("documents", {**query, "page": page})
+                read = [_document(each) for each in results]
                 new = [each for each in read if (each.id, getattr(each, by)) not in seen]
-                if new or found.get("next") is None:
+                if new or is_last:
                     break
             if not new:
                 return
             yield from new
+            n_documents += len(new)
             after = getattr(new[-1], by)
             seen = {pair for pair in seen if pair[1] >= after} | {(each.id, getattr(each, by)) for each in new}
 
     def create_tag(self, name: str) -> int:
         """Create a tag without a matching rule; return its id."""
-        id: int = self._call("POST", "tags/", json={"name": name, "matching_algorithm": 0})["id"]
-        return id
+        made = self._call("POST", "tags/", json={"name": name, "matching_algorithm": 0})
+        try:
+            return _id(made["id"])
+        except (KeyError, TypeError) as error:
+            raise PaperlessError(f"the new tag cannot be read ({error}): is this paperless-ngx?") from error
 
     def change(self, document: int, add: list[int], remove: list[int], one_of: Mapping[str, int]) -> None:
         """Add and remove tags of a document, and set its correspondent and type, if passed."""
@@ -136,12 +147,24 @@ class Archive:
         self._call("POST", "documents/bulk_edit/", json=body)
 
     def _all(self, path: str) -> Iterator[dict[str, Any]]:
+        n_names = 0
         for page in range(1, MAX_PAGES + 1):
-            found = self._call("GET", f"{path}/", params={"page": page, "page_size": PAGE_NAMES, "ordering": "id"})
-            yield from found["results"]
-            if found.get("next") is None:
+            results, is_last = self._page(path, {"page": page, "page_size": PAGE_NAMES, "ordering": "id"})
+            n_names += len(results)
+            if n_names > MAX_PAGES * PAGE_NAMES:
+                break
+            yield from results
+            if is_last:
                 return
         raise PaperlessError(f"paperless has more than {MAX_PAGES * PAGE_NAMES:,} {path}")
+
+    def _page(self, path: str, query: Mapping[str, Any]) -> tuple[list[dict[str, Any]], bool]:
+        """Return the objects of a page, and whether it is the last."""
+        found = self._call("GET", f"{path}/", params=query)
+        results = found.get("results") if isinstance(found, dict) else None
+        if not isinstance(results, list) or not all(isinstance(each, dict) for each in results):
+            raise PaperlessError(f"GET {path}/: the response has no list of {path}: is this paperless-ngx?")
+        return results, found.get("next") is None
 
     def _call(self, method: str, path: str, **options: Any) -> Any:
         try:
@@ -154,7 +177,7 @@ class Archive:
                 if not 200 <= response.status_code < 300:
                     raise PaperlessError(f"{method} {path}: status {response.status_code}")
                 return httpx2.Response(200, content=bytes(body)).json()
-        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, RecursionError) as error:
             raise PaperlessError(f"{method} {path}: {error or type(error).__name__}") from error
 
 
@@ -162,20 +185,43 @@ def _document(found: Mapping[str, Any]) -> Document:
     try:
         one_of = {"correspondent": found["correspondent"], "type": found["document_type"]}
         labels = {f"{kind}:{id}" for kind, id in one_of.items() if id is not None}
-        for time in (found["modified"], found["added"]):
-            datetime.fromisoformat(time)
+        tags = frozenset(map(_id, found["tags"]))
         return Document(
-            id=int(found["id"]),
-            modified=found["modified"],
-            added=found["added"],
-            record={"title": str(found["title"]), "content": str(found["content"] or "")},
-            tags=frozenset(map(int, found["tags"])),
-            labels=frozenset(labels | {f"tag:{id}" for id in found["tags"]}),
+            id=_id(found["id"]),
+            modified=parse_time(found["modified"]).isoformat(),
+            added=parse_time(found["added"]).isoformat(),
+            record={"title": _name(found["title"]), "content": _name(found["content"] or "")},
+            tags=tags,
+            labels=frozenset(labels | {f"tag:{id}" for id in tags}),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise PaperlessError(f"a document cannot be read ({error}): is this paperless-ngx?") from error
+
+
+def _id(value: Any) -> int:
+    """Return an id; raise TypeError for any other value."""
+    if type(value) is not int:
+        raise TypeError(f"{value!r:.100} is not an id")
+    return value
+
+
+def _name(value: Any) -> str:
+    """Return a text, with U+FFFD instead of halves of characters; raise TypeError for any other value."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.100} is not a text")
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def parse_time(text: str) -> datetime:
+    """Return a time in RFC 3339, in UTC if it names no zone; raise TypeError, ValueError or OverflowError for other
+    values."""
+    time = datetime.fromisoformat(text)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def _before(time: str) -> str:
     """Return a time just before another, because filters exclude the time itself."""
-    return (datetime.fromisoformat(time) - timedelta(microseconds=1)).isoformat()
+    try:
+        return (parse_time(time) - timedelta(microseconds=1)).isoformat()
+    except OverflowError:  # the first time of all
+        return time

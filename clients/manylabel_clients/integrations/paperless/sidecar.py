@@ -18,7 +18,7 @@ from pathlib import Path
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.model_status import ModelStatus
 from manylabel_clients.http.resources.predictions import Prediction
-from manylabel_clients.integrations.paperless.archive import Archive, Catalogue, Document
+from manylabel_clients.integrations.paperless.archive import Archive, Catalogue, Document, PaperlessError, parse_time
 
 REVIEW_TAG = "manylabel-review"
 MIN_LEARNT = 20
@@ -44,11 +44,19 @@ class Cursors:
 
     @classmethod
     def read(cls, path: Path) -> Cursors | None:
-        """Return the contents of a file; None if it does not exist."""
+        """Return the contents of a file; None if it does not exist. Raises PaperlessError for another file."""
         try:
-            return cls(**json.loads(path.read_text()))
+            found = cls(**json.loads(path.read_text()))
+            for time in (found.modified, found.added):
+                parse_time(time)
+            if not all(type(id) is int for id in found.predicted):
+                raise TypeError("predicted must be ids")
         except FileNotFoundError:
             return None
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            action = "name another file with --state, or delete this one to begin from the first document"
+            raise PaperlessError(f"{path} is not the progress of this sidecar ({error}): {action}") from error
+        return found
 
     def write(self, path: Path) -> None:
         """Write a file in one step."""
@@ -69,6 +77,12 @@ class Sidecar:
     sure : probability from which a label is applied, if the model promises no precision.
     dry_run : whether nothing is changed in paperless.
     report : callback for lines of output.
+    clock : returns the present time. A document with a later time waits until then.
+
+    Raises
+    ------
+    PaperlessError
+        If the file `state` has other contents.
     """
 
     def __init__(
@@ -80,10 +94,14 @@ class Sidecar:
         sure: float,
         dry_run: bool = False,
         report: Callable[[str], None] = lambda line: None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._archive, self._client, self._model = archive, client, client.model(model)
         self._path, self._sure, self._dry_run, self._report = state, sure, dry_run, report
         self._known: Catalogue | None = None
+        self._clock = clock
+        self._waiting = set[tuple[int, str]]()
+        """Ids and times of reported documents with a time in the future."""
         self._cursors = Cursors.read(state)
 
     def sync(self) -> None:
@@ -96,7 +114,7 @@ class Sidecar:
         catalogue = self._archive.catalogue()
         self._describe(catalogue)
         if self._cursors is None:  # without inbox tags, existing documents count as seen by a person
-            self._cursors = Cursors(added=BEGINNING if catalogue.inbox else datetime.now(UTC).isoformat())
+            self._cursors = Cursors(added=BEGINNING if catalogue.inbox else self._clock().isoformat())
         status = self._model.status()
         predicts = isinstance(status, ModelStatus) and status.updates >= MIN_LEARNT
         review = catalogue.tags.get(REVIEW_TAG)
@@ -127,6 +145,15 @@ class Sidecar:
         self._model.set_groups(groups, catalogue.parents)
         self._known = catalogue
 
+    def _is_in_future(self, document: Document, time: str) -> bool:
+        """Return whether a document, and so each later one, must wait; otherwise its time would hide all new ones."""
+        if parse_time(time) <= self._clock():
+            return False
+        if (document.id, time) not in self._waiting:
+            self._waiting.add((document.id, time))
+            self._report(f"document {document.id}: its time {time} is in the future, so it waits until then")
+        return True
+
     # -- learning ---------------------------------------------------------------------------------
 
     def _learn_all(self, catalogue: Catalogue, waiting: frozenset[int], through: str | None) -> None:
@@ -134,7 +161,9 @@ class Sidecar:
         assert self._cursors is not None
         learnt = 0
         for document in self._archive.documents("modified", self._cursors.modified):
-            if through is not None and _time(document.added) > _time(through):
+            if self._is_in_future(document, document.modified):
+                break
+            if through is not None and parse_time(document.added) > parse_time(through):
                 continue  # the next call predicts it first
             if not document.tags & waiting:
                 labels = sorted(document.labels & catalogue.titles.keys())
@@ -151,6 +180,8 @@ class Sidecar:
     def _predict_all(self, catalogue: Catalogue, review: int | None) -> None:
         assert self._cursors is not None
         for document in self._archive.documents("added", self._cursors.added):
+            if self._is_in_future(document, document.added):
+                break
             if document.id in self._cursors.predicted:
                 continue
             if document.tags & catalogue.inbox or not catalogue.inbox:
@@ -193,7 +224,3 @@ class Sidecar:
 
 def _example(document: Document) -> dict[str, str]:
     return {name: text[:MAX_CHARACTERS] for name, text in document.record.items()}
-
-
-def _time(text: str) -> datetime:
-    return datetime.fromisoformat(text)
