@@ -18,6 +18,9 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 from pydantic import Field
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 Connect = Callable[[Mapping[str, str] | None], AbstractAsyncContextManager[AsyncClient]]
 """Function that returns a client of the server for the headers of a tool request, None on standard input and output."""
@@ -159,6 +162,27 @@ def server(connect: Connect, model: str | None = None) -> MCPServer:
         made.add_tool(tool, annotations=ToolAnnotations(read_only_hint=tool is not tools.classify))
     made.add_tool(tools.teach, annotations=ToolAnnotations(read_only_hint=False, destructive_hint=False))
     return made
+
+
+def http_app(tools: MCPServer, host: str) -> ASGIApp:
+    """Return the ASGI application that serves tools at ``/mcp``, for a server that listens on `host`.
+
+    It accepts POST alone: calls are independent, so a stream of events (GET) would stay empty. It rejects browsers,
+    which send the header Origin, except pages of this machine on a loopback address.
+    """
+    app = tools.streamable_http_app(host=host, stateless_http=True, json_response=True)
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+        elif scope["method"] != "POST":
+            await PlainTextResponse("only POST is allowed", 405, {"Allow": "POST"})(scope, receive, send)
+        elif not is_loopback(host) and "origin" in Headers(scope=scope):
+            await PlainTextResponse("browsers are not allowed", 403)(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return checked
 
 
 def with_one_key(client: AsyncClient) -> Connect:

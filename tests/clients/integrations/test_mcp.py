@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx2
 import pytest
+import uvicorn
 from click.testing import CliRunner
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
@@ -176,6 +177,26 @@ async def test_over_http_each_call_has_the_key_of_its_caller(
         assert await called_with(url, keys["reader"]) == ""
         assert "(401 key_invalid)" in await called_with(url, "ml_wrong")
         assert "401 key_required" in await called_with(url, None)
+        with httpx2.Client(timeout=DEADLINE_SECONDS) as http:
+            told = http.get(url, headers={"Accept": "text/event-stream"})  # a stream would hold the connection
+            assert (told.status_code, told.headers["allow"]) == (405, "POST")
+            for name, status in (("Host", 421), ("Origin", 403)):
+                assert http.post(url, json={}, headers={name: "http://example.org"}).status_code == status
+
+
+async def test_at_a_public_address_browsers_are_refused() -> None:
+    def make(headers: Mapping[str, str]) -> AsyncClient:
+        raise AssertionError("no client is made")
+
+    def http(host: str) -> httpx2.AsyncClient:
+        app = mcp.http_app(mcp.server(mcp.with_keys_of_callers(make, needed=True)), host)
+        return httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://127.0.0.1:8765")
+
+    async with http("0.0.0.0") as client:
+        for headers, status in (({"Origin": "http://example.org"}, 403), ({"Origin": "null"}, 403)):
+            assert (await client.post("/mcp", json={}, headers=headers)).status_code == status
+        for method in ("GET", "DELETE", "OPTIONS"):
+            assert (await client.request(method, "/mcp")).status_code == 405
 
 
 async def test_at_a_public_address_a_call_without_a_key_is_refused_here() -> None:
@@ -188,7 +209,8 @@ async def test_at_a_public_address_a_call_without_a_key_is_refused_here() -> Non
 
 async def test_the_command_refuses_calls_without_a_key_at_a_public_address(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(mcp.MCPServer, "run", lambda self, *_, **__: made.append(self))
+    monkeypatch.setattr(mcp, "http_app", lambda tools, host: made.append(tools))
+    monkeypatch.setattr(uvicorn, "run", lambda *_, **__: None)
     monkeypatch.delenv("MANYLABEL_API_KEY", raising=False)
     done = CliRunner().invoke(app, ["mcp", "--model", "animals", "--http", "0.0.0.0:8765"])
     assert done.exit_code == 0, done.output

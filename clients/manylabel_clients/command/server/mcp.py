@@ -38,11 +38,13 @@ def mcp(
         return
     if api_key is not None:
         raise Failure("--api-key-file cannot be given with --http: each caller sends a key in the header Authorization")
+    import uvicorn  # comes with the SDK
+
     os.environ.pop(KEY_VARIABLE, None)
     host, port = address(http, "--http", "127.0.0.1:8765")
     callers = tools.with_keys_of_callers(
         lambda headers: connect(AsyncClient, url, timeout, None, headers=headers), needed=not tools.is_loopback(host)
     )
-    server = tools.server(callers, model)
+    served = tools.http_app(tools.server(callers, model), host)
     click.echo(f"tools at http://{http}/mcp", err=True)
-    server.run("streamable-http", host=host, port=port, stateless_http=True, json_response=True)
+    uvicorn.run(served, host=host, port=port, log_level="warning")
