@@ -216,6 +216,32 @@ async def test_retries_of_forgotten_updates_learn_nothing(lone_fleet: Any) -> No
     assert len(state) == len(replica.model.to_bytes())
 
 
+@pytest.mark.parametrize(("entries", "by"), [([(1,)], "position"), ([(1, 2, 3)], "ref"), ([(1,), (2,), (3,)], "ref")])
+async def test_all_lines_of_an_entry_of_a_stream_are_forgotten(
+    any_fleet: Any, entries: list[tuple[int, ...]], by: str
+) -> None:
+    registry = await any_fleet.start()
+    replica = await registry.create(any_fleet.spec())
+    await replica.update([named(z=1)])
+    parts = [StreamPart("s", lines) for lines in entries]
+    positions = [(await replica.update([named(REF, a=n) for n in part.lines], stream=part)).position for part in parts]
+    receipt = await forgotten(registry, REFS if by == "ref" else Selection(positions=frozenset(positions)))
+    assert (receipt.entries, receipt.examples) == (len(parts), sum(map(len, entries)))
+    replica = await registry.get("m")
+    assert (replica.model.updates, features_of(replica)) == (1, "")
+    assert (await forgotten(registry)).examples == 0
+    replica = await registry.get("m")
+    for part in parts:
+        assert (await replica.update([named(a=n) for n in part.lines], stream=part)).replayed
+    assert (replica.model.updates, features_of(replica)) == (1, "")
+    await any_fleet.stop(registry)
+    replica = await (await any_fleet.start()).get("m")
+    assert (await replica.update([named(a=n) for n in parts[-1].lines], stream=parts[-1])).replayed
+    await replica.update([named(a=4)], stream=StreamPart("s", (4,)))
+    assert (replica.model.updates, features_of(replica)) == (2, "a")
+    assert (await replica.verify()).equal
+
+
 async def test_a_forgotten_stored_prediction_is_deleted_with_its_labels(any_fleet: Any) -> None:
     registry = await any_fleet.start()
     replica = await registry.create(any_fleet.spec())
