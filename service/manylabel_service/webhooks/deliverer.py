@@ -166,8 +166,12 @@ class Deliverer:
         await asyncio.gather(self._task, return_exceptions=True)
         for running in list(self._running.values()):
             await running.stop()
-            with suppress(StorageError):
+            try:
                 await self._save(running)
+            except StorageError as error:
+                log.warning("webhook_state_not_stored", webhook=running.webhook.id, error=str(error))
+            except Exception:  # the states of the others must still be stored
+                log.exception("webhook_state_not_stored", webhook=running.webhook.id)
         self._forget()
 
     async def _run(self) -> None:
