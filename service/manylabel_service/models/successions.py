@@ -79,6 +79,8 @@ class Successions:
         self._tasks: dict[str, _Work] = {}
         self._changes: set[str] = set()
         """Ids of the changes on which this process works."""
+        self._running: dict[str, Lineage] = {}
+        """Lineages with a running change, as `look` has found them."""
 
     async def is_same(self, name: str, one: int, other: int) -> bool:
         """Return whether two incarnations belong to one model that was replaced in between."""
@@ -225,7 +227,15 @@ class Successions:
     async def look(self) -> None:
         """Complete such changes once."""
         with suppress(StorageUnavailable):
-            for name, lineage in (await self.lineages.intact()).items():
+            async with self.lineages.changes() as (found, names):
+                for name, lineage in found.items():
+                    if lineage is None or lineage.running is None:
+                        self._running.pop(name, None)
+                    else:
+                        self._running[name] = lineage
+                for name in () if names is None else self._running.keys() - names:
+                    del self._running[name]
+            for name, lineage in list(self._running.items()):
                 if lineage.running is not None and not await self._is_owned(lineage, lineage.running):
                     try:
                         await self.recover(name)

@@ -208,8 +208,10 @@ LOST = (BlobNotFound, BlobDamaged)
 async def collect_garbage(store: Store) -> None:
     """Delete blobs that no history needs, and the remains of deleted models; raise StorageUnavailable."""
     models = await named_models(store, KIND, BLOBS)
-    lineages = (await LineageStore(store).intact()).values()
-    staged = {each.successor for lineage in lineages for each in lineage.successions}
+    staged = set[int]()
+    if any(record is None for record, _ in models.values()):
+        lineages = (await LineageStore(store).intact()).values()
+        staged = {each.successor for lineage in lineages for each in lineage.successions}
     for incarnation, (record, keys) in models.items():
         if incarnation in staged:
             continue
