@@ -411,7 +411,7 @@ class Replica(HostedModel):
     def check_leads(self) -> None:
         """Raise ModelFollows if the model follows another."""
         if self.follow is not None:
-            raise ModelFollows(self.name, self.follow.model)
+            raise ModelFollows(self.name)
 
     async def update(
         self,
