@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, TypeVar
 
 import structlog
@@ -243,10 +244,11 @@ class Registry:
 
     def _standing(self) -> dict[str, Any]:
         resident = self.resident()
+        withheld = {model.name: model.incompatible for model in resident if model.incompatible}
         return {
-            "ready": self.ready and not any(model.incompatible for model in resident),
+            "ready": self.ready and not withheld,
             "models": {model.name: model.position for model in resident[:MAX_MODELS] if model.serving},
-            "withheld": {model.name: model.incompatible for model in resident if model.incompatible},
+            "withheld": dict(islice(withheld.items(), MAX_MODELS)),
         }
 
     def _asked(self, name: str, incarnation: int) -> bool:
