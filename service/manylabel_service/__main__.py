@@ -12,7 +12,7 @@ def main() -> int:
     Returns
     -------
     int
-        The exit status: 0 after a clean stop, 1 if the server could not start, 2 for wrong settings.
+        The exit status: 0 after a clean stop, 1 if the server could not start or stop cleanly, 2 for wrong settings.
     """
     gc.disable()  # garbage collection of permanent objects takes an eighth of the startup; `run` enables it
     settings = start(sys.argv[1:])

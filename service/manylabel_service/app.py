@@ -102,7 +102,8 @@ def create_app(
     store : store, opened at startup and closed at shutdown.
     workers : server processes of this server, if it has several.
     on_ready : callback when every model is restored and caught up.
-    on_failure : callback when the application cannot start; it must end the server.
+    on_failure : callback when the application cannot start, or a part of it could not be stopped; it must end the
+    server.
     """
     # Routes are tried in order, so the most frequent come first. Without include_router, no second search is needed,
     # which saves 5 us per request.

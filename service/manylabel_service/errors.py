@@ -211,9 +211,8 @@ class ModelIsTrained(ServiceError, kind="conflict", title="Model is trained by j
 class ModelFollows(ServiceError, kind="conflict", title="Model follows another"):
     """A change of a model that learns from another model's log."""
 
-    message = "model {self.name!r} learns from the log of {self.leader!r}; send changes to that model"
+    message = "model {self.name!r} learns from the log of another model; send changes to the one that `follow` names"
     name: str
-    leader: str
 
 
 class ModelHasFollowers(ServiceError, kind="conflict"):

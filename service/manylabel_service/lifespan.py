@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NoReturn
 
 import structlog
@@ -36,30 +36,51 @@ async def lifespan(
     stopped in reverse order.
     store : store, opened at startup and closed at shutdown.
     on_ready : callback when every model is restored and caught up.
-    on_failure : callback when that is impossible, after the reason was logged.
+    on_failure : callback when that is impossible, or when a part could not be stopped, after the reason was logged.
     """
     workers = context.telemetry.workers
     if workers is not None:
         await workers.listen(lambda: exposition(context))
-    measuring = asyncio.create_task(_measure_loop_delay(context.telemetry))
-    starting = asyncio.create_task(_start(context, store, on_ready, on_failure))
-    try:
-        yield
-    finally:
-        for task in (starting, measuring):
-            task.cancel()
-        await asyncio.gather(starting, measuring, return_exceptions=True)
-        await context.webhooks.stop()
-        await context.jobs.stop()
-        await context.registry.stop()
-        if context.archive is not None:
-            await context.archive.stop()
-        await context.keyring.stop()
-        await store.close()
-        if context.audit is not None:
-            await context.audit.close()
+    ending = _Shutdown()
+    async with AsyncExitStack() as steps:  # each step runs, even if one before it failed or was cancelled
         if workers is not None:
-            workers.close()
+            steps.callback(workers.close)
+        if context.audit is not None:
+            steps.push_async_callback(ending.step, "audit", context.audit.close)
+        steps.push_async_callback(ending.step, "store", store.close)
+        steps.push_async_callback(ending.step, "keyring", context.keyring.stop)
+        if context.archive is not None:
+            steps.push_async_callback(ending.step, "archive", context.archive.stop)
+        steps.push_async_callback(ending.step, "models", context.registry.stop)
+        steps.push_async_callback(ending.step, "jobs", context.jobs.stop)
+        steps.push_async_callback(ending.step, "webhooks", context.webhooks.stop)
+        measuring = asyncio.create_task(_measure_loop_delay(context.telemetry))
+        starting = asyncio.create_task(_start(context, store, on_ready, on_failure))
+        steps.push_async_callback(_cancelled, starting, measuring)
+        yield
+    if ending.failed:
+        on_failure()
+
+
+class _Shutdown:
+    """Steps of a shutdown; `failed` is True once a step has failed."""
+
+    def __init__(self) -> None:
+        self.failed = False
+
+    async def step(self, part: str, stop: Callable[[], Awaitable[None]]) -> None:
+        """Stop a part; an error is logged."""
+        try:
+            await stop()
+        except Exception:
+            self.failed = True
+            log.exception("stop_failed", part=part)
+
+
+async def _cancelled(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _start(context: Context, store: Store, on_ready: Callable[[], None], on_failure: Callable[[], None]) -> None:

@@ -220,7 +220,7 @@ class Settings(BaseSettings):
     to be parsed, and for an update to be learnt. A request that has waited this long, or is expected to, gets 429;
     streams get backpressure instead."""
 
-    max_models: PositiveInt = 1_000
+    max_models: Annotated[int, Field(ge=1, le=10_000)] = 1_000
     """Maximum number of models on this server."""
 
     preload: bool = True

@@ -103,8 +103,8 @@ async def rows_of_stream(store: Store, settings: Settings, model: str, last: int
     record.check()
     if is_trained(record.spec):
         raise ModelIsTrained(model)  # the log has no examples
-    if (follow := follow_of(record.spec)) is not None:
-        raise ModelFollows(model, follow.model)
+    if follow_of(record.spec) is not None:
+        raise ModelFollows(model)
     limits = read_spec(record.spec).limits
     if limits is not None and limits.hashes:
         raise InvalidDataset(f"model {model!r} hashes its features, so their names are unknown")

@@ -19,6 +19,8 @@ from manylabel_service.forking import server
 
 ANSWER_SECONDS = 120.0
 """Timeout in seconds for a response of the fork server, including its start; afterwards it is killed and replaced."""
+END_SECONDS = 5.0
+"""Maximum seconds to wait for the end of a killed fork server when the process ends."""
 
 _THREADS = ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR", "NUMBA")
 
@@ -77,7 +79,10 @@ class ForkServer:
         )
 
     def end(self, process: Process | None = None) -> None:
-        """Kill the fork server with its children; if a process is given, only that one."""
+        """Kill the fork server with its children; if a process is given, only that one, without waiting for its end.
+
+        A process that hangs in the kernel does not end until it leaves it.
+        """
         with self._lock:
             if self._running is None or process not in (None, self._running[0]):
                 return
@@ -86,14 +91,20 @@ class ForkServer:
         atexit.unregister(self.end)
         control.close()
         running.kill()
-        running.wait()
+        waiting = threading.Thread(target=running.wait, name="manylabel-forks-end", daemon=True)
+        waiting.start()
+        if process is None:
+            waiting.join(END_SECONDS)
 
     def send(self, process: Process, request: bytes, fds: Sequence[int]) -> None:
         """Send a request to a process that `start` returned; raises OSError if it has ended or does not read."""
         with self._lock:
             if self._running is None or self._running[0] is not process:
                 raise ConnectionResetError("it was replaced")
-            socket.send_fds(self._running[1], [request], fds)
+            if fds:
+                socket.send_fds(self._running[1], [request], fds)
+            else:
+                self._running[1].send(request)
 
 
 fork_server = ForkServer()
@@ -176,10 +187,14 @@ class Child:
         return self.returncode
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal, unless the child has ended."""
+        """Send a signal, unless the child has ended.
+
+        The fork server sends it: it has reaped the child if that has ended, and another process may have its id.
+        """
         if self.returncode is None:
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+            request = json.dumps({"pid": self.pid, "signal": number}).encode() + b"\n"
+            with suppress(OSError):  # the fork server has ended with its children, or hangs, which `wait` notices
+                self._owner.send(self._process, request, ())
 
     async def kill(self) -> None:
         """Kill the child if it has not ended, wait until it has, and close its streams."""
@@ -247,7 +262,7 @@ async def start(
         Open file descriptors. The child gets copies of them, and no others.
     line_bytes : int Maximum bytes of a line of its output.
     """
-    request = json.dumps({"module": module, "arguments": arguments, "threads": threads}).encode()
+    request = json.dumps({"module": module, "arguments": arguments, "threads": threads}).encode() + b"\n"
     reason = ""
     for _ in range(2):
         try:

@@ -3,7 +3,7 @@
 It has one thread, and has already imported the trainers and the readers of uploads, which takes seconds, so forked
 children need not. The socket FD receives requests: one line of JSON each, with open files. The first four files are the
 child's standard input, output and error, and the socket for reports; the others belong to the task. A report is a line
-of JSON too: the process id, then the exit status.
+of JSON too: the process id, then the exit status. A request without files is a signal for a child.
 
 `multiprocessing` has a fork server as well. Its client waits for the response without a timeout, so a server that hangs
 would stop the event loop. It reads requests with pickle. It passes on no standard streams, and an exit status only to a
@@ -74,9 +74,19 @@ def serve(control: socket.socket) -> None:
             line, fds, _, _ = socket.recv_fds(control, REQUEST_BYTES, MOST_FILES)
             if not line:
                 break
-            _fork(json.loads(line), fds, reports)
+            for request in map(json.loads, line.splitlines()):  # signals may arrive together, before a task
+                if "signal" in request:
+                    _signal(request["pid"], request["signal"], reports)
+                else:
+                    _fork(request, fds, reports)
     for pid in reports:
         os.kill(pid, signal.SIGKILL)
+
+
+def _signal(pid: int, number: int, reports: dict[int, int]) -> None:
+    """Send a signal to a child that was not reaped, whose process id therefore belongs to no other process."""
+    if pid in reports:
+        os.kill(pid, number)
 
 
 def _fork(request: dict[str, Any], fds: list[int], reports: dict[int, int]) -> None:

@@ -27,6 +27,8 @@ requests.
 METRICS_SECONDS = 1.0
 """Minimum seconds between two events with metrics."""
 RETRY_SECONDS = 5.0
+UNREAD_SECONDS = 300.0
+"""Seconds without a subscriber after which events are no longer recorded."""
 
 Kind = Literal["update", "drift", "label", "rollback", "promoted", "not_promoted", "metrics", "dropped"]
 
@@ -64,7 +66,7 @@ class Watched(Protocol):
 
 
 class Events:
-    """Events of one model in this process; recorded from the first subscription on.
+    """Events of one model in this process; recorded from the first subscription until a while after the last one.
 
     Attributes
     ----------
@@ -79,6 +81,7 @@ class Events:
         self._complete_from: str | None = None
         self._subscriptions: weakref.WeakSet[Subscription] = weakref.WeakSet()
         self._measured: Event | None = None
+        self._unread_since: float | None = None
         self.tap: Callable[[Event], None] | None = None
         self.closed = False
 
@@ -99,6 +102,7 @@ class Events:
         seen = None if after is None else position_key(after)
         if self.subscribers >= MAX_SUBSCRIBERS:
             raise TooManyWatchers(self._name, MAX_SUBSCRIBERS, RETRY_SECONDS)
+        self._unread_since = None
         if self._complete_from is None:
             self._complete_from = self.position
         if seen is None:
@@ -114,12 +118,26 @@ class Events:
         """Add an event; `notify` wakes the subscribers."""
         if self.tap is not None:
             self.tap(event)
-        if self._complete_from is None:
+        if self._complete_from is None or self._is_unread():
             return
         self._ring.append(event)
         if len(self._ring) > RECENT_EVENTS:
             self._complete_from = self._ring.popleft().position
             self._first += 1
+
+    def _is_unread(self) -> bool:
+        """Return whether there was no subscriber for `UNREAD_SECONDS`; then recording ends."""
+        if self._subscriptions:
+            self._unread_since = None
+            return False
+        now = time.monotonic()
+        self._unread_since = self._unread_since or now
+        if now - self._unread_since < UNREAD_SECONDS:
+            return False
+        self._first += len(self._ring)
+        self._ring.clear()
+        self._complete_from = self._unread_since = None
+        return True
 
     def notify(self) -> None:
         """Wake the subscribers in groups, between which other requests run."""

@@ -46,6 +46,7 @@ class ModelLifecycle(Enum):
     EVICTED = "evicted from memory; the store has its state"
     DELETED = "the model is deleted, here or elsewhere"
     FAILED = "its state cannot be restored, or is damaged"
+    CRASHED = "an unexpected error ended it; the registry restores it from the store"
 
 
 class HostedModel(ABC):
@@ -55,6 +56,7 @@ class HostedModel(ABC):
     ----------
     store_health : clock of the last response of the store; notified of failures.
     on_deleted : callback when the model was deleted by another process.
+    on_crashed : callback when an unexpected error has ended the model; returns the error for its requests.
 
     Attributes
     ----------
@@ -72,6 +74,7 @@ class HostedModel(ABC):
         settings: Settings,
         store_health: StoreHealth,
         on_deleted: Callable[["HostedModel"], None],
+        on_crashed: Callable[["HostedModel"], NotReady],
     ) -> None:
         self.record = record
         self.state = ModelLifecycle.RESTORING
@@ -80,6 +83,7 @@ class HostedModel(ABC):
         self._settings = settings
         self._store_health = store_health
         self._on_deleted = on_deleted
+        self._on_crashed = on_crashed
         self._refusal: ErrorFactory | None = lambda: NotReady(f"model {self.name!r} is being restored")
 
     @property
@@ -241,7 +245,12 @@ class HostedModel(ABC):
     @property
     def failed(self) -> bool:
         """True if the state is damaged or unavailable."""
-        return self.state is ModelLifecycle.FAILED
+        return self.state in (ModelLifecycle.FAILED, ModelLifecycle.CRASHED)
+
+    @property
+    def crashed(self) -> bool:
+        """True if an unexpected error has ended the model."""
+        return self.state is ModelLifecycle.CRASHED
 
     @property
     def incompatible(self) -> str | None:
@@ -271,6 +280,20 @@ class HostedModel(ABC):
         log.error("model_withheld", model=self.name, position=self.position, code=error.code, error=str(error))
         self._incompatible = error.code
         self.fail(lambda: type(error)(error.detail))
+
+    def crash(self, error: Exception) -> NotReady:
+        """End after an unexpected error, which may have left an operation incomplete; return the error for requests.
+
+        This state must neither serve nor be stored: the registry restores the model from the store.
+        """
+        ended = self.state in (ModelLifecycle.CRASHED, ModelLifecycle.EVICTED, ModelLifecycle.DELETED)
+        log.error("model_failed", model=self.name, position=self.position, exc_info=error)
+        if ended:
+            return NotReady(f"model {self.name!r} has ended")
+        self.state = ModelLifecycle.CRASHED
+        answer = self._on_crashed(self)
+        self.end(ModelLifecycle.CRASHED, lambda: NotReady(answer.detail, answer.retry_after))
+        return answer
 
     def stop_changes(self) -> None:
         """Reject further changes."""
@@ -331,7 +354,4 @@ class HostedModel(ABC):
             log.error("model_failed", model=self.name, position=self.position, error=str(error))
             self.fail(lambda: type(error)(error.detail))
             return error
-        # The operation may be incomplete: this state must neither serve nor be stored.
-        log.error("model_failed", model=self.name, position=self.position, exc_info=error)
-        self.fail(lambda: ModelFailed(f"model {self.name!r} failed; the server must be restarted"))
-        return ModelFailed(f"model {self.name!r} failed; the server must be restarted")
+        return self.crash(error)

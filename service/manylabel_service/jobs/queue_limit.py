@@ -23,11 +23,13 @@ KIND = "job-claims"
 NAME = "queue"
 
 CLAIM_SECONDS = 120.0
-"""Age in seconds from which a claim counts as left by a dead process."""
+"""Seconds after which a claim that this process has seen counts as left by a dead process. The clock of the process
+that made it is not used."""
 
 
 class Claims(StoredModel):
-    """Claims by job id: Unix time of the claim, and revision of the job at that time; 0 for a new job."""
+    """Claims by job id: Unix time of the claim, which tells it from others, and revision of the job at that time; 0
+    for a new job."""
 
     jobs: dict[str, tuple[float, int]] = Field(default_factory=dict)
 
@@ -45,6 +47,8 @@ class QueueLimit:
     def __init__(self, store: Store, job_store: JobStore, most: int) -> None:
         self._documents = Collection(store.documents, KIND, Claims)
         self._job_store, self._most = job_store, most
+        self._seen: dict[tuple[str, float], float] = {}
+        """Time of this process's monotonic clock at which it first saw a claim."""
         self._turn = asyncio.Lock()  # concurrent claims of one process would only make each other fail
 
     async def check(self) -> None:
@@ -76,11 +80,12 @@ class QueueLimit:
         if NAME in found and not claims.revision:  # damaged
             await self._documents.delete(NAME)
         await self._job_store.refresh()  # tasks that are visible by now need no claim
-        jobs, oldest = self._job_store.jobs, time.time() - CLAIM_SECONDS
+        jobs, now = self._job_store.jobs, time.monotonic()
+        self._seen = {(other, at): self._seen.get((other, at), now) for other, (at, _) in claims.jobs.items()}
         claims.jobs = {
             other: (at, known)
             for other, (at, known) in claims.jobs.items()
-            if at > oldest and not (other in jobs and jobs[other].revision > known)
+            if now - self._seen[other, at] < CLAIM_SECONDS and not (other in jobs and jobs[other].revision > known)
         }
         held = claims.jobs.keys() | {other for other, record in jobs.items() if not record.has_ended}
         if len(held - {id}) >= self._most:

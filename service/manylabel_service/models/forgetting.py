@@ -19,6 +19,8 @@ KEPT = (
     "datasets and versions made from the stream of this model keep their rows: delete them, and run the jobs again",
     "downloads of the log, of snapshots and of datasets are where they were sent",
     "stored predictions that were never labelled stay until their time is over",
+    "idempotency keys and keys of streams stay in the log, its history and the archive, so that a repeated request is "
+    "recognised; this includes references in them",
 )
 """Copies that are not deleted, as listed in a receipt."""
 

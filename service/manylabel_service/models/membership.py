@@ -38,7 +38,7 @@ EXPIRY_SECONDS = 10.0
 MAX_PASSED_SECONDS = 2 * HEARTBEAT_SECONDS
 """Maximum seconds counted between two polls, in case this process was suspended."""
 MAX_MODELS = 1_000
-"""Maximum number of models whose positions a replica reports."""
+"""Maximum number of models whose positions a replica reports, and of those that it withholds."""
 
 log = structlog.get_logger()
 

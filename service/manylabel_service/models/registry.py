@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, TypeVar
 
 import structlog
@@ -26,7 +27,7 @@ from manylabel_service.errors import (
     StorageUnavailable,
     check_limit,
 )
-from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted
+from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted, ModelLifecycle
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.eviction import Eviction
@@ -36,6 +37,7 @@ from manylabel_service.models.listing import Listing
 from manylabel_service.models.loader import ModelLoader
 from manylabel_service.models.membership import MAX_MODELS, Membership
 from manylabel_service.models.promoting import Promoter
+from manylabel_service.models.restarts import Restarts, after_error
 from manylabel_service.models.successions import Successions
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import Promotion
@@ -94,10 +96,13 @@ class Registry:
         self.listing = Listing(store, settings, self._replicas)
         self._eviction = Eviction(settings, self.resident, self._evict)
         self._follower = Follower(store, self._store_health, self.resident)
+        self._restarts = Restarts(self._loader.get)
         self._tasks: list[asyncio.Task[None]] = []
         self.ready = False
         self.in_use = ClusterVersion()
-        self._shared = Host(store, settings, self._forget, self.snapshot_room, self._store_health, self.in_use)
+        self._shared = Host(
+            store, settings, self._forget, self._crashed, self.snapshot_room, self._store_health, self.in_use
+        )
         self.membership = Membership(store, "server", self.in_use, self._standing, self._asked)
         self.successions = Successions(
             store, settings, self.snapshot_room, self.in_use, self.membership, self._replaced
@@ -125,7 +130,8 @@ class Registry:
         self._store_health.heard()
         if not self._tasks:
             following = self._follower.run(), self._follower.poll_versions(), self._follower.poll_followers()
-            work = (*following, self._eviction.run(), self.membership.run(), self.successions.run())
+            upkeep = self._eviction.run(), self._restarts.run()
+            work = (*following, *upkeep, self.membership.run(), self.successions.run())
             self._tasks = [asyncio.create_task(each) for each in work]
         for record in records:
             if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
@@ -139,7 +145,7 @@ class Registry:
     async def _preload(self, record: ModelMeta) -> None:
         try:
             await self._restored(record)
-        except (ModelGone, ModelDamaged, IncompatibleRelease):
+        except (ModelGone, ModelDamaged, NotReady):
             pass
         except StorageUnavailable as error:
             await self._store.models.find(record.name)  # if this fails too, the model is not the cause
@@ -148,7 +154,10 @@ class Registry:
             )
 
     async def _restored(self, record: ModelMeta) -> HostedModel:
-        """Restore a model and host it; a model that cannot be restored is hosted as failed."""
+        """Restore a model and host it; a model that cannot be restored is hosted as failed.
+
+        Raises NotReady after an unexpected error; the model is restored again later.
+        """
         name, large = record.name, len(record.spec) > SMALL_SPEC_BYTES
         replica = await asyncio.to_thread(self._readable, record) if large else self._readable(record)
         try:
@@ -161,12 +170,15 @@ class Registry:
             damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(name, str(error))
             log.error("model_damaged", model=name, error=str(error), action=_ACTION)
             replica.fail(lambda: ModelDamaged(name, damaged.detail))
-        except Exception as error:  # an unexpected error must not prevent other models from serving
-            unexpected = not isinstance(error, HOPELESS)
-            log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
+        except (ModelFailed, *HOPELESS) as error:
+            log.error("model_restore_failed", model=name, error=str(error), action=_ACTION)
             detail = f"model {name!r} could not be restored: the operator of the server must act; see its log"
             failed = error if isinstance(error, ModelFailed) else ModelFailed(detail)
             replica.fail(lambda: type(failed)(failed.detail))
+        except Exception as error:  # an unexpected error must not prevent other models from serving
+            answer = replica.crash(error)
+            await replica.drop()
+            raise answer from None
         else:
             log.info("model_restored", model=name, position=replica.position)
         return await self._host(replica)
@@ -208,7 +220,8 @@ class Registry:
 
         They include trained models whose served version cannot be loaded.
         """
-        return sorted(self._damaged.union(replica.record.name for replica in self.resident() if replica.impaired))
+        impaired = {replica.record.name for replica in self.resident() if replica.impaired}
+        return sorted(self._damaged | impaired | self._restarts.waiting)
 
     @property
     def storage_gone_seconds(self) -> float | None:
@@ -231,10 +244,11 @@ class Registry:
 
     def _standing(self) -> dict[str, Any]:
         resident = self.resident()
+        withheld = {model.name: model.incompatible for model in resident if model.incompatible}
         return {
-            "ready": self.ready and not any(model.incompatible for model in resident),
+            "ready": self.ready and not withheld,
             "models": {model.name: model.position for model in resident[:MAX_MODELS] if model.serving},
-            "withheld": {model.name: model.incompatible for model in resident if model.incompatible},
+            "withheld": dict(islice(withheld.items(), MAX_MODELS)),
         }
 
     def _asked(self, name: str, incarnation: int) -> bool:
@@ -268,6 +282,7 @@ class Registry:
             replica = None
         if replica is None:
             self.require_ready()
+            await self._check_restart(name)
             replica = await self._loader.get(name)
         replica.used_at = time.monotonic()
         if replica.catching_up:
@@ -463,6 +478,7 @@ class Registry:
 
     async def _delete(self, record: ModelMeta) -> None:
         name = record.name
+        self._restarts.forget(name)
         hosted = self._replicas.get(name)  # which may notice the deletion, and unregister itself, before this returns
         await self._store.models.delete(record)
         self._damaged.discard(name)
@@ -500,11 +516,16 @@ class Registry:
         """Register a replica; return the registered replica, which may belong to a newer or an older model."""
         name = replica.record.name
         other = self._replicas.get(name)
-        if other is not None and other.record.incarnation >= replica.record.incarnation:
+        restarted = other is not None and other.crashed and other.record == replica.record
+        if other is not None and other.record.incarnation >= replica.record.incarnation and not restarted:
             await replica.drop()
             return other
         self._replicas[name] = replica
-        if other is not None:
+        if not replica.crashed:
+            self._restarts.done(name)
+        if other is not None and restarted:
+            other.evict()
+        elif other is not None:
             await other.drop()
         return replica
 
@@ -516,7 +537,7 @@ class Registry:
             self._readable(record)
         async with self._loader.slots:
             resident = self._replicas.get(name)
-            if resident is not None and resident.record == record:
+            if resident is not None and resident.record == record and not resident.crashed:
                 return resident
             try:
                 await self._eviction.sweep(room_for=await self._size_bytes(record))
@@ -545,6 +566,23 @@ class Registry:
         replica = self._replicas.get(record.name)
         if replica is not None and replica.record.incarnation == record.incarnation:
             replica.handle_error(ModelGone(record.name, record.incarnation))
+
+    def _crashed(self, replica: HostedModel) -> NotReady:
+        """Have a model restored after an unexpected error; release it, unless it still predicts."""
+        name = replica.name
+        learning = replica.answers if isinstance(replica, TrainedModel) else replica
+        seconds = self._restarts.note(replica.record, learning.position)
+        if replica.state is ModelLifecycle.CRASHED and self._replicas.get(name) is replica:
+            del self._replicas[name]
+        return after_error(name, seconds)
+
+    async def _check_restart(self, name: str) -> None:
+        """Raise NotReady if a model waits for its restart; it may have been deleted, which needs a look-up."""
+        if (waits := self._restarts.waits(name)) is not None:
+            if await self._store.models.find(name) == waits:
+                self._restarts.check(name)
+            else:
+                self._restarts.forget(name)
 
     def _forget(self, replica: HostedModel) -> None:
         """Unregister a model that another process has deleted."""

@@ -77,6 +77,10 @@ class Successions:
         self._on_replaced = on_replaced
         self.lineages = LineageStore(store)
         self._tasks: dict[str, _Work] = {}
+        self._changes: set[str] = set()
+        """Ids of the changes on which this process works."""
+        self._running: dict[str, Lineage] = {}
+        """Lineages with a running change, as `look` has found them."""
 
     async def is_same(self, name: str, one: int, other: int) -> bool:
         """Return whether two incarnations belong to one model that was replaced in between."""
@@ -95,10 +99,18 @@ class Successions:
         ----------
         busy : creates the error for another running change with an id.
         """
+        self._changes.add(change.id)
+        try:
+            await self._begin(record, change, busy)
+        except BaseException:
+            self._changes.discard(change.id)
+            raise
+
+    async def _begin(self, record: ModelMeta, change: Change, busy: Callable[[str], ServiceError]) -> None:
         while True:
             found = await self.lineages.find(record.name)
             if (running := found.running) is not None:
-                if await self._is_owned(found):
+                if await self._is_owned(found, running):
                     raise busy(running.id)
                 await self.recover(record.name)
                 continue
@@ -116,10 +128,11 @@ class Successions:
         """
         task = asyncio.create_task(self._work(name, change, working), name=f"replace {name}")
         self._tasks[name] = task
-        task.add_done_callback(lambda done: self._ended(name, done))
+        task.add_done_callback(lambda done: self._ended(name, change, done))
         return task
 
-    def _ended(self, name: str, task: _Work) -> None:
+    def _ended(self, name: str, change: Change, task: _Work) -> None:
+        self._changes.discard(change.id)
         if self._tasks.get(name) is task:
             del self._tasks[name]
 
@@ -206,16 +219,24 @@ class Successions:
     # -- recovery ----------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Complete the requests of dead owners, until cancelled."""
+        """Complete the changes of dead owners, and those that this process failed to complete, until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(POLL_SECONDS)
 
     async def look(self) -> None:
-        """Complete the requests of dead owners once."""
+        """Complete such changes once."""
         with suppress(StorageUnavailable):
-            for name, lineage in (await self.lineages.intact()).items():
-                if lineage.running is not None and not await self._is_owned(lineage):
+            async with self.lineages.changes() as (found, names):
+                for name, lineage in found.items():
+                    if lineage is None or lineage.running is None:
+                        self._running.pop(name, None)
+                    else:
+                        self._running[name] = lineage
+                for name in () if names is None else self._running.keys() - names:
+                    del self._running[name]
+            for name, lineage in list(self._running.items()):
+                if lineage.running is not None and not await self._is_owned(lineage, lineage.running):
                     try:
                         await self.recover(name)
                     except StorageUnavailable:
@@ -230,8 +251,11 @@ class Successions:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _is_owned(self, lineage: Lineage) -> bool:
-        """Return whether the owner of a change is a known member; a process that has just joined is not known yet."""
+    async def _is_owned(self, lineage: Lineage, running: Change) -> bool:
+        """Return whether this process, or a known member, works on a change; a process that has just joined is not
+        known yet."""
+        if lineage.owner == self._membership.id:
+            return running.id in self._changes
         if lineage.owner not in self._members():
             await self._membership.look()
         return lineage.owner in self._members()

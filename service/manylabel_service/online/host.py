@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from manylabel_service.errors import NotReady
 from manylabel_service.hosting.hosted_model import HostedModel
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.online.snapshots.quota import SnapshotQuota
@@ -20,6 +21,7 @@ class Host:
     ----------
     store, settings : store and settings of the server.
     on_deleted : callback with a model that another process has deleted.
+    on_crashed : callback with a model that an unexpected error has ended; returns the error for its requests.
     snapshot_room : quota of snapshots.
     store_health : time of the store's last response; notified of failures.
     in_use : format and replay versions that this process writes.
@@ -29,6 +31,7 @@ class Host:
     store: Store
     settings: Settings
     on_deleted: Callable[[HostedModel], None]
+    on_crashed: Callable[[HostedModel], NotReady]
     snapshot_room: SnapshotQuota
     store_health: StoreHealth = field(default_factory=StoreHealth)
     in_use: ClusterVersion = field(default_factory=ClusterVersion)

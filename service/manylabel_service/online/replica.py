@@ -86,7 +86,7 @@ class Replica(HostedModel):
 
     def __init__(self, record: ModelMeta, host: Host) -> None:
         settings, store = host.settings, host.store
-        super().__init__(record, settings, host.store_health, host.on_deleted)
+        super().__init__(record, settings, host.store_health, host.on_deleted, host.on_crashed)
         self.spec = read_spec(record.spec)
         self.follow = follow_of(record.spec)
         self._caught_up = asyncio.Event()
@@ -411,7 +411,7 @@ class Replica(HostedModel):
     def check_leads(self) -> None:
         """Raise ModelFollows if the model follows another."""
         if self.follow is not None:
-            raise ModelFollows(self.name, self.follow.model)
+            raise ModelFollows(self.name)
 
     async def update(
         self,

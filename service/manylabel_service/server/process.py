@@ -57,7 +57,7 @@ def serve(settings: Settings) -> int:
     Returns
     -------
     int
-        The exit status: 0 after a clean stop, 1 if the server could not start.
+        The exit status: 0 after a clean stop, 1 if the server could not start, or a part of it could not be stopped.
     """
     try:
         listener = listen(settings)

@@ -7,8 +7,9 @@ process that dies in between leaves a blob that no document names; such a blob i
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
 
-ORPHANED_SECONDS = 7_200.0
-"""Age in seconds at which a blob that no document names is assumed to be left by a dead process."""
+ORPHANED_SECONDS = 172_800.0
+"""Age in seconds at which a blob that no document names is assumed to be left by a dead process. The id has the time of
+the machine that stored the blob, whose clock may be wrong by a time zone; two days exceed that."""
 
 
 def is_old(id: str, before_ms: int | None = None) -> bool:

@@ -1,6 +1,6 @@
 """Protocol of a store."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from manylabel_service.storage.models import Models
 from manylabel_service.storage.protocol import Blobs, Documents, Logs, ModelMeta, Predictions
@@ -51,18 +51,23 @@ class Store(Protocol):
         ...
 
 
-async def named_models(store: Store, kind: str, prefix: str) -> dict[int, ModelMeta | None]:
+class Named(NamedTuple):
+    """Model that documents or blobs name, None if it was deleted, and the keys of these blobs."""
+
+    record: ModelMeta | None
+    keys: list[str]
+
+
+async def named_models(store: Store, kind: str, prefix: str) -> dict[int, Named]:
     """Return the incarnations that name documents of a kind, or blobs under a prefix, with their models.
 
-    Returns
-    -------
-    dict
-        Model by incarnation; None if it was deleted. Empty if any model is damaged: the data may belong to it.
+    Empty if any model is damaged: the data may belong to it.
     """
-    blobs = {key.removeprefix(prefix).partition("/")[0] for key in await store.blobs.keys(prefix)}
-    named = {int(name) for name in blobs | (await store.documents.revisions(kind)).keys()}
-    records = await store.models.all() if named else []
+    keys: dict[int, list[str]] = {int(name): [] for name in await store.documents.revisions(kind)}
+    for key in await store.blobs.keys(prefix):
+        keys.setdefault(int(key.removeprefix(prefix).partition("/")[0]), []).append(key)
+    records = await store.models.all() if keys else []
     if any(record.damaged for record in records):
         return {}
     models = {record.incarnation: record for record in records}
-    return {incarnation: models.get(incarnation) for incarnation in named}
+    return {incarnation: Named(models.get(incarnation), each) for incarnation, each in keys.items()}

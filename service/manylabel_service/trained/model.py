@@ -18,6 +18,7 @@ from manylabel_service.errors import (
     IncompatibleRelease,
     ModelDamaged,
     ModelGone,
+    NotReady,
     NoVersionServed,
     ServiceError,
     StorageUnavailable,
@@ -77,8 +78,8 @@ class TrainedModel(HostedModel):
 
     def __init__(self, record: ModelMeta, host: Host) -> None:
         settings = host.settings
-        super().__init__(record, settings, host.store_health, host.on_deleted)
-        self.answers = Replica(record, replace(host, on_deleted=self._gone))
+        super().__init__(record, settings, host.store_health, host.on_deleted, host.on_crashed)
+        self.answers = Replica(record, replace(host, on_deleted=self._gone, on_crashed=self._crashed))
         self._events = Events(record.name, lambda: self._active)
         self._versions = VersionStore(record, host.store, self._heard)
         self._active = ActiveVersion(record.name, self._versions, self._events, settings.record_limits)
@@ -220,14 +221,19 @@ class TrainedModel(HostedModel):
             raise
         except IncompatibleRelease as error:
             self.answers.withhold(error)
-        except Exception as error:
+        except HOPELESS as error:
             detail, action = (
                 f"the labels of its predictions: {error}",
                 "repair the store, or delete it; it still predicts",
             )
-            unexpected = not isinstance(error, HOPELESS)
-            log.error("model_damaged", model=self.name, error=detail, action=action, exc_info=unexpected)
+            log.error("model_damaged", model=self.name, error=detail, action=action)
             self.answers.fail(lambda: ModelDamaged(self.name, detail))
+        except Exception as error:
+            self.answers.crash(error)
+
+    def _crashed(self, answers: HostedModel) -> NotReady:
+        """Have the model restored because its metrics have failed; meanwhile its versions predict."""
+        return self._on_crashed(self)
 
     def _gone(self, answers: HostedModel) -> None:
         """Handle the deletion of the model by another server."""
@@ -236,6 +242,11 @@ class TrainedModel(HostedModel):
     @property
     def incompatible(self) -> str | None:
         return super().incompatible or self.answers.incompatible
+
+    @property
+    def crashed(self) -> bool:
+        """True if an unexpected error has ended the model or its metrics."""
+        return super().crashed or self.answers.crashed
 
     @property
     def impaired(self) -> bool:

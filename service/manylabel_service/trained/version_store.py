@@ -366,6 +366,6 @@ class VersionStore:
 
 async def collect_deleted(store: Store) -> None:
     """Remove the remaining versions of deleted models; raises StorageUnavailable."""
-    for incarnation, record in (await named_models(store, KIND, BLOBS)).items():
-        if record is None:
+    for incarnation, named in (await named_models(store, KIND, BLOBS)).items():
+        if named.record is None:
             await VersionStore(ModelMeta("", incarnation, b""), store).delete_all()

@@ -22,7 +22,7 @@ from manylabel_service.errors import DocumentDamaged, RevisionConflict, StorageE
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Collection, Store
-from manylabel_service.webhooks.sender import FINAL, Sender
+from manylabel_service.webhooks.sender import FINAL, Sender, Sent, failed_delivery
 from manylabel_service.webhooks.sources import Sources
 from manylabel_service.webhooks.webhook import (
     DEFINITIONS,
@@ -166,8 +166,12 @@ class Deliverer:
         await asyncio.gather(self._task, return_exceptions=True)
         for running in list(self._running.values()):
             await running.stop()
-            with suppress(StorageError):
+            try:
                 await self._save(running)
+            except StorageError as error:
+                log.warning("webhook_state_not_stored", webhook=running.webhook.id, error=str(error))
+            except Exception:  # the states of the others must still be stored
+                log.exception("webhook_state_not_stored", webhook=running.webhook.id)
         self._forget()
 
     async def _run(self) -> None:
@@ -263,7 +267,12 @@ class Deliverer:
     async def _deliver(self, running: _Running) -> None:
         """Send the queued events in order until the queue is empty or the webhook is disabled."""
         while (state := running.state).queue and state.reason(running.webhook) is None:
-            sent = await self.sender.send(running.webhook, state.queue[0], state.failures + 1)
+            message, attempt = state.queue[0], state.failures + 1
+            try:
+                sent = await self.sender.send(running.webhook, message, attempt)
+            except Exception:
+                log.exception("webhook_delivery_failed", webhook=running.webhook.id, event_id=message.id)
+                sent = Sent(failed_delivery(message, attempt), 0.0)
             error = sent.delivery.error
             state.note(sent.delivery)
             self._count("delivered" if error is None else "failed")

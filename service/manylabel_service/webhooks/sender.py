@@ -22,6 +22,7 @@ MAX_RETRY_AFTER_SECONDS = 3_600.0
 
 GONE = "gone"
 NOT_ALLOWED = "url_not_allowed"
+UNEXPECTED = "internal_error"
 FINAL = frozenset({GONE, NOT_ALLOWED})
 """Errors that disable a webhook at once, until an operator enables it."""
 
@@ -103,6 +104,19 @@ class Sender:
         if any(plain in network for network in self._networks) or (host == "localhost" and plain.is_loopback):
             return True
         return plain.is_global and not plain.is_multicast
+
+
+def failed_delivery(message: Message, attempt: int) -> Delivery:
+    """Return the result of an attempt that an unexpected error has ended."""
+    return Delivery(
+        event=message.id,
+        type=message.type,
+        unix_ms=now_ms(),
+        attempt=attempt,
+        milliseconds=0,
+        status=None,
+        error=UNEXPECTED,
+    )
 
 
 def _headers(webhook: Webhook, message: Message) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from manylabel_service import ulid
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import ModelGone, ModelNotFound, NotReady, ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.events import Event, Events
@@ -81,6 +82,8 @@ class Sources:
         self._store, self._registry, self._jobs = store, registry, jobs
         self._feeds: dict[int, _Feed] = {}
         self._lineages = LineageStore(store)
+        self._replaced: dict[str, tuple[int, ...]] = {}
+        """Incarnations of the models that were replaced by successors."""
         self._versions = Collection(store.documents, VERSIONS, VersionCatalogue)
 
     def close(self) -> None:
@@ -127,8 +130,14 @@ class Sources:
 
     async def _inherit(self, subscribers: Sequence[Subscriber]) -> None:
         """Continue at the position of a model in its successor."""
-        for lineage in (await self._lineages.intact()).values():
-            *earlier, present = (str(incarnation) for incarnation in (0, *lineage.incarnations))
+        async with self._lineages.changes() as (found, names):
+            for name, lineage in found.items():
+                if lineage is not None and len(lineage.incarnations) > 1:
+                    self._replaced[name] = lineage.incarnations
+            for name in () if names is None else self._replaced.keys() - names:
+                del self._replaced[name]
+        for incarnations in self._replaced.values():
+            *earlier, present = map(str, incarnations)
             for _, state in subscribers:
                 known = [state.positions[each] for each in (*earlier, present) if each in state.positions]
                 if known:
@@ -242,8 +251,9 @@ class Sources:
 
     async def _needing_review(self, record: ModelMeta, since: int, until: int) -> list[tuple[float, str]]:
         try:
-            if not await self._store.predictions.ids(record, 1):
-                return []
+            newest = await self._store.predictions.ids(record, 1)
+            if not newest or ulid.timestamp_of(newest[0]) <= since:
+                return []  # the model need not be loaded
             replica = await self._loaded(record)
             return [] if replica is None else await needing_review(replica, since, until, REVIEW_UNCERTAINTY)
         except (ModelGone, NotReady):

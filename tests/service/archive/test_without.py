@@ -5,12 +5,21 @@ import random
 import pytest
 from tests.service.archive.origin import Make, opened, same_state, start_origin
 from tests.service.fleet import Fleet
-from tests.service.online.forgetting.test_forgetting import REF, forgotten, named, never_seen, refs_of, some_named
+from tests.service.online.forgetting.test_forgetting import (
+    REF,
+    features_of,
+    forgotten,
+    named,
+    never_seen,
+    refs_of,
+    some_named,
+)
 from tests.service.online.history.test_history import entries_of, lived
 
 from manylabel_service.archive.restoring import Without, restore
 from manylabel_service.archive.store_documents import check_complete
 from manylabel_service.errors import ModelGone, PositionNotFound
+from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.settings import Settings
 from manylabel_service.storage.places.files import FilePlace
@@ -93,6 +102,24 @@ async def test_examples_are_named_by_position(place: FilePlace, new_store: Make)
     none = await restore(place, store, Settings(), model="m", without=Without(refs=frozenset(["unknown"])))
     assert none.receipt is not None
     assert (none.receipt.status, none.receipt.examples, none.receipt.since) == ("done", 0, "0")
+
+
+async def test_all_lines_of_an_entry_of_a_stream_are_left_out(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
+    replica = await origin.registry.create(Fleet.spec())
+    await replica.update([named(None, b=1)])
+    for line in (1, 2):
+        await replica.update([named(REF, a=line)], stream=StreamPart("s", (line,)))
+    await origin.shipper.ship()
+    make = new_store("sqlite")
+    store = await opened(make)
+    restored = await restore(place, store, Settings(), model="m", without=NAMED)
+    assert restored.receipt is not None
+    assert restored.receipt.examples == 2
+    await store.close()
+    copy = await (await start_origin(make, place)).replica()
+    assert (await copy.update([named(None, a=1)], stream=StreamPart("s", (2,)))).replayed
+    assert (copy.model.updates, features_of(copy)) == (1, "b")
 
 
 @pytest.mark.usefixtures("some_named")

@@ -4,11 +4,14 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.forked_server import LoadedForkServer
@@ -223,3 +226,63 @@ async def test_a_fork_server_that_cannot_start_is_an_error(server: ForkServer, m
         with pytest.raises(client.CannotStart):
             await works()
     assert await works()
+
+
+async def test_a_signal_for_a_child_that_has_ended_reaches_no_other_process(server: ForkServer) -> None:
+    """The child was reaped, and its process id now belongs to another process."""
+    child = await start(TASKS, "raise", threads=1)
+    await child.stderr.read()
+    await eventually_async(lambda: is_gone(child.pid))
+    other = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "print(flush=True); input()", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert other.stdout is not None
+    assert await other.stdout.readline() == b"\n"
+    child.pid = other.pid
+    child.send_signal(signal.SIGSTOP)
+    await child.kill()
+    assert await works()
+    assert not is_stopped(other.pid)
+    await other.communicate(b"\n")
+    assert other.returncode == 0
+
+
+async def test_signals_sent_together_arrive_before_the_next_task(server: ForkServer) -> None:
+    children = [await waiting() for _ in range(3)]
+    for child in children:
+        child.send_signal(signal.SIGSTOP)
+        child.send_signal(signal.SIGKILL)
+    assert await works()
+    assert [await child.wait() for child in children] == [-signal.SIGKILL] * 3
+    for child in children:
+        await child.kill()
+
+
+async def test_a_fork_server_that_does_not_end_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that hangs in the kernel, in a call of a file system, where no signal takes effect."""
+    ended = threading.Event()
+
+    class Unkillable:
+        pid = 0
+
+        def kill(self) -> None:
+            pass
+
+        def wait(self) -> int:
+            ended.wait()
+            return 0
+
+    class Server(LoadedForkServer):
+        launched = 0
+
+        def launch(self, control: socket.socket) -> Any:
+            self.launched += 1
+            return Unkillable() if self.launched == 1 else super().launch(control)
+
+    monkeypatch.setattr(client, "fork_server", server := Server())
+    try:
+        assert await works()
+        assert server.launched == 2
+    finally:
+        ended.set()
+        server.end()

@@ -265,3 +265,27 @@ class TestBounds:
 
 async def _all(subscription: Any) -> list[Event]:
     return [event async for event in subscription]
+
+
+async def test_events_are_not_recorded_long_after_the_last_subscriber(
+    replica: Any, lone_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = replica.events.subscribe()
+    await replica.update([lone_fleet.example(0)])
+    (event,) = await taken(watched, 1)
+    await watched.aclose()
+    await replica.update([lone_fleet.example(1)])
+    resumed = replica.events.subscribe(event.position)  # soon: nothing was missed
+    (second,) = await taken(resumed, 1)
+    assert second.data["updates"] == 2
+    monkeypatch.setattr(events_module, "UNREAD_SECONDS", 0.0)
+    await replica.update([lone_fleet.example(2)])
+    assert replica.events, "it is read"
+    await resumed.aclose()
+    await replica.update([lone_fleet.example(3)])
+    assert not replica.events
+    assert len(replica.events._ring) == 0
+    late = replica.events.subscribe(second.position)
+    assert (await taken(late, 1))[0].kind == "dropped"
+    await replica.update([lone_fleet.example(4)])
+    assert (await taken(late, 1))[0].data["updates"] == 5

@@ -1,6 +1,7 @@
 """Concurrent submissions never exceed the limit of queued jobs."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -98,3 +99,16 @@ async def test_the_place_of_a_dead_process_expires(servers: list[JobService], mo
         await second.submit(spec(SHORT), None)
     monkeypatch.setattr(queue_limit, "CLAIM_SECONDS", 0.0)
     await second.submit(spec(SHORT), None)
+
+
+@pytest.mark.parametrize("hours", [-3, 3])
+async def test_the_clock_of_another_machine_does_not_count(
+    servers: list[JobService], monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    claims = {f"job-{n}": (time.time() + 3600 * hours, 0) for n in range(MOST)}
+    await servers[0]._limit._documents.put(queue_limit.NAME, queue_limit.Claims(jobs=claims))
+    for server in servers:
+        with pytest.raises(JobsFull):
+            await server.submit(spec(SHORT), None)
+    monkeypatch.setattr(queue_limit, "CLAIM_SECONDS", 0.0)
+    await servers[1].submit(spec(SHORT), None)

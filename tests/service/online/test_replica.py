@@ -24,6 +24,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.models import restarts
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
@@ -425,6 +426,7 @@ class TestModels:
     async def test_a_model_that_failed_to_learn_is_not_ready_and_not_stored(
         self, hosting: Hosting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
+        monkeypatch.setattr(restarts, "PAUSES_SECONDS", (3600.0, 3600.0))
         async with hosting(snapshot_every_updates=1) as registry:
             replica = await registry.create(spec())
 
@@ -434,7 +436,7 @@ class TestModels:
             monkeypatch.setattr(replica.model.learner.pipeline, "learn", broken)
             calls: list[Awaitable[object]] = [replica.update([example(0)]), replica.predict([example(0).x])]
             for call in calls:
-                with pytest.raises(NotReady, match="failed"):
+                with pytest.raises(NotReady, match="is being restored after an error"):
                     await call
         assert snapshot_files(tmp_path / "data") == []
         monkeypatch.undo()

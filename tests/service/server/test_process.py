@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.support.forked_server import ForkedProgram, finished
 from tests.support.server_process import free_port
+from tests.support.snapshot_files import snapshot_files
 from tests.support.waiting import eventually
 
 from manylabel_service.server.sockets import warn_if_open
@@ -27,9 +28,9 @@ WAIT_SECONDS = 120
 
 
 @contextlib.contextmanager
-def started(*flags: str) -> Iterator[subprocess.Popen[str]]:
+def started(*flags: str, command: Sequence[str] = COMMAND) -> Iterator[subprocess.Popen[str]]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MANYLABEL_")}
-    with subprocess.Popen([*COMMAND, *flags], stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
             yield process
         finally:
@@ -82,6 +83,38 @@ def test_a_server_logs_its_address_and_stops_cleanly(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT_SECONDS) == 0
         assert json.loads(process.stderr.read().splitlines()[-1])["event"] == "stopped"
+
+
+FAILING = """
+import sys
+from manylabel_service.__main__ import main
+from manylabel_service.webhooks.deliverer import Deliverer
+
+async def stop(self):
+    raise ValueError("for the test")
+
+Deliverer.stop = stop
+sys.exit(main())
+"""
+
+
+def test_each_step_of_a_shutdown_runs_after_an_error(tmp_path: Path) -> None:
+    """The state is stored, the store closed, and the exit status tells."""
+    flags = ("--port", "0", "--data-dir", str(tmp_path / "data"))
+    with started(*flags, command=[sys.executable, "-c", FAILING]) as process:
+        assert process.stderr is not None
+        url = next(line["url"] for line in map(json.loads, process.stderr) if line["event"] == "serving")
+        port = int(url.rsplit(":", 1)[1])
+        assert request(port, "POST", "/v1/models", '{"name": "m", "algorithm": "falt"}')[0] == 201
+        assert request(port, "POST", "/v1/models/m/update", ITEM)[0] == 200
+        process.send_signal(signal.SIGTERM)
+        lines = [json.loads(text) for text in process.stderr]
+        assert process.wait(WAIT_SECONDS) == 1
+    (failed,) = [line for line in lines if line["event"] == "stop_failed"]
+    assert (failed["part"], failed["level"]) == ("webhooks", "error")
+    assert "for the test" in str(failed)
+    assert snapshot_files(tmp_path / "data")
+    assert not (tmp_path / "data" / "manylabel.sqlite3-wal").exists()
 
 
 def test_a_data_directory_is_used_by_one_server(server: Any) -> None:

@@ -216,6 +216,16 @@ async def test_blobs_are_listed_by_prefix(store: Store) -> None:
         assert await blob_bytes(store.blobs, key) == key.encode()
 
 
+async def test_keys_of_blobs_are_listed_by_any_prefix(store: Store) -> None:
+    high = "\U0010ffff"
+    keys = ["a", "a/1", "a/2", f"a/{high}", f"a/{high * 60}", f"a{high}", "a0", "b/1", "é/1", "\ud7ff/1", high]
+    keys.append(high * 64)
+    for key in keys:
+        await store.blobs.put(key, pieces_of(b"x"))
+    for prefix in ("", "a", "a/", "a/1", f"a/{high}", "b", "c", "é", "\ud7ff", high, high * 2, high * 64):
+        assert await store.blobs.keys(prefix) == sorted(key for key in keys if key.startswith(prefix)), prefix
+
+
 @pytest.mark.usefixtures("small_pieces")
 async def test_a_blob_is_replaced_only_when_it_is_complete(store: Store) -> None:
     await store.blobs.put("b", pieces_of(b"old"))

@@ -5,7 +5,7 @@ import itertools
 import shutil
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import pytest
@@ -32,7 +32,7 @@ from manylabel_service.storage.redis import RedisStore
 from manylabel_service.storage.redis import blobs as redis_blobs
 from manylabel_service.storage.redis import store as redis_store
 from manylabel_service.storage.redis.client.circuit_breaker import CircuitBreaker
-from manylabel_service.storage.redis.client.connection import Connection
+from manylabel_service.storage.redis.client.connection import CONNECTIONS, Connection
 
 # -- lost replies ---------------------------------------------------------------------------------
 
@@ -274,6 +274,18 @@ async def test_a_blocking_call_is_no_trial(monkeypatch: pytest.MonkeyPatch) -> N
 
     await eventually_async(waited)
     assert words == ["PING", "XREAD"]
+    await connection.close()
+
+
+async def test_a_call_that_waits_long_for_its_turn_does_not_count_against_redis(redis_server: Any) -> None:
+    connection = Connection(Address.parse(redis_server.url), timeout_seconds=0.2)
+    async with AsyncExitStack() as turns:
+        for _ in range(CONNECTIONS):
+            await turns.enter_async_context(connection._turns)
+        with pytest.raises(StorageUnavailable, match="did not respond in time"):
+            await connection.command("PING")
+        assert not connection.breaker.is_open
+    await eventually_async(lambda: connection.command("PING"), ignore=StorageUnavailable)
     await connection.close()
 
 

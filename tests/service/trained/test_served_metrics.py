@@ -1,5 +1,6 @@
 """Served predictions of a trained model's versions are measured by labels that come later; nothing is learnt."""
 
+import asyncio
 import random
 from typing import Any, NamedTuple
 
@@ -7,11 +8,13 @@ import numpy as np
 import pytest
 from tests.service.online.folds import partial
 from tests.service.trained.test_trained_serving import dense
+from tests.support.waiting import eventually_async
 
 from manylabel_service import ulid as prediction_ids
-from manylabel_service.errors import ModelDamaged, PredictionLabelled, VersionNotFound
+from manylabel_service.errors import ModelDamaged, NotReady, PredictionLabelled, VersionNotFound
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.models import restarts
 from manylabel_service.online.prediction_store import NO_FEATURES
 from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state import served_metrics as answers_module
@@ -19,6 +22,7 @@ from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.served_metrics import ServedBy, ServedMetrics
+from manylabel_service.trained.model import TrainedModel
 
 LABELS = ("rock", "jazz", "pop")
 
@@ -265,6 +269,44 @@ async def test_a_damaged_log_stops_the_metrics_but_not_the_predictions(lone_flee
     assert model.gauges()["model_version"] == 1
     await registry.delete("m")
     assert registry.failed == []
+
+
+async def test_a_model_predicts_while_its_metrics_are_restored(
+    lone_fleet: Any, one: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restarts, "PAUSES_SECONDS", (0.05, 0.2))
+    registry = await lone_fleet.start()
+    await lone_fleet.publish(registry, one)
+    watched = Watched(lone_fleet, random.Random(0))
+    await watched.predict(one.X)
+    first, second, *_ = watched.given
+    learn, failures, may_restore = ApplyBatch.learn, 3, asyncio.Event()
+    restore = TrainedModel.restore
+
+    def failing(batch: ApplyBatch) -> None:
+        nonlocal failures
+        failures -= 1
+        if failures >= 0:
+            raise MemoryError
+        learn(batch)
+
+    async def waiting(self: TrainedModel, *args: Any) -> None:
+        await may_restore.wait()
+        await restore(self, *args)
+
+    monkeypatch.setattr(ApplyBatch, "learn", failing)
+    monkeypatch.setattr(TrainedModel, "restore", waiting)
+    with pytest.raises(NotReady):
+        await watched.label([first])
+    model = await registry.get("m")
+    assert (await model.predict([dense(one.X[0])])).version == 1
+    assert registry.failed == ["m"]
+    may_restore.set()
+    await eventually_async(lambda: not registry.failed)
+    model = await registry.get("m")
+    assert model.answers.model.updates == 1
+    await watched.post(model, [second], [Labels.all_of(["rock"])], None)
+    assert model.answers.model.updates == 2
 
 
 async def test_an_evicted_model_keeps_its_metrics(lone_fleet: Any, one: Any) -> None:

@@ -7,16 +7,36 @@ from typing import Any
 
 import pytest
 from tests.service.online.folds import DRIFTING_LENGTH, drifting
+from tests.service.online.forgetting.test_forgetting import forgotten
 from tests.support.waiting import eventually_async
 
+from manylabel_service import ulid
+from manylabel_service.clock import now_ms
+from manylabel_service.errors import ReplayMismatch
 from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.models.membership import Member
 from manylabel_service.models.registry import Registry
+from manylabel_service.online.history.catalogue import collect_garbage
+from manylabel_service.online.history.lineage import Lineage
 from manylabel_service.online.replica import Replica
+from manylabel_service.online.spec.trained import stored_spec
+from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.online.updates.past_states import PastStates
-from manylabel_service.storage import START, position_key
+from manylabel_service.settings import Settings
+from manylabel_service.storage import START, ModelMeta, position_key
+from manylabel_service.storage.document_pages import check_document
 from manylabel_service.webhooks import sources
 from manylabel_service.webhooks.sources import Sources
-from manylabel_service.webhooks.webhook import DeliveryState, Message, Webhook
+from manylabel_service.webhooks.webhook import (
+    MAX_DELIVERIES,
+    MAX_QUEUED,
+    STATES,
+    Delivery,
+    DeliveryState,
+    Message,
+    Webhook,
+    message_of,
+)
 
 DEFINITION = Webhook(id="w", url="", secret="", events=["drift", "label"], models=["*"], created_unix_ms=0)
 
@@ -226,3 +246,78 @@ async def test_a_webhook_forgets_models_that_are_gone(lone_fleet: Any) -> None:
     await registry.delete("m")
     await reader.look()
     assert reader.state.positions == {}
+
+
+async def test_predictions_that_were_examined_load_no_model(any_fleet: Any) -> None:
+    registry = await any_fleet.start()
+    ids = {}
+    for name in ("a", "b"):
+        replica = await registry.create(any_fleet.spec(name))
+        await replica.update([labelled("p"), labelled("q")])
+        xs = [labelled("p").x]
+        ids[name] = ulid.make(now_ms() - 10_000, name.encode() * ulid.N_RANDOM_BYTES)
+        await replica.keep([ids[name]], xs, (await replica.predict(xs)).predictions)
+    await any_fleet.stop(registry)
+    registry = await any_fleet.start(preload=False)
+    webhook = DEFINITION.model_copy(update={"events": ["review"]})
+    later = DeliveryState(positions={}, jobs=0, versions=0, predictions_unix_ms=ulid.timestamp_of(ids["b"]))
+    reader = Reader(any_fleet, registry, later)
+    await reader.sources.look([(webhook, later)])
+    assert registry.resident() == []
+    assert later.predictions_unix_ms > ulid.timestamp_of(ids["b"])
+    earlier = later.model_copy(update={"predictions_unix_ms": 0})
+    await reader.sources.look([(webhook, earlier)])
+    assert [model.name for model in registry.resident()] == ["a", "b"]
+
+
+async def test_an_unchanged_lineage_is_read_once(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry, replica = await hosted(any_fleet)
+    await replica.update([labelled("p")._replace(ref="r"), labelled("q")])
+    await forgotten(registry, Selection(refs=frozenset(["r"])))
+    reader, parsed, read = Reader(any_fleet, registry), 0, Lineage.model_validate_json
+
+    def counted(value: bytes) -> Lineage:
+        nonlocal parsed
+        parsed += 1
+        return read(value)
+
+    await reader.poll()
+    await registry.successions.look()
+    monkeypatch.setattr(Lineage, "model_validate_json", counted)
+    for _ in range(5):
+        await reader.poll()
+        await reader.look()
+        await registry.successions.look()
+        await collect_garbage(any_fleet.store(registry))
+    assert parsed == 0
+    await forgotten(registry, Selection(refs=frozenset(["unknown"])))
+    await reader.poll()
+    assert parsed > 0
+
+
+def test_the_state_of_a_webhook_fits_in_a_document_with_the_most_models() -> None:
+    most = 10_000
+    with pytest.raises(ValueError, match="max_models"):
+        Settings(max_models=most + 1)
+    assert Settings(max_models=most).max_models == most
+    positions = {str(2**31 + n): "1700000000000-1000000" for n in range(most)}
+    state = DeliveryState(positions=positions, jobs=2**40, versions=2**40, predictions_unix_ms=2**41)
+    for n in range(MAX_QUEUED):
+        state.add(message_of("label", {"labels": ["\u20ac" * 80]}, n))
+    for n in range(MAX_DELIVERIES):
+        facts: dict[str, Any] = {"event": f"evt_{n:032}", "type": "label", "unix_ms": 2**41, "attempt": n}
+        state.note(Delivery(**facts, milliseconds=9, status=500, error="status"))
+    check_document(STATES, "id", state.to_bytes())
+
+
+async def test_the_description_of_a_server_fits_in_a_document(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    for n in range(2_000):
+        model = Replica(ModelMeta(name := f"{n:064}", n + 10, stored_spec(lone_fleet.spec(name), 1)), registry._shared)
+        model.withhold(ReplayMismatch("for the test"))
+        registry._replicas[model.name] = model
+    described = registry._standing()
+    assert not described["ready"]
+    assert len(described["withheld"]) == 1_000
+    check_document("replicas", "id", Member(id="0" * 16, **described).to_bytes())
+    registry._replicas.clear()

@@ -193,6 +193,32 @@ class TestDelivery:
         assert [each["error"] for each in deliveries] == [None, *["status"] * 4]
         assert [each["attempt"] for each in deliveries] == [5, 4, 3, 2, 1]
 
+    def test_an_unexpected_error_is_counted_and_tried_again(
+        self,
+        client: TestClient,
+        receiver: Receiver,
+        create: Create,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        id = made(client, receiver)["id"]
+        send, failures = sender.Sender.send, 2
+
+        async def failing(*args: Any) -> Any:
+            nonlocal failures
+            failures -= 1
+            if failures >= 0:
+                raise ValueError("for the test")
+            return await send(*args)
+
+        monkeypatch.setattr(sender.Sender, "send", failing)
+        update(client, create(client, "tags"), "a")
+        eventually(lambda: shown(client, id)["delivered"] == 1)
+        attempts = [(each["attempt"], each["error"]) for each in shown(client, id)["deliveries"]]
+        assert attempts == [(3, None), (2, "internal_error"), (1, "internal_error")]
+        assert 'manylabel_webhook_deliveries_total{outcome="failed"} 2.0' in client.get("/metrics").text
+        assert "webhook_delivery_failed" in capsys.readouterr().out
+
     def test_events_are_delivered_in_order(self, client: TestClient, receiver: Receiver, create: Create) -> None:
         is_up = False
         receiver.respond = lambda handler: status(handler, 200 if is_up else 500)
@@ -467,8 +493,10 @@ class TestRequests:
             own = keyed.call("post", "/v1/webhooks", some, json={**wanted, "models": ["tags-a"]}).json()["id"]
             assert [each["id"] for each in keyed.call("get", "/v1/webhooks", some).json()["webhooks"]] == [own]
             for method, path in (("get", ""), ("delete", ""), ("post", "/test"), ("post", "/enable")):
-                target = f"/v1/webhooks/{everything}{path}"
-                refused(keyed.call(method, target, some), 403, "model_not_allowed")
+                target, unknown = f"/v1/webhooks/{everything}{path}", f"/v1/webhooks/{everything[::-1]}{path}"
+                foreign = refused(keyed.call(method, target, some), 404, "webhook_not_found")
+                other = refused(keyed.call(method, unknown, some), 404, "webhook_not_found")
+                assert foreign["detail"] == other["detail"].replace(everything[::-1], everything)
             assert keyed.call("delete", f"/v1/webhooks/{own}", some).status_code == 204
             lines = keyed.call("get", "/v1/audit").json()["calls"]
             assert (lines[0]["method"], lines[0]["route"], lines[0]["target"]) == ("DELETE", "/v1/webhooks/{id}", own)

@@ -91,7 +91,7 @@ def _followed(follow: dict[str, Any] | None) -> str:
     if follow is None:
         return ""
     until = "" if follow["until"] is None else f" to {follow['until']}"
-    return f"{follow['model']}, from position {follow['begin']}{until}"
+    return f"{follow['model'] or 'another model'}, from position {follow['begin']}{until}"
 
 
 def _limits(status: ModelStatus) -> Iterator[str]:

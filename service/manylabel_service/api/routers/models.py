@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from manylabel_core.state import DamagedState
 from manylabel_service import names
+from manylabel_service.access.grant import Access
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.translation.from_json import path_in_spec, read_moment
@@ -179,14 +180,17 @@ async def list_models(
 ) -> Response:
     """Lists the models that the caller may see, by name. A model that is not in this server's memory has only the
     fields of its spec."""
-    models, damaged = await context.registry.list(access.may_see, query.leader)
+    leader = query.leader
+    shown = access.may_see if leader is None or access.may_see(leader) else (lambda _: False)
+    models, damaged = await context.registry.list(shown, leader)
+    models = [visible(status, access) for status in models]
     return json_response({"models": models, **({"damaged": damaged} if damaged else {})})
 
 
 @router.endpoint("GET /v1/models/{name}", "Show a model", "read", schemas.ModelStatus | schemas.TrainedStatus)
-async def show_model(context: ContextOf, name: str) -> dict[str, Any]:
+async def show_model(context: ContextOf, access: AccessOf, name: str) -> dict[str, Any]:
     """Shows a model: its spec, how much it has learnt, and its metrics."""
-    return to_dict(await context.registry.get(name))
+    return visible(to_dict(await context.registry.get(name)), access)
 
 
 class WhatToDelete(Parameters):
@@ -274,6 +278,14 @@ async def show_reliability(
         raise LabelNotFound(query.label)
     found = reliability(model.model.prequential.reliability(column))
     return {**found, "position": model.position, "updates": model.model.updates}
+
+
+def visible(status: dict[str, Any], access: Access) -> dict[str, Any]:
+    """Return the status of a model without the name of a leader that the caller may not see."""
+    follow = status.get("follow")
+    if follow is None or access.may_see(follow["model"]):
+        return status
+    return {**status, "follow": {**follow, "model": None}}
 
 
 def to_dict(replica: HostedModel) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router
 from manylabel_service.clock import rfc3339
 from manylabel_service.documented import Documented
+from manylabel_service.errors import WebhookNotFound
 from manylabel_service.settings import origin_of
 from manylabel_service.webhooks.webhook import (
     KINDS,
@@ -215,7 +216,8 @@ async def enable_webhook(context: ContextOf, access: AccessOf, id: str) -> dict[
 async def _found(context: Context, access: Access, id: str) -> Webhook:
     context.registry.require_ready()
     webhook = await context.webhooks.get(id)
-    access.require_cover(["admin"], webhook.models)
+    if not access.covers(["admin"], webhook.models):
+        raise WebhookNotFound(id)  # its models may be of others, so it must not be distinguishable
     return webhook
 
 

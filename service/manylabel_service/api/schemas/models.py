@@ -405,8 +405,8 @@ class GroupOfLabels(ResponseModel):
 class FollowOfModel(ResponseModel):
     """The log that a model learns from."""
 
-    model: str
-    """Name of the followed model."""
+    model: str | None
+    """Name of the followed model; null if the caller's key may not see that model."""
     begin: str
     """Entries after this position are learnt."""
     until: str | None

@@ -180,10 +180,9 @@ class CatalogueStore:
         """Return the key of a blob."""
         return f"{self._prefix}{id}"
 
-    async def collect_garbage(self) -> None:
-        """Delete old blobs that the catalogue does not name; raise `DocumentDamaged`."""
-        ids = [key.removeprefix(self._prefix) for key in await self._store.blobs.keys(self._prefix)]
-        old = {id for id in ids if is_old(id)}
+    async def collect_garbage(self, keys: Iterable[str]) -> None:
+        """Delete old blobs that the catalogue does not name, of those with these keys; raise `DocumentDamaged`."""
+        old = {id for key in keys if is_old(id := key.removeprefix(self._prefix))}
         if old:
             await self.delete(old - (await self.read()).ids)
 
@@ -209,13 +208,15 @@ LOST = (BlobNotFound, BlobDamaged)
 async def collect_garbage(store: Store) -> None:
     """Delete blobs that no history needs, and the remains of deleted models; raise StorageUnavailable."""
     models = await named_models(store, KIND, BLOBS)
-    lineages = (await LineageStore(store).intact()).values()
-    staged = {each.successor for lineage in lineages for each in lineage.successions}
-    for incarnation, record in models.items():
+    staged = set[int]()
+    if any(record is None for record, _ in models.values()):
+        lineages = (await LineageStore(store).intact()).values()
+        staged = {each.successor for lineage in lineages for each in lineage.successions}
+    for incarnation, (record, keys) in models.items():
         if incarnation in staged:
             continue
         if record is None:
             await CatalogueStore(ModelMeta("", incarnation, b""), store).delete_all()
         else:
             with suppress(DocumentDamaged):
-                await CatalogueStore(record, store).collect_garbage()
+                await CatalogueStore(record, store).collect_garbage(keys)

@@ -260,7 +260,11 @@ class Snapshotter:
         self._patience = 1.0 + SPREAD * random.random() if self._met_others else 1.0
 
     async def _others_took(self, position: str, must_cover: bool) -> bool:
-        """Return whether a snapshot of another replica is recent enough."""
+        """Return whether a snapshot of another replica is recent enough.
+
+        Its age is by the clock of the other machine: if that is wrong, this replica takes a snapshot that is not
+        needed, or one interval later.
+        """
         newest = await self._newer_of_others()
         if newest is None or must_cover:
             return position_key(self.covered) >= position_key(position)

@@ -234,7 +234,7 @@ def _check(update: Update) -> None:
         return
     lines, through = update.stream.lines, update.stream.through
     ends = lines if through is None else (*lines[-1:], through)
-    bounded = len(lines) == n_examples and ends and min(*lines[:1], *ends) >= 1 and ends[-1] == max(ends) < 2**63
+    bounded = len(lines) == n_examples and ends and min((*lines[:1], *ends)) >= 1 and ends[-1] == max(ends) < 2**63
     if not bounded or any(a >= b for a, b in pairwise(lines)):
         raise ValueError(f"{n_examples} examples must have as many lines, ascending from 1, below 2^63")
 

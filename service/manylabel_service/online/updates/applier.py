@@ -216,6 +216,8 @@ class Applier:
                 self._busy = True
                 await self._step()
                 self._busy = False
+        except Exception as error:
+            self._on_error(error)
         finally:
             self._busy, self._state = False, ApplierStatus.ENDED
             self._snapshotter.refuse(NotReady(f"model {self._record.name!r} has ended"))

@@ -8,12 +8,14 @@ import structlog
 from manylabel_service.errors import BlobDamaged, BlobGone, BlobNotFound, StorageUnavailable
 from manylabel_service.storage.blob_pieces import PIECE_BYTES, BlobManifest, StoredManifest, evenly
 from manylabel_service.storage.checksums import seal, unseal
-from manylabel_service.storage.document_pages import check_key
+from manylabel_service.storage.document_pages import MAX_NAME_BYTES, check_key
 from manylabel_service.storage.gate import gated
 from manylabel_service.storage.sqlite.engine import Part, in_writer
 
 PIECES_PER_SYNC = 8
 """Number of pieces between two syncs to disk, because a single sync at the end would delay snapshots."""
+
+_HIGHEST = "\U0010ffff"
 
 log = structlog.get_logger()
 
@@ -92,7 +94,7 @@ class SQLiteBlobs(Part):
 
     @in_writer
     def keys(self, prefix: str = "") -> list[str]:
-        return sorted(key for key in self._keys() if key.startswith(prefix))
+        return self._keys(prefix)
 
     async def _discard(self, key: str, token: str) -> None:
         """Remove a file, unless its row was written after all. If the file remains, the next opening removes it."""
@@ -128,5 +130,8 @@ class SQLiteBlobs(Part):
             return None
         return None if found is None else found.token
 
-    def _keys(self) -> list[str]:
-        return [str(key) for (key,) in self._connection.execute("SELECT key FROM blobs")]
+    def _keys(self, prefix: str = "") -> list[str]:
+        # The last key with the prefix is at most the prefix and the highest characters up to the maximum length.
+        bounds = prefix, prefix + _HIGHEST * (MAX_NAME_BYTES // len(_HIGHEST.encode()))
+        rows = self._connection.execute("SELECT key FROM blobs WHERE key BETWEEN ? AND ? ORDER BY key", bounds)
+        return [str(key) for (key,) in rows]

@@ -1,6 +1,7 @@
 """Followers over HTTP: create, read, promote, and delete with the leader."""
 
 import pytest
+from tests.service.access.keyed import Keyed
 from tests.service.api.answers import refused
 
 
@@ -105,3 +106,24 @@ def test_a_bad_promotion_is_refused(client, leader):
     refused(client.post("/v1/models/f/promote"), 409, "not_promotable")
     refused(client.post("/v1/models/f/promote", json={"version": 1}), 422, "invalid_request", "/version")
     refused(client.post("/v1/models/nobody/promote"), 404, "model_not_found")
+
+
+def test_a_key_that_may_not_see_the_leader_does_not_get_its_name(serve):
+    with serve() as client:
+        keyed = Keyed(client)
+        for name, follow in (("secret", None), ("open", {"model": "secret", "from": "start"})):
+            wanted = {"name": name, "algorithm": "falt", **({} if follow is None else {"follow": follow})}
+            assert keyed.call("post", "/v1/models", json=wanted).status_code == 201
+        some = keyed.make(models=["open"])["key"]
+        assert keyed.call("get", "/v1/models/open").json()["follow"]["model"] == "secret"
+        answers = [
+            keyed.call("get", "/v1/models/open", some),
+            keyed.call("get", "/v1/models", some),
+            keyed.call("post", "/v1/models/open/update", some, json={"x": {"a": 1}, "y": ["b"]}),
+        ]
+        assert [answer.status_code for answer in answers] == [200, 200, 409]
+        assert not [answer.text for answer in answers if "secret" in answer.text]
+        assert answers[0].json()["follow"] == {"model": None, "begin": "0", "until": None}
+        for leader in ("secret", "unknown"):
+            listed = keyed.call("get", "/v1/models", some, params={"leader": leader})
+            assert listed.json() == {"models": []}

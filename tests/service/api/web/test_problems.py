@@ -90,7 +90,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.HistoryDamaged("a", "3", "7", "?"), 500, "history_damaged", None),
     (errors.WebhookNotFound("a" * 26), 404, "webhook_not_found", None),
     (errors.WebhooksFull(20), 507, "limit_exceeded", None),
-    (errors.ModelFollows("a", "b"), 409, "model_follows", None),
+    (errors.ModelFollows("a"), 409, "model_follows", None),
     (errors.ModelHasFollowers("a", ["b"]), 409, "model_has_followers", None),
     (errors.ForgetRunning("a", "01k"), 409, "forget_running", None),
     (errors.NotPromotable("a", "b"), 409, "not_promotable", None),

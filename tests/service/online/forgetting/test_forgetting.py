@@ -1,8 +1,11 @@
 """Forgetting: the state is that of a model which never saw the examples, and nothing of them is left."""
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Sequence
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from manylabel_service.clock import now_ms
 from manylabel_service.errors import ForgetRunning, PredictionNotFound
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.models import successions
 from manylabel_service.online.history import archiver as archivers
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import Receipt
@@ -31,8 +35,10 @@ from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.stream_offsets import StreamPart
 from manylabel_service.online.successor.rewriter import Rewriter, Selection
-from manylabel_service.storage import START, Address, Entry, blob_bytes
+from manylabel_service.storage import START, Address, Entry, SQLiteStore, blob_bytes
 from manylabel_service.storage.redis import RedisStore
+from manylabel_service.storage.sqlite.database import maintenance
+from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
 
 REF = "customer-4711"
 REFS = Selection(refs=frozenset([REF]))
@@ -216,6 +222,32 @@ async def test_retries_of_forgotten_updates_learn_nothing(lone_fleet: Any) -> No
     assert len(state) == len(replica.model.to_bytes())
 
 
+@pytest.mark.parametrize(("entries", "by"), [([(1,)], "position"), ([(1, 2, 3)], "ref"), ([(1,), (2,), (3,)], "ref")])
+async def test_all_lines_of_an_entry_of_a_stream_are_forgotten(
+    any_fleet: Any, entries: list[tuple[int, ...]], by: str
+) -> None:
+    registry = await any_fleet.start()
+    replica = await registry.create(any_fleet.spec())
+    await replica.update([named(z=1)])
+    parts = [StreamPart("s", lines) for lines in entries]
+    positions = [(await replica.update([named(REF, a=n) for n in part.lines], stream=part)).position for part in parts]
+    receipt = await forgotten(registry, REFS if by == "ref" else Selection(positions=frozenset(positions)))
+    assert (receipt.entries, receipt.examples) == (len(parts), sum(map(len, entries)))
+    replica = await registry.get("m")
+    assert (replica.model.updates, features_of(replica)) == (1, "")
+    assert (await forgotten(registry)).examples == 0
+    replica = await registry.get("m")
+    for part in parts:
+        assert (await replica.update([named(a=n) for n in part.lines], stream=part)).replayed
+    assert (replica.model.updates, features_of(replica)) == (1, "")
+    await any_fleet.stop(registry)
+    replica = await (await any_fleet.start()).get("m")
+    assert (await replica.update([named(a=n) for n in parts[-1].lines], stream=parts[-1])).replayed
+    await replica.update([named(a=4)], stream=StreamPart("s", (4,)))
+    assert (replica.model.updates, features_of(replica)) == (2, "a")
+    assert (await replica.verify()).equal
+
+
 async def test_a_forgotten_stored_prediction_is_deleted_with_its_labels(any_fleet: Any) -> None:
     registry = await any_fleet.start()
     replica = await registry.create(any_fleet.spec())
@@ -340,6 +372,10 @@ def traces(data: bytes) -> bool:
     return MARKER in data or MARKER.hex().encode() in data or MARKER.hex()[:40].encode() in data or REF.encode() in data
 
 
+def files_with_traces(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob("*") if path.is_file() and traces(path.read_bytes())]
+
+
 async def in_segments(registry: Any, fleet: Any) -> list[str]:
     """Blobs of the history that have the marker, uncompressed."""
     store, found = fleet.store(registry), []
@@ -378,14 +414,10 @@ async def test_redis_keeps_no_trace_of_forgotten_examples(new_redis: Any, quick:
 async def test_no_file_keeps_a_trace_of_forgotten_examples(lone_fleet: Any, tmp_path: Path) -> None:
     registry = await lone_fleet.start(**SMALL)
     await marked(registry, lone_fleet)
-
-    def in_files() -> list[Path]:
-        return [path for path in tmp_path.rglob("*") if path.is_file() and traces(path.read_bytes())]
-
-    assert len(in_files()) >= 2
+    assert len(files_with_traces(tmp_path)) >= 2
     assert await in_segments(registry, lone_fleet)
     assert (await forgotten(registry)).examples == 4
-    assert in_files() == []
+    assert files_with_traces(tmp_path) == []
     assert await in_segments(registry, lone_fleet) == []
 
 
@@ -426,3 +458,82 @@ async def test_stored_predictions_keep_the_scores_of_the_remaining_labels(lone_f
     assert replica.model.labels.names == ("common",)
     (after,) = await replica.kept([id], [Labels.all_of(["common"])])
     assert after.scores.tolist() == before.scores[1:].tolist()
+
+
+READER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN")
+connection.execute("SELECT count(*) FROM documents").fetchall()
+print("reading", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def reader_of(database: Path) -> Iterator[None]:
+    """Another process that reads the database in one transaction, like a shell or a backup."""
+    command = [sys.executable, "-c", READER, str(database)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "reading\n"
+        yield
+        process.communicate()
+
+
+async def test_appends_go_on_while_a_reader_keeps_deleted_data_in_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "EMPTY_WAL_SECONDS", 0.2)
+    # An append that waits for the reader would wait for all of this time.
+    fleet = Fleet(lambda: SQLiteStore(tmp_path / "data", busy_timeout_seconds=DEADLINE_SECONDS))
+    registry = await fleet.start()
+    replica, other = [await registry.create(fleet.spec(name)) for name in ("m", "other")]
+    await replica.update([named(REF, a=1), named(b=1)])
+    attempts, truncate = 0, WalCheckpointer.truncate
+
+    def counted(self: WalCheckpointer) -> bool:
+        nonlocal attempts
+        attempts += 1
+        return truncate(self)
+
+    monkeypatch.setattr(WalCheckpointer, "truncate", counted)
+    with reader_of(tmp_path / "data" / "manylabel.sqlite3"):
+        receipt = await registry.forgetter.begin(replica, REFS, None)
+        for _ in range(50):
+            await other.update([named(a=1)])
+        before = await eventually_async(lambda: attempts)
+        await eventually_async(lambda: attempts > before + 10)  # also after the timeout
+        for _ in range(50):
+            await other.update([named(a=1)])
+        assert (await registry.forgetter.receipt("m", receipt.id)).status == "running"
+        replica = await registry.get("m")
+        await replica.update([named(c=1)])
+    receipt = await ended(registry, receipt.id)
+    assert (receipt.status, receipt.error) == ("done", None)
+    assert other.model.updates == 100
+    assert (replica.model.updates, features_of(replica)) == (2, "bc")
+    assert files_with_traces(tmp_path) == []
+    await fleet.end()
+
+
+async def test_a_change_whose_recovery_failed_is_completed_without_a_restart(
+    any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(successions, "POLL_SECONDS", 0.05)
+    registry = await any_fleet.start()
+    replica = await registry.create(any_fleet.spec())
+    await replica.update([named(REF, a=1), named(b=1)])
+    store, failures = any_fleet.store(registry), iter([RuntimeError("for the test")] * 3)
+    erased = store.erased
+
+    async def failing() -> None:
+        for error in failures:
+            raise error
+        await erased()
+
+    monkeypatch.setattr(store, "erased", failing)
+    receipt = await forgotten(registry)
+    assert receipt.examples == 1
+    assert (await registry.get("m")).model.updates == 1
+    assert (await forgotten(registry)).examples == 0

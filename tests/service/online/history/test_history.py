@@ -283,6 +283,27 @@ async def test_deleting_a_model_deletes_its_history(lone_fleet: Any, monkeypatch
     assert await store.blobs.keys(BLOBS) == there
 
 
+async def test_the_blobs_of_all_histories_are_listed_once(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await any_fleet.start(**SMALL)
+    store = any_fleet.store(registry)
+    for name in "abc":
+        await lived(await registry.create(any_fleet.spec(name)), random.Random(7), 20)
+    there = await store.blobs.keys(BLOBS)
+    monkeypatch.setattr("manylabel_service.storage.publishing.ORPHANED_SECONDS", -1.0)
+    prefixes, keys = [], store.blobs.keys
+
+    async def noted(prefix: str = "") -> list[str]:
+        prefixes.append(prefix)
+        found: list[str] = await keys(prefix)
+        return found
+
+    monkeypatch.setattr(store.blobs, "keys", noted)
+    await collect_garbage(store)
+    assert prefixes == [BLOBS]
+    assert len({key.split("/")[1] for key in there}) == 3
+    assert await keys(BLOBS) == there
+
+
 # -- damage, kills and several archivers ----------------------------------------------------------
 
 

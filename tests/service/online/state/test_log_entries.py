@@ -49,16 +49,14 @@ durabilities = st.sampled_from(["log", "fsync"])
 def updates(draw: st.DrawFn) -> Update:
     weights = st.just(1.0) | st.floats(0.0, 1000.0, exclude_min=True)
     refs = st.none() | st.text(min_size=1, max_size=32)
-    examples = draw(
-        st.lists(st.builds(Example, features(), labels(), weights, st.just("human"), refs), min_size=1, max_size=4)
-    )
+    examples = draw(st.lists(st.builds(Example, features(), labels(), weights, st.just("human"), refs), max_size=4))
     size = len(examples)
     want_predictions = draw(st.booleans())
     ids = st.lists(st.text(max_size=30), min_size=size, max_size=size)
     kept = draw(st.none() | ids.map(tuple))
     scores = hnp.arrays(np.float64, st.integers(0, 3), elements=st.floats(allow_infinity=False))
     lines = st.lists(st.integers(1, 2**63 - 1), min_size=size, max_size=size, unique=True)
-    through = st.none() | st.just(2**63 - 1)
+    through = st.just(2**63 - 1) | st.none() if examples else st.just(2**63 - 1)
     return Update(
         tuple(examples),
         draw(durabilities),

@@ -134,23 +134,30 @@ class Connection:
         if (earlier := self.breaker.before_call()) is not None:
             work.close()
             raise gone(earlier, str(self.address)) from None
-        task = self._tasks.begin(self._attempt(self._in_turn(work)))
+        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        task = self._tasks.begin(self._attempt(self._in_turn(work, begun)))
         if trial:
             task.add_done_callback(lambda _: self.breaker.end_trial())
+        # Timeouts to get a connection and to connect, then to get a response.
+        seconds = 2 * self.timeout_seconds
         try:
-            # Timeouts to get a connection and to connect, then to get a response.
-            await asyncio.wait((task,), timeout=2 * self.timeout_seconds)
+            if waits := self._turns.locked():  # the time until its turn does not count
+                await asyncio.wait((task, begun), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if begun.done() or not waits:
+                await asyncio.wait((task,), timeout=seconds)
         finally:
             if left_behind is not None and not task.done():
                 left_behind(task)
         if not task.done():
             error = TimeoutError()
-            self.breaker.failed(error)
+            if begun.done():  # otherwise this process has many calls, which says nothing about Redis
+                self.breaker.failed(error)
             raise gone(error, str(self.address))
         return task.result()
 
-    async def _in_turn(self, work: Coroutine[Any, Any, T]) -> T:
+    async def _in_turn(self, work: Coroutine[Any, Any, T], begun: asyncio.Future[None]) -> T:
         async with self._turns:
+            begun.set_result(None)
             return await work
 
     async def wait(self, *words: Argument) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from manylabel_service.backoff import pauses
+from manylabel_service.errors import StorageUnavailable
 from manylabel_service.storage.background import BackgroundTasks, attempt
 from manylabel_service.storage.sqlite.database.threads import Threads
 from manylabel_service.storage.sqlite.database.wal_checkpointer import WalCheckpointer
@@ -17,6 +19,8 @@ MAX_PIECE_ROWS = 1 << 14
 
 EMPTY_WAL_SECONDS = 60.0
 """Timeout in seconds for readers that prevent truncation of the write-ahead log."""
+EMPTY_WAL_PAUSES_SECONDS = (PIECE_SECONDS, 2.0)
+"""Minimum and maximum seconds between two attempts to truncate the write-ahead log."""
 
 
 class Maintenance:
@@ -78,12 +82,22 @@ class Maintenance:
         return size_bytes is None, time.perf_counter() - started
 
     async def empty_wal(self) -> None:
-        """Checkpoint and truncate the write-ahead log, which contains recently deleted data."""
-        async with asyncio.timeout(EMPTY_WAL_SECONDS):
-            is_empty = False
-            while not is_empty:  # while a reader prevents it
-                await asyncio.sleep(PIECE_SECONDS)
-                is_empty = await self._threads.write(self._checkpoints.truncate)
+        """Checkpoint and truncate the write-ahead log, which contains recently deleted data.
+
+        Raises
+        ------
+        StorageUnavailable
+            A program reads the database, and prevents it.
+        """
+        try:
+            async with asyncio.timeout(EMPTY_WAL_SECONDS):
+                for pause in pauses(*EMPTY_WAL_PAUSES_SECONDS):
+                    await asyncio.sleep(pause)
+                    if await self._threads.write(self._checkpoints.truncate):
+                        return
+        except TimeoutError as error:
+            detail = "a program reads the database, so its write-ahead log keeps deleted data; end the program"
+            raise StorageUnavailable(detail, heals=True) from error
 
     async def _checkpoint(self) -> None:
         try:

@@ -56,8 +56,16 @@ class WalCheckpointer:
         self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
     def truncate(self) -> bool:
-        """Copy all pages and truncate the file, in the writer's thread; return whether no reader prevented it."""
-        (is_busy, *_) = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        """Copy all pages and truncate the file, in the writer's thread; return whether no reader prevented it.
+
+        It does not wait for readers: appends would wait too.
+        """
+        ((timeout_ms,),) = self._writer.execute("PRAGMA busy_timeout").fetchall()
+        self._writer.execute("PRAGMA busy_timeout = 0").fetchall()
+        try:
+            ((is_busy, *_),) = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            self._writer.execute(f"PRAGMA busy_timeout = {timeout_ms}").fetchall()
         return not is_busy
 
     def end(self) -> None:
