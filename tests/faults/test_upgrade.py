@@ -24,7 +24,7 @@ SPEC = {"name": "tags", "algorithm": "falt"}
 FLAGS = ("--snapshot-every-updates", "60", "--max-manual-snapshots", "1000")
 KNOWS_MORE = {
     "online/spec/release.py": ("FORMAT_VERSIONS = range(1, 2)", "FORMAT_VERSIONS = range(1, 3)"),
-    "models/build.py": ('RELEASE = version("manylabel")', 'RELEASE = "next"'),
+    "release.py": ('RELEASE = version("manylabel")', 'RELEASE = "next"'),
 }
 LEARNS_OTHERWISE = {
     "online/state/log_entries.py": (

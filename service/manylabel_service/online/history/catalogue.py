@@ -6,15 +6,25 @@ removed when they are old enough.
 """
 
 from collections.abc import AsyncIterable, Callable, Container, Iterable
-from contextlib import suppress
 from typing import NamedTuple, Self
 
+import structlog
 from pydantic import ConfigDict
 
 from manylabel_service import ulid
-from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentDamaged, RevisionConflict
+from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentNewer, RevisionConflict
 from manylabel_service.online.history.lineage import LineageStore
-from manylabel_service.storage import START, Collection, ModelMeta, Store, StoredModel, blob_bytes, position_key
+from manylabel_service.storage import (
+    START,
+    UNREADABLE,
+    Collection,
+    ModelMeta,
+    Store,
+    StoredModel,
+    blob_bytes,
+    intact,
+    position_key,
+)
 from manylabel_service.storage.publishing import is_old
 from manylabel_service.storage.store import named_models
 
@@ -28,6 +38,8 @@ MAX_SEGMENTS = 4_096
 
 MAX_STATES = 1_024
 """Maximum number of states of one history."""
+
+log = structlog.get_logger()
 
 
 class Segment(NamedTuple):
@@ -133,7 +145,7 @@ class CatalogueStore:
         self._documents = Collection(store.documents, KIND, Catalogue)
 
     async def read(self) -> Catalogue:
-        """Return the current catalogue; raise `DocumentDamaged`."""
+        """Return the current catalogue; raise `DocumentNewer` or `DocumentDamaged`."""
         return await self._documents.get(self._name) or Catalogue()
 
     async def put(self, found: Catalogue, catalogue: Catalogue) -> Catalogue | None:
@@ -149,7 +161,7 @@ class CatalogueStore:
         return catalogue
 
     async def change(self, change: Callable[[Catalogue], Catalogue]) -> Catalogue:
-        """Change the current catalogue and return the result; raise `DocumentDamaged`."""
+        """Change the current catalogue and return the result; raise `DocumentNewer` or `DocumentDamaged`."""
         before = Catalogue()
 
         def changed(found: Catalogue | None) -> Catalogue | None:
@@ -181,11 +193,16 @@ class CatalogueStore:
         return f"{self._prefix}{id}"
 
     async def collect_garbage(self) -> None:
-        """Delete old blobs that the catalogue does not name; raise `DocumentDamaged`."""
+        """Delete old blobs that the catalogue does not name; raise `DocumentNewer` or `DocumentDamaged`."""
         ids = [key.removeprefix(self._prefix) for key in await self._store.blobs.keys(self._prefix)]
         old = {id for id in ids if is_old(id)}
         if old:
             await self.delete(old - (await self.read()).ids)
+
+    async def is_newer(self) -> bool:
+        """Return whether a newer release wrote the document."""
+        found = (await self._documents.all()).get(self._name)
+        return isinstance(found, DocumentNewer)
 
     async def delete_all(self) -> None:
         """Remove the document and the blobs of a model that has been deleted."""
@@ -207,15 +224,27 @@ LOST = (BlobNotFound, BlobDamaged)
 
 
 async def collect_garbage(store: Store) -> None:
-    """Delete blobs that no history needs, and the remains of deleted models; raise StorageUnavailable."""
+    """Delete blobs that no history needs, and the remains of deleted models; raise StorageUnavailable.
+
+    Nothing is deleted that an unreadable document may name: the blobs of its model, and, if it is a lineage, those of
+    incarnations without a model, which may be staged successors.
+    """
     models = await named_models(store, KIND, BLOBS)
-    lineages = (await LineageStore(store).intact()).values()
-    staged = {each.successor for lineage in lineages for each in lineage.successions}
+    lineages = await LineageStore(store).all()
+    readable = intact(lineages)
+    staged = {each.successor for lineage in readable.values() for each in lineage.successions}
     for incarnation, record in models.items():
-        if incarnation in staged:
+        if incarnation in staged or (record is None and len(readable) < len(lineages)):
             continue
-        if record is None:
-            await CatalogueStore(ModelMeta("", incarnation, b""), store).delete_all()
-        else:
-            with suppress(DocumentDamaged):
-                await CatalogueStore(record, store).collect_garbage()
+        catalogue = CatalogueStore(record or ModelMeta("", incarnation, b""), store)
+        try:
+            if record is not None:
+                await catalogue.collect_garbage()
+            elif not await catalogue.is_newer():
+                await catalogue.delete_all()
+        except UNREADABLE as error:
+            log.error("history_unreadable", incarnation=incarnation, error=str(error), action="none of it is deleted")
+    there = {record.name for record in await store.models.all()}
+    for name, lineage in readable.items():
+        if name not in there and lineage.running is None:  # the model was deleted
+            await LineageStore(store).delete(name, lineage.revision)
