@@ -139,7 +139,7 @@ class Registry:
     async def _preload(self, record: ModelMeta) -> None:
         try:
             await self._restored(record)
-        except (ModelGone, ModelDamaged, IncompatibleRelease):
+        except (ModelGone, ModelDamaged, NotReady):
             pass
         except StorageUnavailable as error:
             await self._store.models.find(record.name)  # if this fails too, the model is not the cause
@@ -161,6 +161,9 @@ class Registry:
             damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(name, str(error))
             log.error("model_damaged", model=name, error=str(error), action=_ACTION)
             replica.fail(lambda: ModelDamaged(name, damaged.detail))
+        except MemoryError as error:
+            log.error("model_restore_failed", model=name, error=repr(error), action="retried on the next request")
+            raise NotReady(f"there is too little memory to load model {name!r}") from error
         except Exception as error:  # an unexpected error must not prevent other models from serving
             unexpected = not isinstance(error, HOPELESS)
             log.error("model_restore_failed", model=name, error=str(error), action=_ACTION, exc_info=unexpected)
@@ -353,6 +356,7 @@ class Registry:
         records = await self._store.models.all()
         if any(record.name == spec.name for record in records):
             raise ModelExists(spec.name)
+        await self.successions.clear(spec.name)
         check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
         if follow is not None:
             check_limit(_followed(follow), len(followers_of(follow.record, records)) + 1, MAX_FOLLOWERS)

@@ -16,7 +16,7 @@ import structlog
 
 from manylabel_service.backoff import pauses
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import ModelGone, RevisionConflict, ServiceError, StorageUnavailable
+from manylabel_service.errors import DocumentNewer, ModelGone, RevisionConflict, ServiceError, StorageUnavailable
 from manylabel_service.models.membership import Membership
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import (
@@ -85,6 +85,17 @@ class Successions:
     async def delete(self, name: str) -> None:
         """Remove the lineage of a model that was deleted."""
         await self.lineages.delete(name)
+
+    async def clear(self, name: str) -> None:
+        """Remove the lineage that a deleted model of this name left, before another is created.
+
+        Raises DocumentNewer.
+        """
+        found = (await self.lineages.all()).get(name)
+        if isinstance(found, DocumentNewer):
+            raise found
+        if found is not None:
+            await self.lineages.delete(name, found.revision)
 
     # -- the work ---------------------------------------------------------------------------------
 
