@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal, dataclass_transform
+from typing import ClassVar, Literal, Self, dataclass_transform
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """errno values that mean that the disk or the quota is full."""
@@ -278,6 +278,18 @@ class ReleaseTooOld(IncompatibleRelease, kind="unavailable"):
     """Data of a newer release that this release cannot read."""
 
     message = "{self.detail}: run the newer release that wrote it"
+
+
+class DocumentNewer(ReleaseTooOld):
+    """A document that a newer release wrote in a format that this release does not know; it must stay as it is."""
+
+    message = "{self.detail}; upgrade this server"
+    revision: int = 0
+
+    @classmethod
+    def of(cls, kind: str, name: str, release: str, revision: int = 0) -> Self:
+        """Return the error for a document, with the release that wrote it."""
+        return cls(f"the document {name!r} of {kind} was written by release {release}", revision=revision)
 
 
 class ReplayMismatch(IncompatibleRelease, kind="unavailable"):
@@ -757,11 +769,12 @@ class HistoryDamaged(StorageError, kind="broken"):
 
 
 class DocumentDamaged(StorageError, kind="broken", code="storage_damaged"):
-    """A document that does not match its checksum."""
+    """A document that does not match its checksum, or is not what its kind requires; it must stay as it is."""
 
-    message = "the document {self.name!r} of {self.kind} does not match its checksum: restore the store from a backup"
+    message = "the document {self.name!r} of {self.kind} is damaged: restore the store from a backup"
     kind: str
     name: str
+    revision: int = 0
 
 
 class RevisionConflict(StorageError):

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_clients import AsyncClient
 from manylabel_core.state import State
+from manylabel_service.release import RELEASE
 from manylabel_service.storage import Entry
 
 CLIENTS = 3
@@ -24,8 +26,16 @@ SPEC = {"name": "tags", "algorithm": "falt"}
 FLAGS = ("--snapshot-every-updates", "60", "--max-manual-snapshots", "1000")
 KNOWS_MORE = {
     "online/spec/release.py": ("FORMAT_VERSIONS = range(1, 2)", "FORMAT_VERSIONS = range(1, 3)"),
-    "models/build.py": ('RELEASE = version("manylabel")', 'RELEASE = "next"'),
+    "release.py": ('RELEASE = version("manylabel")', 'RELEASE = "next"'),
 }
+ONE_MORE_FIELD = {
+    "storage/collection.py": ("    release: str = RELEASE\n", '    release: str = RELEASE\n    later: str = "kept"\n'),
+    "release.py": ('RELEASE = version("manylabel")', 'RELEASE = "next"'),
+}
+"""It writes one more field in each kind of document."""
+WRITTEN_BY_BOTH = {"history", "job-claims", "jobs", "key", "lineages", "snapshots", "webhook-states", "webhooks"}
+"""Kinds of documents that a release changes after another has made them."""
+JOB = {"trainer": "m3l", "data": {"dataset": "rows"}, "model": "other"}
 LEARNS_OTHERWISE = {
     "online/state/log_entries.py": (
         'values=np.frombuffer(values, dtype="<f4")',
@@ -250,3 +260,106 @@ async def _is_refused(server: Any) -> bool:
 
 async def _uses(server: Any, form: int) -> bool:
     return bool((await asked(server, "/v1/replicas"))["format"] == form)
+
+
+@pytest.mark.long
+async def test_two_releases_of_one_format_change_the_same_documents(
+    server_process: Start, redis_server: Any, tmp_path: Path
+) -> None:
+    flags = ("--store", redis_server.url, *FLAGS, "--job-slots", "0", "--webhook-urls", "http://127.0.0.1:9")
+    old = [server_process(*flags) for _ in range(2)]
+    release = copied(tmp_path / "new", ONE_MORE_FIELD)
+    new = [server_process(*flags, release=release) for _ in range(2)]
+    async with under_load(old[:1]) as (balancer, traffic):
+        await asyncio.to_thread(new[0].start)
+        balancer.backends.append(new[0].port)
+        await traffic.go_on()
+        made = await _make_documents(new[0])
+        await _change_documents(old[0], made)
+        states = [await own_state(server, traffic) for server in (new[0], old[0], new[0], old[0])]
+        await replace(old[0], None, balancer, traffic)  # the newer release leads, and writes what only the leader does
+        await eventually_async(lambda: _written(redis_server.url, "webhook-states", "next"))
+        old[1].start(wait=False)
+        await asyncio.to_thread(old[1].wait_ready)
+        balancer.backends.append(old[1].port)
+        await _change_documents(old[1], made)
+        states += [await own_state(server, traffic) for server in (new[0], old[1])]
+        await replace(new[0], None, balancer, traffic)
+        await eventually_async(lambda: _written(redis_server.url, "webhook-states", RELEASE))
+        states.append(await own_state(old[1], traffic))
+    found = await _documents(redis_server.url)
+    httpx2.delete(f"{old[1].url}/v1/models/short").raise_for_status()
+    await check(redis_server.url, states, traffic)
+    await _try_keys(old[1], new[1].start())
+    found["key"] = (await _documents(redis_server.url))["key"]
+    for kind, documents in found.items():
+        kept = {document.get("later") for document in documents if document["release"] == RELEASE}
+        assert kept >= {"kept"}, f"no document of {kind} has the field of the newer release that the older one rewrote"
+    for server in (old[1], new[1]):
+        assert "damaged" not in server.log.read_text()
+        assert "unreadable" not in server.log.read_text()
+        assert await asyncio.to_thread(server.stop) == 0
+
+
+async def _make_documents(server: Any) -> dict[str, str]:
+    """Have a server store a document of each kind; return their ids."""
+    async with httpx2.AsyncClient(base_url=server.url, timeout=DEADLINE_SECONDS) as http:
+        csv = {"Content-Type": "text/csv"}
+        rows = "x,y,a,b\n" + "".join(f"{n},{-n},{n % 2},{int(n % 3 == 0)}\n" for n in range(20))
+        path = "/v1/datasets?name=rows&format=csv&label_columns=2"
+        (await http.post(path, content=rows, headers=csv)).raise_for_status()
+        job = await http.post("/v1/jobs", json={"trainer": "m3l", "data": {"dataset": "rows"}, "model": "later"})
+        hook = {"url": "http://127.0.0.1:9/", "events": ["label"], "models": ["*"]}
+        webhook = await http.post("/v1/webhooks", json=hook)
+        (await http.post("/v1/models", json={"name": "short", "algorithm": "falt"})).raise_for_status()
+        await _forget_one(http)
+        return {"job": job.raise_for_status().json()["id"], "webhook": webhook.raise_for_status().json()["id"]}
+
+
+async def _change_documents(server: Any, made: dict[str, str]) -> None:
+    """Have a server read and change what another has made."""
+    async with httpx2.AsyncClient(base_url=server.url, timeout=DEADLINE_SECONDS) as http:
+        assert (await http.get("/v1/datasets/rows")).json()["rows"] == 20
+        (await http.post("/v1/jobs", json=JOB)).raise_for_status()  # which changes the claims
+        (await http.delete(f"/v1/jobs/{made['job']}")).raise_for_status()
+        (await http.post(f"/v1/jobs/{made['job']}/retry")).raise_for_status()
+        (await http.post(f"/v1/webhooks/{made['webhook']}/enable")).raise_for_status()
+        await _forget_one(http)
+
+
+async def _forget_one(http: httpx2.AsyncClient) -> None:
+    path = "/v1/models/short"
+    for n in range(2):
+        learnt = await http.post(f"{path}/update", json={"x": {"a": n}, "y": ["l"]})
+    begun = await http.post(f"{path}/forget", json={"positions": [learnt.raise_for_status().json()["position"]]})
+    receipt = begun.raise_for_status().json()["id"]
+
+    async def is_done() -> bool:
+        return bool((await http.get(f"{path}/forget/{receipt}")).json()["status"] == "done")
+
+    await eventually_async(is_done)
+
+
+async def _try_keys(old: Any, new: Any) -> None:
+    """Each release accepts, and changes, a key that the other has made or changed."""
+    made = httpx2.post(f"{new.url}/v1/keys", json={"name": "one", "scopes": ["admin"]}).raise_for_status().json()
+    by = {"api-key": made["key"]}
+    for number, server in enumerate((old, new, old)):
+
+        async def accepts(server: Any = server, number: int = number) -> bool:
+            changed = {"note": f"changed {number}"}
+            return httpx2.patch(f"{server.url}/v1/keys/{made['id']}", json=changed, headers=by).is_success
+
+        await eventually_async(accepts)
+
+
+async def _documents(url: str) -> dict[str, list[dict[str, Any]]]:
+    async with opened(url) as store:
+        found = {kind: await store.documents.all(kind) for kind in WRITTEN_BY_BOTH}
+    return {kind: [json.loads(each.value) for each in documents] for kind, documents in found.items()}
+
+
+async def _written(url: str, kind: str, release: str) -> bool:
+    """Whether all documents of a kind were last written by a release."""
+    async with opened(url) as store:
+        return {json.loads(each.value)["release"] for each in await store.documents.all(kind)} == {release}

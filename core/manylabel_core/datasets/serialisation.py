@@ -65,7 +65,7 @@ def from_bytes(data: bytes) -> dict[str, Any]:
         raise NewerState(f"the dataset has version {header['version']}; this program reads versions up to {VERSION}")
     try:
         return _restored(arrays, header)
-    except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise DamagedState(f"not a dataset: {error}") from error
 
 

@@ -13,13 +13,16 @@ from manylabel_service.access.rates import NO_RATES, RateLimits
 from manylabel_service.access.scopes import Scope
 from manylabel_service.clock import now_ms, rfc3339
 from manylabel_service.errors import DocumentDamaged, KeyNotFound, KeysFull
-from manylabel_service.storage import Collection, Documents, StoredModel
+from manylabel_service.storage import Collection, Documents, StoredModel, intact
 
 State = Literal["active", "expired", "revoked"]
 
 
 class Key(StoredModel):
-    """Stored key. Times are milliseconds of Unix time."""
+    """Stored key. Times are milliseconds of Unix time.
+
+    A field that restricts a key raises the number of the format: an older release would ignore the restriction.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -114,7 +117,7 @@ class KeyStore(Collection[Key]):
         self._adding = asyncio.Lock()
 
     async def get(self, id: str) -> Key | None:
-        """Return a key; None if it does not exist or is damaged."""
+        """Return a key; None if it does not exist or is damaged. Raises DocumentNewer."""
         if not key_text.is_id(id):
             return None
         try:
@@ -132,7 +135,7 @@ class KeyStore(Collection[Key]):
             keys = await self.all()
             excess = len(keys) + 1 - self.max_keys
             if excess > 0:
-                revoked = [each for each in keys.values() if each is not None and each.revoked_unix_ms is not None]
+                revoked = [each for each in intact(keys).values() if each.revoked_unix_ms is not None]
                 if len(revoked) < excess:
                     raise KeysFull(self.max_keys)
                 for each in sorted(revoked, key=lambda key: key.revoked_unix_ms or 0)[:excess]:

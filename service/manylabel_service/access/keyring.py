@@ -17,6 +17,8 @@ from manylabel_service.clock import now_ms
 from manylabel_service.errors import (
     BeyondOwnKey,
     CannotServeOpenly,
+    DocumentDamaged,
+    DocumentNewer,
     InvalidField,
     KeyInvalid,
     KeyNotFound,
@@ -26,6 +28,7 @@ from manylabel_service.errors import (
     StorageUnavailable,
     TooManyAttempts,
 )
+from manylabel_service.storage import Unreadable, intact
 
 RETRY_SECONDS = 1.0
 """Interval in seconds between two attempts to store a revocation."""
@@ -89,6 +92,8 @@ class Keyring:
         self._key_store = key_store
         self._reached_at = reached_at
         self._holders: dict[str, _Holder] = {}
+        self._newer: dict[str, DocumentNewer] = {}
+        """Errors of the keys that a newer release wrote, by id; this server rejects them."""
         self._attempts = FailedAttempts()
         self._anyone = Access(None, SCOPES, (ANY,), standing=lambda: None if self._open else KeyRequired())
         self._open = False
@@ -137,11 +142,12 @@ class Keyring:
                 log.exception("keys_not_followed")
 
     async def _poll(self) -> None:
-        known = set(self._holders)
+        known = self._holders.keys() | self._newer.keys()
         async with self._key_store.changes(whole=len(known) > 2 * self._key_store.max_keys) as (found, ids):
             if ids is not None:
                 for id in known - ids:
-                    del self._holders[id]
+                    self._holders.pop(id, None)
+                    self._newer.pop(id, None)
                 if known and not ids:
                     self._lost = True
                     log.error("keys_lost", action=_BACK)
@@ -160,11 +166,17 @@ class Keyring:
             else:
                 log.info("revocation_stored", key=id)
 
-    def _note(self, found: Mapping[str, Key | None]) -> None:
+    def _note(self, found: Mapping[str, Key | Unreadable]) -> None:
         """Add keys read from the store, unless this process knows a newer revision."""
         for id, key in found.items():
             known = self._holders.get(id)
-            if key is None:
+            if isinstance(key, DocumentNewer):
+                log.error("key_unreadable", key=id, error=str(key), action="it is rejected with 503")
+                self._holders.pop(id, None)
+                self._newer[id] = key
+                continue
+            self._newer.pop(id, None)
+            if isinstance(key, DocumentDamaged):
                 log.error("key_damaged", key=id, action="create another key instead of it")
                 self._holders.pop(id, None)
             elif known is None or known.key.revision < key.revision:
@@ -187,9 +199,9 @@ class Keyring:
             return key
         return key.model_copy(update={"revoked_unix_ms": unix_ms})
 
-    def _standing(self, id: str) -> KeyInvalid | None:
+    def _standing(self, id: str) -> KeyInvalid | DocumentNewer | None:
         holder = self._holders.get(id)
-        return KeyInvalid() if holder is None else holder.refusal()
+        return self._newer.get(id, KeyInvalid()) if holder is None else holder.refusal()
 
     # -- callers ----------------------------------------------------------------------------------
 
@@ -212,6 +224,8 @@ class Keyring:
     def _by_key(self, text: str) -> Access | None:
         """Return the permissions of the key with this text; None if there is no such key."""
         parts = key_text.parse(text) or key_text.NO_KEY
+        if (newer := self._newer.get(parts.id)) is not None:
+            return Access(parts.id, refusal=newer)
         holder = self._holders.get(parts.id)
         is_right = key_text.is_secret(parts.secret, key_text.DIGEST_OF_NONE if holder is None else holder.digest)
         if not is_right or holder is None:
@@ -222,6 +236,8 @@ class Keyring:
     def _by_token(self, text: str) -> Access | None:
         """Return the permissions of the token with this text; None if no key signed it."""
         token = token_text.parse(text)
+        if token is not None and (newer := self._newer.get(token.key_id)) is not None:
+            return Access(token.key_id, refusal=newer)
         holder = None if token is None else self._holders.get(token.key_id)
         signing = key_text.DIGEST_OF_NONE if holder is None else holder.token_key
         if token is None or not token.is_signed_by(signing) or holder is None:
@@ -249,11 +265,11 @@ class Keyring:
         """Return the keys that a caller may see, newest first, and the ids of damaged ones."""
         found = await self._key_store.all()
         keys = sorted(
-            (self._current(key) for key in found.values() if key is not None and access.covers(key.scopes, key.models)),
+            (self._current(key) for key in intact(found).values() if access.covers(key.scopes, key.models)),
             key=lambda key: (key.created_unix_ms, key.id),
             reverse=True,
         )
-        return keys, [id for id, key in found.items() if key is None and access.sees_all]
+        return keys, [id for id, key in found.items() if isinstance(key, DocumentDamaged) and access.sees_all]
 
     async def get(self, id: str, access: Access) -> Key:
         """Return a key; raise KeyNotFound, or an AccessError if the key has permissions that the caller lacks."""

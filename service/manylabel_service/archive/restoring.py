@@ -61,7 +61,17 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.successor.rewriter import Rewriter, Selection
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.settings import Settings
-from manylabel_service.storage import POSITION, START, Entry, ModelMeta, Store, file_to_blob, pieces_of, position_key
+from manylabel_service.storage import (
+    POSITION,
+    START,
+    UNREADABLE,
+    Entry,
+    ModelMeta,
+    Store,
+    file_to_blob,
+    pieces_of,
+    position_key,
+)
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, Place, PlaceUnavailable
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
 from manylabel_service.trained.version_store import KIND as VERSIONS
@@ -156,7 +166,9 @@ class _Restoring:
         """Raise RestoreRefused unless the store can receive the restore; remove remnants of an interrupted restore."""
         await self._check_idle()
         for mark in (await self._marks.all()).values():
-            left = None if mark is None else mark.model
+            if isinstance(mark, UNREADABLE):
+                raise RestoreRefused(f"{mark}; it says what is incomplete here, so restore into an empty store")
+            left = mark.model
             if left != name:
                 what = "all of the archive" if left is None else f"--model {left}"
                 raise RestoreRefused(f"a restore of {what} into this store is incomplete: repeat it")
@@ -321,7 +333,7 @@ class _Restoring:
         read : store id and incarnation of the timeline that was read.
         """
         document = next((each for each in self._of_kind(LINEAGES) if each.name == record.name), None)
-        before = Lineage() if document is None else read_lineage(document.value)
+        before = Lineage() if document is None else read_lineage(record.name, document.value)
         former = [(self._catalogue.store, each) for each in (*before.incarnations, model.incarnation)]
         lineage = before.restored((*former, read), record.incarnation)
         await LineageStore(self._store).update(record.name, lambda _: lineage)

@@ -43,6 +43,7 @@ from manylabel_service.errors import (
     LogTrimmed,
     ModelDamaged,
     ModelGone,
+    ReleaseTooOld,
     SnapshotNotFound,
 )
 from manylabel_service.jobs.supervision.workdirs import remove_stale, task_directory
@@ -192,6 +193,7 @@ class Shipper:
                 self._contents = newest.contents
                 self._models = {model.incarnation: model for model in newest.models}
                 self._blobs = {blob.key: blob for blob in newest.blobs}
+                self._documents = newest.documents
         self._origin = origin
 
     @property
@@ -211,7 +213,9 @@ class Shipper:
             for document in await documents.all(kind):
                 closed = closed or kind == KEYS
                 if document.damaged:
-                    log.error("document_damaged", kind=kind, document=document.name, action="it is not archived")
+                    action = "the archive keeps its earlier copy, if any"
+                    log.error("document_damaged", kind=kind, document=document.name, action=action)
+                    found += [each for each in self._documents if (each.kind, each.name) == (kind, document.name)]
                 else:
                     name, revision, value = document.name, document.revision, document.value
                     made = ArchivedDocument.model_construct(kind=kind, name=name, revision=revision, value=value)
@@ -265,7 +269,7 @@ class Shipper:
             await self._ship_state(record, cursor)
         except ModelGone:
             return None
-        except (ModelDamaged, DocumentDamaged, *MOVED, _NoState) as error:
+        except (ModelDamaged, DocumentDamaged, ReleaseTooOld, *MOVED, _NoState) as error:
             self._cursors.pop(record.incarnation, None)
             log.error("model_not_archived", model=name, error=str(error), action="repair or delete the model")
             return None

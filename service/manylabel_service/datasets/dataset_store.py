@@ -26,13 +26,24 @@ from manylabel_service.errors import (
     DatasetExists,
     DatasetInUse,
     DatasetNotFound,
+    DocumentDamaged,
+    DocumentNewer,
     LimitExceeded,
     RevisionConflict,
     StorageError,
     StorageFull,
 )
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Collection, Store, blob_bytes, blob_to_file, open_in_thread, pieces_of
+from manylabel_service.storage import (
+    UNREADABLE,
+    Collection,
+    Store,
+    blob_bytes,
+    blob_to_file,
+    intact,
+    open_in_thread,
+    pieces_of,
+)
 from manylabel_service.storage.publishing import is_old
 
 KIND = "datasets"
@@ -79,7 +90,8 @@ class DatasetStore:
         """Reject a name that is taken, or a dataset above the limit, before the upload. Raises DatasetExists or
         LimitExceeded."""
         found = await self._documents.all()
-        if name in found and not ((stored := found[name]) is not None and stored.deleting):
+        stored = found.get(name)
+        if stored is not None and (isinstance(stored, UNREADABLE) or not stored.deleting):
             raise DatasetExists(name)
         n_others = len(found.keys() - {name})
         if n_others >= self._settings.limits.max_datasets:
@@ -189,9 +201,11 @@ class DatasetStore:
         """Return all datasets, and the names of damaged ones, by name."""
         records, damaged = [], []
         for name, stored in (await self._documents.all()).items():
-            if stored is None:
+            if isinstance(stored, DocumentDamaged):
                 log.error("dataset_damaged", dataset=name, action="delete it, or restore it")
                 damaged.append(name)
+            elif isinstance(stored, DocumentNewer):
+                log.error("dataset_unreadable", dataset=name, error=str(stored))
             elif not stored.deleting:
                 records.append(stored.record)
         return sorted(records, key=lambda record: record.name), sorted(damaged)
@@ -250,10 +264,11 @@ class DatasetStore:
         keys = await self._store.blobs.keys(PREFIX)
         if not keys:
             return
-        known = (await self._documents.all()).values()
-        if None in known:
-            return  # the blobs of a damaged document are unknown
-        ids = {stored.id for stored in known if stored is not None}
+        found = await self._documents.all()
+        known = intact(found)
+        if len(known) < len(found):
+            return  # the blobs of an unreadable document are unknown
+        ids = {stored.id for stored in known.values()}
         for key in keys:
             id = id_of(key)
             if id not in ids and ulid.valid(id) and is_old(id):

@@ -53,12 +53,9 @@ class DatasetDocument(StoredModel):
     record: DatasetMeta
     deleting: bool = False
 
-    def to_bytes(self) -> bytes:
-        """Return the value of the document.
-
-        Missing weights are omitted, so an older release that shares the store can read the document.
-        """
-        return self.model_dump_json(exclude=None if self.record.weighted else {"record": {"weighted"}}).encode()
+    def _omitted(self) -> Any:
+        """Return missing weights, so that an older release that shares the store can read the document."""
+        return None if self.record.weighted else {"record": {"weighted"}}
 
     @property
     def data_key(self) -> str:

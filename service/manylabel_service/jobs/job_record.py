@@ -11,7 +11,7 @@ holder has timed out. The holder must then stop working on the task.
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from manylabel_core.metrics.measures import MEASURES
 from manylabel_service.errors import JobEnded, JobNotRetryable
@@ -29,7 +29,7 @@ from manylabel_service.jobs.spec.schemas import (
     Trial,
     Trials,
 )
-from manylabel_service.storage import StoredModel
+from manylabel_service.storage import StoredModel, StoredPart
 
 MAX_LINE = 300
 """Maximum characters of a line of the log."""
@@ -53,18 +53,14 @@ class Unchanged(Exception):
     """The change has no effect."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Checkpoint(_Part):
+class Checkpoint(StoredPart):
     """Saved state of a fit: the key of its blob, and the iteration."""
 
     key: str
     iteration: int
 
 
-class Task(_Part):
+class Task(StoredPart):
     """Unit of work that one worker runs at a time.
 
     Attributes
@@ -94,7 +90,7 @@ class Task(_Part):
     outcome: dict[str, Any] | None = None
 
 
-class Line(_Part):
+class Line(StoredPart):
     """Line of a job's log; `after` is the revision of the job before it was written."""
 
     n: int
@@ -173,7 +169,7 @@ class JobDocument(StoredModel):
             raise LeaseLost(f"task {number} of job {self.id} was reassigned")
         return task
 
-    def release(self, number: int, token: str) -> None:
+    def requeue(self, number: int, token: str) -> None:
         """Queue a task again, to resume from its checkpoint; raises LeaseLost."""
         self._requeue(self.leased(number, token))
         self._update_state()

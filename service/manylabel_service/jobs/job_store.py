@@ -7,9 +7,9 @@ from contextlib import suppress
 import structlog
 
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import JobNotFound
+from manylabel_service.errors import DocumentDamaged, JobNotFound
 from manylabel_service.jobs.job_record import JobDocument, Unchanged
-from manylabel_service.storage import MAX_DOCUMENT_BYTES, Collection, Store
+from manylabel_service.storage import MAX_DOCUMENT_BYTES, UNREADABLE, Collection, Store
 
 KIND = "jobs"
 BLOBS = "jobs/"
@@ -42,7 +42,7 @@ class JobStore:
     Attributes
     ----------
     jobs : jobs by id; only `refresh` changes them.
-    damaged : ids of jobs that cannot be read.
+    damaged : ids of damaged jobs.
     """
 
     def __init__(self, store: Store) -> None:
@@ -110,12 +110,14 @@ class JobStore:
                 self.damaged &= ids
                 self.jobs = {id: record for id, record in self.jobs.items() if id in ids}
             for id, record in found.items():
-                if record is None:
-                    log.error("job_unreadable", job=id)  # the job is damaged, or of a newer release
-                    self.damaged.add(id)
+                self.damaged.discard(id)
+                if isinstance(record, UNREADABLE):
+                    log.error("job_unreadable", job=id, error=str(record))
+                    self.jobs.pop(id, None)
+                    if isinstance(record, DocumentDamaged):
+                        self.damaged.add(id)
                 else:
                     self.jobs[id] = record
-                    self.damaged.discard(id)
         async with self._changed:
             self._changed.notify_all()
 

@@ -13,13 +13,14 @@ from typing import NamedTuple
 
 import structlog
 
-from manylabel_service.errors import JobNotFound, StorageError
+from manylabel_service.errors import JobNotFound, StorageUnavailable
 from manylabel_service.jobs.context import LEASE_SECONDS, POLL_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobDocument, Unchanged, queued
 from manylabel_service.jobs.job_store import BLOBS
 from manylabel_service.jobs.runners.local import Runner
 from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.online.history.catalogue import collect_garbage
+from manylabel_service.storage import UNREADABLE
 from manylabel_service.trained.version_store import collect_deleted
 
 MAX_ENDED_JOBS = 1_000
@@ -50,7 +51,7 @@ class JobMonitor:
         while True:
             try:
                 await self._poll()
-            except StorageError as error:
+            except StorageUnavailable as error:
                 log.warning("store_unavailable", error=str(error))
                 self._polled_at = 0.0
             except Exception:
@@ -101,7 +102,7 @@ class JobMonitor:
 
         try:
             await self._context.job_store.change(id, take_away)
-        except JobNotFound:
+        except (JobNotFound, *UNREADABLE):
             return
         log.warning("lease_expired", job=id, task=number)
         await self._context.job_store.refresh()
@@ -119,6 +120,8 @@ class JobMonitor:
                 unneeded = (await job_store.get(id)).state == "succeeded"
             except JobNotFound:
                 unneeded = True
+            except UNREADABLE:  # `refresh` has reported it
+                unneeded = False
             if unneeded:
                 await job_store.remove_blobs(id)
         await collect_deleted(self._context.store)

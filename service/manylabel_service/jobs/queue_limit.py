@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Self
 
+import structlog
 from pydantic import Field
 
 from manylabel_service.errors import (
+    DocumentDamaged,
     JobsFull,
     RevisionConflict,
     ServiceError,
@@ -26,6 +28,8 @@ CLAIM_SECONDS = 120.0
 """Seconds after which a claim that this process has seen counts as left by a dead process. The clock of the process
 that made it is not used."""
 
+log = structlog.get_logger()
+
 
 class Claims(StoredModel):
     """Claims by job id: Unix time of the claim, which tells it from others, and revision of the job at that time; 0
@@ -42,6 +46,7 @@ class QueueLimit:
     """Admission control for jobs, which counts those that other servers are about to admit.
 
     A server first claims capacity in a document with optimistic concurrency. A claim counts until its job is visible.
+    While this document is damaged, servers only count the visible jobs.
     """
 
     def __init__(self, store: Store, job_store: JobStore, most: int) -> None:
@@ -57,10 +62,10 @@ class QueueLimit:
 
     @asynccontextmanager
     async def room_for(self, id: str, revision: int = 0) -> AsyncIterator[None]:
-        """Reserve a slot for a job that is added, or changed from this revision, in this context; raises `JobsFull`."""
+        """Reserve a slot for a job that is added, or changed from this revision, in this context; raises `JobsFull` or
+        `DocumentNewer`."""
         async with self._turn:
-            while True:
-                claims = await self._read(id)
+            while (claims := await self._read(id)) is not None:
                 claims.jobs[id] = (time.time(), revision)
                 with suppress(RevisionConflict):
                     await self._documents.put(NAME, claims)
@@ -68,17 +73,21 @@ class QueueLimit:
         try:
             yield
         except ServiceError as error:
-            if not isinstance(error, StorageUnavailable) or isinstance(error, StorageFull):  # it may be stored
+            unknown = isinstance(error, StorageUnavailable) and not isinstance(error, StorageFull)  # it may be stored
+            if claims is not None and not unknown:
                 with suppress(StorageError):
                     await self._documents.change(NAME, lambda claims: claims and claims.without(id))
             raise
 
-    async def _read(self, id: str) -> Claims:
-        """Return the claims for jobs that are not visible yet; raise `JobsFull`."""
-        found = await self._documents.all()
-        claims = found.get(NAME) or Claims()
-        if NAME in found and not claims.revision:  # damaged
-            await self._documents.delete(NAME)
+    async def _read(self, id: str) -> Claims | None:
+        """Return the claims for jobs that are not visible yet; None if they are damaged. Raises `JobsFull` or
+        `DocumentNewer`."""
+        damaged = False
+        try:
+            claims = await self._documents.get(NAME) or Claims()
+        except DocumentDamaged as error:
+            log.error("job_claims_damaged", error=str(error), action="only visible jobs are counted")
+            claims, damaged = Claims(), True
         await self._job_store.refresh()  # tasks that are visible by now need no claim
         jobs, now = self._job_store.jobs, time.monotonic()
         self._seen = {(other, at): self._seen.get((other, at), now) for other, (at, _) in claims.jobs.items()}
@@ -90,4 +99,4 @@ class QueueLimit:
         held = claims.jobs.keys() | {other for other, record in jobs.items() if not record.has_ended}
         if len(held - {id}) >= self._most:
             raise JobsFull(self._most)
-        return claims
+        return None if damaged else claims

@@ -28,8 +28,6 @@ import manylabel_service.online as online
 
 _LIBRARIES = ("numpy", "numba", "llvmlite", "scikit-learn")
 
-RELEASE = version("manylabel")
-
 
 def host_parts() -> list[str]:
     """Return the properties of the host that can affect the bits of a model."""

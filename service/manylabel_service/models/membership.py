@@ -21,13 +21,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import ReleaseTooOld, RevisionConflict, StorageError, StorageUnavailable, StoreUnusable
-from manylabel_service.models.build import RELEASE, build_id
+from manylabel_service.errors import (
+    DocumentDamaged,
+    ReleaseTooOld,
+    RevisionConflict,
+    StorageError,
+    StorageUnavailable,
+    StoreUnusable,
+)
+from manylabel_service.models.build import build_id
 from manylabel_service.online.spec.release import HIGHEST, LOWEST, ClusterVersion, Versions
-from manylabel_service.storage import Collection, ModelMeta, Store, StoredModel
+from manylabel_service.storage import UNREADABLE, Collection, ModelMeta, Store, StoredModel
 
 KIND = "replicas"
 IN_USE = "in-use"
@@ -44,18 +51,12 @@ log = structlog.get_logger()
 
 
 class Member(StoredModel):
-    """Description of itself that a process publishes in the store.
-
-    Unknown fields of later releases are ignored.
-    """
-
-    model_config = ConfigDict(extra="ignore")
+    """Description of itself that a process publishes in the store."""
 
     id: str
     role: str = "server"
     host: str = ""
     pid: int = 0
-    release: str = ""
     build: str = ""
     formats: tuple[int, int] = (LOWEST.format, LOWEST.format)
     replay_versions: tuple[int, int] = (LOWEST.replay_version, LOWEST.replay_version)
@@ -72,9 +73,7 @@ class Member(StoredModel):
 class VersionsInUse(StoredModel):
     """Document of the versions in use."""
 
-    model_config = ConfigDict(extra="ignore")
-
-    format: int = LOWEST.format
+    format_version: int = LOWEST.format
     replay_version: int = LOWEST.replay_version
 
 
@@ -117,12 +116,13 @@ class Membership:
             role=role,
             host=platform.node(),
             pid=os.getpid(),
-            release=RELEASE,
             formats=(self._first.format, self._last.format),
             replay_versions=(self._first.replay_version, self._last.replay_version),
             started_at=rfc3339(now_ms()),
         )
         self._others: dict[str, _Seen] = {}
+        self._silent: dict[str, int] = {}
+        """Revisions of the unreadable descriptions of processes that have timed out."""
         self._answered: set[tuple[str, str, int]] = set()
         self._told_before: dict[str, dict[str, int]] = {}
         self._looked_at = 0.0
@@ -245,11 +245,12 @@ class Membership:
         """Read the cluster version; write it if this member is `entering`, or if all members support a later
         version."""
         while True:
-            found = await self._versions.all()
-            document = found.get(IN_USE)
-            if document is None and found:
-                await self._versions.delete(IN_USE)  # damaged
-            used = LOWEST if document is None else Versions(document.format, document.replay_version)
+            damaged: DocumentDamaged | None = None
+            try:
+                document = await self._versions.get(IN_USE)
+            except DocumentDamaged as error:
+                document, damaged = None, error
+            used = LOWEST if document is None else Versions(document.format_version, document.replay_version)
             last = self._last
             if used.format > last.format or used.replay_version > last.replay_version:
                 raise ReleaseTooOld(
@@ -258,10 +259,15 @@ class Membership:
                 )
             await self.look()
             due = self._raised(used)
-            if document is None or due != used or (entering and self._shared):
-                raised = VersionsInUse(**due._asdict()).at(0 if document is None else document.revision)
+            if damaged is not None:
+                if entering:
+                    action = "the versions that all running processes support are used"
+                    log.error("versions_in_use_damaged", error=str(damaged), action=action)
+            elif document is None or due != used or (entering and self._shared):
+                raised = document or VersionsInUse()
+                fields = {"format_version": due.format, "replay_version": due.replay_version}
                 try:
-                    await self._versions.put(IN_USE, raised)
+                    await self._versions.put(IN_USE, raised.model_copy(update=fields))
                 except RevisionConflict:
                     continue
             if due != self._in_use.versions:
@@ -294,24 +300,28 @@ class Membership:
         self._looked_at = now
         others = {}
         for id, member in members.items():
-            if id == self.id:
+            if id == self.id or (self._silent.get(id) == member.revision):
                 continue
-            # A damaged description may belong to the oldest release, until it is rewritten.
-            member = (member or Member(id=id)).model_copy(update={"id": id})
+            unreadable = isinstance(member, UNREADABLE)
+            if isinstance(member, UNREADABLE):  # it may belong to the oldest release, until it is rewritten
+                member = Member(id=id, release="").at(member.revision)
+            member = member.model_copy(update={"id": id})
             before = self._others.get(id)
             if before is None or before.member.revision != member.revision:
                 others[id] = _Seen(member)
                 continue
             before.age += passed
-            if before.age < EXPIRY_SECONDS or not await self._removed(before.member):
+            if before.age < EXPIRY_SECONDS or not await self._removed(before.member, unreadable):
                 others[id] = before
         self._others = others
 
-    async def _removed(self, member: Member) -> bool:
-        if member.revision:
-            removed = await self._members.delete(member.id, member.revision)
-        else:
-            removed = await self._members.delete_damaged(member.id)
+    async def _removed(self, member: Member, unreadable: bool) -> bool:
+        """Remove the description of a process that has timed out; an unreadable one stays, and is ignored."""
+        if unreadable:
+            self._silent[member.id] = member.revision
+            log.error("replica_unreadable", replica=member.id, action="it is ignored until it changes")
+            return True
+        removed = await self._members.delete(member.id, member.revision)
         if removed:
             log.warning("replica_expired", replica=member.id)
         return removed

@@ -368,6 +368,7 @@ class Registry:
         records = await self._store.models.all()
         if any(record.name == spec.name for record in records):
             raise ModelExists(spec.name)
+        await self.successions.clear(spec.name)
         check_limit("the number of models", len(records) + len(self._creating), self._settings.max_models)
         if follow is not None:
             check_limit(_followed(follow), len(followers_of(follow.record, records)) + 1, MAX_FOLLOWERS)

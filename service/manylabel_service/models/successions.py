@@ -16,7 +16,7 @@ import structlog
 
 from manylabel_service.backoff import pauses
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import ModelGone, RevisionConflict, ServiceError, StorageUnavailable
+from manylabel_service.errors import DocumentNewer, ModelGone, RevisionConflict, ServiceError, StorageUnavailable
 from manylabel_service.models.membership import Membership
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import (
@@ -32,7 +32,7 @@ from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import followers_of, moved
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.settings import Settings
-from manylabel_service.storage import ModelMeta, Store
+from manylabel_service.storage import UNREADABLE, ModelMeta, Store
 
 POLL_SECONDS = 2.0
 """Poll interval in seconds for changes whose owners are gone."""
@@ -89,6 +89,17 @@ class Successions:
     async def delete(self, name: str) -> None:
         """Remove the lineage of a model that was deleted."""
         await self.lineages.delete(name)
+
+    async def clear(self, name: str) -> None:
+        """Remove the lineage that a deleted model of this name left, before another is created.
+
+        Raises DocumentNewer.
+        """
+        found = (await self.lineages.all()).get(name)
+        if isinstance(found, DocumentNewer):
+            raise found
+        if found is not None:
+            await self.lineages.delete(name, found.revision)
 
     # -- the work ---------------------------------------------------------------------------------
 
@@ -229,7 +240,7 @@ class Successions:
         with suppress(StorageUnavailable):
             async with self.lineages.changes() as (found, names):
                 for name, lineage in found.items():
-                    if lineage is None or lineage.running is None:
+                    if isinstance(lineage, UNREADABLE) or lineage.running is None:
                         self._running.pop(name, None)
                     else:
                         self._running[name] = lineage

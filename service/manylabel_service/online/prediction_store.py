@@ -7,6 +7,7 @@ give the same bits on any machine.
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import suppress
 from itertools import repeat
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.promise import Decision
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import LogSealed, PredictionExpired, PredictionNotFound
+from manylabel_service.errors import LogSealed, PredictionExpired, PredictionNotFound, ReleaseTooOld
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.predictions import Prediction
 from manylabel_service.online.state.log_entries import pack_decision, pack_vectors, read_decision, unpack_vectors
@@ -44,6 +45,9 @@ class StoredPrediction(NamedTuple):
     record: bytes | None = None
     decision: Decision | None = None
 
+
+N_FIELDS = 8
+"""Number of fields of a stored prediction."""
 
 SEALED_SECONDS = 30.0
 SEALED_POLL_SECONDS = 0.05
@@ -144,8 +148,9 @@ class PredictionStore:
         kept = await self._store.predictions.get(self._record, ids)
         found = []
         async for id, packed in in_slices(zip(ids, kept, strict=True)):
-            if packed is not None and (one := self._intact(id, packed)) is not None:
-                found.append((id, one))
+            with suppress(ReleaseTooOld):  # only the newer release lists it
+                if packed is not None and (one := self._intact(id, packed)) is not None:
+                    found.append((id, one))
         return found
 
     def _found(self, id: str, kept: bytes | None) -> StoredPrediction:
@@ -190,9 +195,12 @@ def encode_kept(kept: StoredPrediction) -> bytes:
 
 
 def decode_kept(packed: bytes) -> StoredPrediction:
-    """Return the prediction that was passed to `encode_kept`. Raises ValueError."""
+    """Return the prediction that was passed to `encode_kept`. Raises ValueError or ReleaseTooOld."""
     try:
-        names, indices, values, scores, answered, record, decision, vectors = msgpack.unpackb(packed)
+        fields = msgpack.unpackb(packed)
+        if isinstance(fields, list) and len(fields) > N_FIELDS:
+            raise ReleaseTooOld("the stored prediction has fields of a later release")
+        names, indices, values, scores, answered, record, decision, vectors = fields
         x = Features(
             names=None if names is None else tuple(names),
             indices=None if indices is None else np.frombuffer(indices, dtype="<i4"),

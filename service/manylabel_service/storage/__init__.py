@@ -3,7 +3,15 @@
 from manylabel_service.storage.address import Address
 from manylabel_service.storage.background import open_in_thread
 from manylabel_service.storage.blob_pieces import blob_bytes, blob_to_file, file_to_blob, pieces_of
-from manylabel_service.storage.collection import Collection, StoredModel
+from manylabel_service.storage.collection import (
+    UNREADABLE,
+    Collection,
+    StoredModel,
+    StoredPart,
+    Unreadable,
+    intact,
+    newer_than,
+)
 from manylabel_service.storage.document_follower import DocumentFollower
 from manylabel_service.storage.opening import open_store, open_when_available, store_address
 from manylabel_service.storage.protocol import (
@@ -31,6 +39,7 @@ __all__ = [
     "SEED",
     "START",
     "UNBOUNDED_BYTES",
+    "UNREADABLE",
     "Address",
     "Collection",
     "Document",
@@ -45,9 +54,13 @@ __all__ = [
     "SnapshotMeta",
     "Store",
     "StoredModel",
+    "StoredPart",
+    "Unreadable",
     "blob_bytes",
     "blob_to_file",
     "file_to_blob",
+    "intact",
+    "newer_than",
     "open_in_thread",
     "open_store",
     "open_when_available",

@@ -1,13 +1,27 @@
-"""Collections: documents of one kind as pydantic models."""
+"""Collections: documents of one kind as pydantic models.
+
+A document has the number of its format and the release that wrote it. A read has four outcomes: there is no document;
+it is intact; it is *newer*, of a format that this release does not know (`DocumentNewer`); it is *damaged*
+(`DocumentDamaged`). Neither of the last two is ever written over or deleted because it could not be read.
+
+A field that an older release may ignore keeps the number of its format: older releases read the document, and what they
+write has the field unchanged. Any other change raises the number, among them:
+
+- a field that restricts something, such as what a key may do, because an older release would ignore it;
+- a field of a part that cannot keep unknown fields (a dataclass, a named tuple, or a model that forbids them); a
+  document with one is newer, whatever its number.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Generic, NamedTuple, Self, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError
+import pydantic_core
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError
 
-from manylabel_service.errors import DocumentDamaged, RevisionConflict
+from manylabel_service.errors import DocumentDamaged, DocumentNewer, RevisionConflict
+from manylabel_service.release import RELEASE
 from manylabel_service.storage.document_follower import DocumentFollower
 from manylabel_service.storage.protocol import Document, Documents
 
@@ -15,10 +29,36 @@ MAX_INLINE = 8
 """Maximum number of documents parsed on the event loop; more are parsed in a thread."""
 
 
-class StoredModel(BaseModel):
-    """Base of the models of a collection."""
+_UNKNOWN = frozenset({"extra_forbidden", "unexpected_keyword_argument", "unexpected_positional_argument", "too_long"})
+"""Errors of pydantic for a field that a part does not have; a named tuple is then too long."""
 
-    model_config = ConfigDict(extra="forbid")
+Unreadable = DocumentDamaged | DocumentNewer
+"""Errors of a document that cannot be read."""
+
+UNREADABLE = (DocumentDamaged, DocumentNewer)
+
+
+class StoredPart(BaseModel):
+    """Part of a stored model that keeps the fields of later releases."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class StoredModel(BaseModel):
+    """Base of the models of a collection, which keep the fields of later releases.
+
+    Attributes
+    ----------
+    format : number of the format of the document. A class has the number that it writes, and reads, in `FORMAT`.
+    release : release that wrote the document.
+    """
+
+    FORMAT: ClassVar[int] = 1
+
+    model_config = ConfigDict(extra="allow")
+
+    format: int = Field(default=1, ge=1, strict=True)
+    release: str = RELEASE
 
     _revision: int = PrivateAttr(default=0)
 
@@ -34,14 +74,50 @@ class StoredModel(BaseModel):
 
     def to_bytes(self) -> bytes:
         """Return the value of the document."""
-        return self.model_dump_json().encode()
+        written = self.model_copy(update={"format": self.FORMAT, "release": RELEASE})
+        return written.model_dump_json(exclude=self._omitted()).encode()
+
+    def _omitted(self) -> Any:
+        """Return the fields that the document omits, as `exclude` of pydantic."""
+        return None
+
+    @classmethod
+    def from_bytes(cls, kind: str, name: str, value: bytes, revision: int = 0) -> Self:
+        """Return the model in a document; raise `DocumentNewer` or `DocumentDamaged`."""
+        try:
+            model = cls.model_validate_json(value)
+        except ValidationError as error:
+            unknown = all(each["type"] in _UNKNOWN for each in error.errors(include_input=False, include_url=False))
+            if (release := newer_than(cls.FORMAT - unknown, value)) is not None:
+                raise DocumentNewer.of(kind, name, release, revision) from error
+            raise DocumentDamaged(kind, name, revision) from error
+        if model.format > cls.FORMAT:
+            raise DocumentNewer.of(kind, name, model.release, revision)
+        if "format" not in model.model_fields_set:
+            raise DocumentDamaged(kind, name, revision)
+        return model.at(revision)
+
+
+def newer_than(format: int, value: bytes) -> str | None:
+    """Return the release that wrote a JSON object with a larger format number; None for anything else."""
+    try:
+        found = pydantic_core.from_json(value)
+    except ValueError:
+        return None
+    number = found.get("format") if isinstance(found, dict) else None
+    return str(found.get("release")) if type(number) is int and number > format else None
 
 
 T = TypeVar("T", bound=StoredModel)
 
 
+def intact(found: Mapping[str, T | Unreadable]) -> dict[str, T]:
+    """Return the documents that can be read."""
+    return {name: value for name, value in found.items() if not isinstance(value, UNREADABLE)}
+
+
 class Changes(NamedTuple, Generic[T]):
-    """Documents that changed since the last poll, by name; None for a damaged one.
+    """Documents that changed since the last poll, by name; the error of one that cannot be read.
 
     Attributes
     ----------
@@ -49,7 +125,7 @@ class Changes(NamedTuple, Generic[T]):
         Names of all documents after a whole poll: any other document has been deleted. Otherwise None.
     """
 
-    values: dict[str, T | None]
+    values: dict[str, T | Unreadable]
     names: set[str] | None
 
 
@@ -72,17 +148,13 @@ class Collection(Generic[T]):
         self._follower = DocumentFollower(documents, kind)
 
     async def get(self, name: str) -> T | None:
-        """Return a document; None if it does not exist. Raises DocumentDamaged."""
+        """Return a document; None if it does not exist. Raises DocumentNewer or DocumentDamaged."""
         document = await self._documents.get(self.kind, name)
-        if document is None:
-            return None
-        try:
-            return self._parsed(document)
-        except ValidationError as error:
-            raise DocumentDamaged(self.kind, name) from error
+        return None if document is None else self._parsed(document)
 
-    async def all(self, after: int = 0) -> dict[str, T | None]:
-        """Return the documents that changed after a revision, by name, ordered by revision; None for damaged ones."""
+    async def all(self, after: int = 0) -> dict[str, T | Unreadable]:
+        """Return the documents that changed after a revision, by name, ordered by revision; the error of one that
+        cannot be read."""
         return await self._read_many(await self._documents.all(self.kind, after))
 
     async def names(self) -> set[str]:
@@ -132,9 +204,12 @@ class Collection(Generic[T]):
         return True
 
     async def delete_damaged(self, name: str) -> bool:
-        """Delete a document if it is damaged; return whether it was damaged."""
+        """Delete a document on request of an operator if it is damaged; return whether it was damaged.
+
+        A newer document stays.
+        """
         for document in await self._documents.all(self.kind):
-            if document.name == name and self._read([document])[name] is None:
+            if document.name == name and isinstance(self._read([document])[name], DocumentDamaged):
                 return await self.delete(name, document.revision)
         return False
 
@@ -156,18 +231,20 @@ class Collection(Generic[T]):
             raise
 
     def _parsed(self, document: Document) -> T:
-        return self._model.model_validate_json(document.value).at(document.revision)
+        if document.damaged:
+            raise DocumentDamaged(self.kind, document.name, document.revision)
+        return self._model.from_bytes(self.kind, document.name, document.value, document.revision)
 
-    async def _read_many(self, documents: list[Document]) -> dict[str, T | None]:
+    async def _read_many(self, documents: list[Document]) -> dict[str, T | Unreadable]:
         if len(documents) <= MAX_INLINE:
             return self._read(documents)
         return await asyncio.to_thread(self._read, documents)
 
-    def _read(self, documents: list[Document]) -> dict[str, T | None]:
-        found: dict[str, T | None] = {}
+    def _read(self, documents: list[Document]) -> dict[str, T | Unreadable]:
+        found: dict[str, T | Unreadable] = {}
         for document in documents:
             try:
                 found[document.name] = self._parsed(document)
-            except ValidationError:  # a damaged document has no value
-                found[document.name] = None
+            except UNREADABLE as error:
+                found[document.name] = error
         return found

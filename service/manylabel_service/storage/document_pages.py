@@ -43,7 +43,7 @@ def sealed_document(kind: str, name: str, revision: int, sealed: object) -> Docu
 def intact(kind: str, document: Document | None) -> Document | None:
     """Return a document; raise `DocumentDamaged` if it is damaged."""
     if document is not None and document.damaged:
-        raise DocumentDamaged(kind, document.name)
+        raise DocumentDamaged(kind, document.name, document.revision)
     return document
 
 

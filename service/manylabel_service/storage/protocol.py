@@ -48,6 +48,8 @@ from collections.abc import AsyncGenerator, AsyncIterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+from pydantic import ConfigDict
+
 from manylabel_service.errors import ModelDamaged
 
 START = "0"
@@ -140,6 +142,8 @@ class SnapshotMeta:
 
     `pinned` snapshots stay until they are unpinned, `kept` (manual) ones until they are deleted.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     position: str
     size_bytes: int

@@ -4,7 +4,7 @@ A blob is stored under a key that is never used again, and read back. The snapsh
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
 import structlog
@@ -26,7 +26,7 @@ from manylabel_service.errors import (
     StorageUnavailable,
 )
 from manylabel_service.storage.blob_pieces import pieces_of
-from manylabel_service.storage.collection import Collection, StoredModel
+from manylabel_service.storage.collection import Collection, StoredModel, intact
 from manylabel_service.storage.gate import Gate, gated
 from manylabel_service.storage.protocol import (
     NO_EXTENT,
@@ -46,6 +46,9 @@ KIND = "snapshots"
 """Kind of the documents, which are named by the incarnation."""
 
 BLOBS = "snapshots/"
+
+MAX_SIZES = 1_000
+"""Maximum number of blobs whose sizes are cached."""
 
 NOT_PUT = (ModelGone, ModelDamaged, LogTrimmed, LogLost, StorageFull)
 """Errors after which no document names a new blob."""
@@ -86,6 +89,8 @@ class Snapshots:
         self._logs = logs
         self._tables = Collection(documents, KIND, SnapshotTable)
         self._blobs = blobs
+        self._sizes: dict[str, int] = {}
+        """Bytes of blobs that no readable table names, by key."""
 
     @gated
     async def put(
@@ -109,6 +114,7 @@ class Snapshots:
             return table.having(id, replace(new, pinned=found[1].pinned, kept=found[1].kept) if found else new)
 
         key = _key(record.incarnation, id, new)
+        await self._tables.get(str(record.incarnation))  # a blob is of no use to a table that cannot be changed
         await self._blobs.put(key, pieces_of(data))
         try:
             await self._verify(record, key)
@@ -188,8 +194,8 @@ class Snapshots:
     @gated
     async def total_bytes(self) -> int:
         """Return the bytes of all snapshots of all models and staged successors."""
-        tables = [table for table in (await self._tables.all()).values() if table is not None]
-        return sum(each.size_bytes for table in tables for each in table.snapshots.values())
+        tables = intact(await self._tables.all())
+        return sum(each.size_bytes for table in tables.values() for each in table.snapshots.values())
 
     @gated
     async def delete(self, record: ModelMeta, position: str) -> None:
@@ -261,8 +267,9 @@ class Snapshots:
     async def _change(
         self, record: ModelMeta, change: Callable[[SnapshotTable], SnapshotTable], *, urgent: bool = False
     ) -> SnapshotTable:
-        """Change the table and return it; delete the blobs that the table no longer names. Raises ModelGone."""
-        before = await self._table(record)
+        """Change the table and return it; delete the blobs that the table no longer names. Raises ModelGone,
+        DocumentNewer or DocumentDamaged."""
+        before = SnapshotTable(model=record.name)
 
         def changed(found: SnapshotTable | None) -> SnapshotTable | None:
             nonlocal before
@@ -290,23 +297,27 @@ class Snapshots:
         try:
             return await self._tables.get(str(record.incarnation)) or SnapshotTable(model=record.name)
         except DocumentDamaged as error:
-            log.error("snapshot_damaged", model=record.name, error=str(error), action="it is rebuilt from the blobs")
-            return await self._restored(record)
+            action = "its blobs are listed instead; no snapshot is stored or deleted"
+            log.error("snapshots_damaged", model=record.name, error=str(error), action=action)
+            return await self._listed(record)
 
-    async def _restored(self, record: ModelMeta) -> SnapshotTable:
-        """Rebuild a damaged table from all blobs; every snapshot becomes manual, because it is unknown which ones
-        were."""
-        name, snapshots = str(record.incarnation), {}
-        for key in await self._blobs.keys(f"{BLOBS}{name}/"):
+    async def _listed(self, record: ModelMeta) -> SnapshotTable:
+        """Return what a damaged table may have named: all blobs, each as a manual snapshot, because it is unknown
+        which ones were manual."""
+        snapshots = {}
+        for key in await self._blobs.keys(f"{BLOBS}{record.incarnation}/"):
             *_, position, id = key.split("/")
-            snapshots[id] = SnapshotMeta(position, await self._size(key), ulid.timestamp_of(id), kept=_UNNAMED)
-        table = SnapshotTable(model=record.name, snapshots=snapshots)
-        await self._tables.delete_damaged(name)
-        return await self._tables.change(name, lambda found: found or table) or table
+            with suppress(BlobNotFound, BlobDamaged):
+                snapshots[id] = SnapshotMeta(position, await self._size(key), ulid.timestamp_of(id), kept=_UNNAMED)
+        return SnapshotTable(model=record.name, snapshots=snapshots)
 
     async def _size(self, key: str) -> int:
-        async with aclosing(self._blobs.read(key)) as pieces:
-            return sum([len(piece) async for piece in pieces])
+        if key not in self._sizes:
+            if len(self._sizes) >= MAX_SIZES:
+                self._sizes.clear()
+            async with aclosing(self._blobs.read(key)) as pieces:
+                self._sizes[key] = sum([len(piece) async for piece in pieces])
+        return self._sizes[key]
 
     async def forget(self, incarnation: int) -> None:
         """Remove the snapshots of a model that has been deleted."""
@@ -326,14 +337,16 @@ class Snapshots:
         """
         keys, tables = await self._blobs.keys(BLOBS), await self._tables.all()
         alive = {str(record.incarnation) for record in models}
-        for name, table in tables.items():
-            if table is not None and name not in alive:
+        readable = intact(tables)
+        for name, table in readable.items():
+            if name not in alive:
                 await self._forget_deleted(ModelMeta(table.model, int(name), b""))
-        intact = {name: table.snapshots if table else None for name, table in tables.items()}
         for key in keys:
             _, name, _, id = key.split("/")
-            named = intact.get(name, {})
-            if named is not None and id not in named and is_old(id, before_ms):
+            if name in tables and name not in readable:
+                continue  # the blobs of an unreadable table are unknown
+            named = readable[name].snapshots if name in readable else {}
+            if id not in named and is_old(id, before_ms):
                 await self._blobs.delete(key)
 
     async def _forget_deleted(self, record: ModelMeta) -> None:

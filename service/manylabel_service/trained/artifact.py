@@ -12,6 +12,7 @@ from manylabel_core.datasets.label_details import LabelDetails
 from manylabel_core.datasets.serialisation import details_from_array, details_to_array
 from manylabel_core.records import TextSettings
 from manylabel_core.state import DamagedState, NewerState, State
+from manylabel_service.errors import ReleaseTooOld
 
 VERSION = 1
 """Format version of `ModelArtifact.to_bytes`."""
@@ -76,11 +77,14 @@ class ModelArtifact:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return the object of `to_bytes`. Raises manylabel_core.state.DamagedState."""
-        arrays, header = State.from_bytes(data)
+        """Return the object of `to_bytes`. Raises manylabel_core.state.DamagedState or ReleaseTooOld."""
+        try:
+            arrays, header = State.from_bytes(data)
+        except NewerState as error:
+            raise ReleaseTooOld(f"the contents of a version are {error}") from error
         version = header.get("contents")
         if type(version) is int and version > VERSION:
-            raise NewerState(f"contents of version {version}; this program reads up to {VERSION}")
+            raise ReleaseTooOld(f"a version has contents of format {version}; this release reads up to {VERSION}")
         try:
             return cls._restored(arrays, header)
         except (KeyError, ValueError, TypeError, OverflowError) as error:

@@ -14,8 +14,8 @@ from manylabel_core.datasets.vectors import view_of
 from manylabel_core.explanation import NOT_LINEAR
 from manylabel_core.records import RecordEncoder, RecordError, RecordLimits
 from manylabel_core.scaling.fitted import as_taken
-from manylabel_core.state import DamagedState, State
-from manylabel_service.errors import InvalidExample, InvalidField, NoProbabilities
+from manylabel_core.state import DamagedState, NewerState, State
+from manylabel_service.errors import InvalidExample, InvalidField, NoProbabilities, ReleaseTooOld
 from manylabel_service.hosting.examples import Features
 from manylabel_service.hosting.explanations import Explainer, Explanations
 from manylabel_service.hosting.predictions import Prediction, Predictions
@@ -231,11 +231,13 @@ def takes_views(estimator: Any) -> bool:
 
 
 def read_estimator(data: bytes) -> Any:
-    """Return the estimator that wrote these bytes with `to_bytes`; raises DamagedState."""
+    """Return the estimator that wrote these bytes with `to_bytes`; raises DamagedState or ReleaseTooOld."""
     name = State.from_bytes(data).header.get("estimator")
     if name not in batch.__all__:
         raise DamagedState(f"there is no estimator {name!r} here")
     try:
         return getattr(batch, name).from_bytes(data)
+    except NewerState as error:
+        raise ReleaseTooOld(f"the estimator of a version is {error}") from error
     except (ValueError, TypeError) as error:
         raise DamagedState(f"not an estimator: {error}") from error

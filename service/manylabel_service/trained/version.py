@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic import ConfigDict
+
 MEASURE = "micro_f1"
 """Metric by which versions are compared."""
 
@@ -77,6 +79,8 @@ class ListedVersion:
     `number` counts from 1 and is never reused. `position` is that of its publication. `size_bytes` is the size of its
     artifact, `id` its id among the artifacts of its job.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     number: int
     position: str

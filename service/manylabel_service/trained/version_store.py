@@ -18,6 +18,7 @@ from manylabel_service import ulid
 from manylabel_service.errors import (
     BlobDamaged,
     BlobNotFound,
+    DocumentNewer,
     ModelGone,
     VersionDamaged,
     VersionDiffers,
@@ -333,6 +334,10 @@ class VersionStore:
             if artifact not in needed and (job in catalogue.jobs or is_old(id)):
                 await self._store.blobs.delete(key)
 
+    async def is_newer(self) -> bool:
+        """Return whether a newer release wrote the document."""
+        return isinstance((await self._documents.all()).get(self._name), DocumentNewer)
+
     async def delete_all(self) -> None:
         """Remove the document and the blobs of a model that has been deleted; raises StorageUnavailable."""
         await self._documents.delete(self._name)
@@ -368,4 +373,6 @@ async def collect_deleted(store: Store) -> None:
     """Remove the remaining versions of deleted models; raises StorageUnavailable."""
     for incarnation, named in (await named_models(store, KIND, BLOBS)).items():
         if named.record is None:
-            await VersionStore(ModelMeta("", incarnation, b""), store).delete_all()
+            versions = VersionStore(ModelMeta("", incarnation, b""), store)
+            if not await versions.is_newer():
+                await versions.delete_all()

@@ -18,10 +18,17 @@ import structlog
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import DocumentDamaged, RevisionConflict, StorageError, WebhookNotFound, WebhooksFull
+from manylabel_service.errors import (
+    DocumentDamaged,
+    DocumentNewer,
+    RevisionConflict,
+    StorageError,
+    WebhookNotFound,
+    WebhooksFull,
+)
 from manylabel_service.models.registry import Registry
 from manylabel_service.settings import Settings
-from manylabel_service.storage import Collection, Store
+from manylabel_service.storage import UNREADABLE, Collection, Store, intact
 from manylabel_service.webhooks.sender import FINAL, Sender, Sent, failed_delivery
 from manylabel_service.webhooks.sources import Sources
 from manylabel_service.webhooks.webhook import (
@@ -92,11 +99,11 @@ class Deliverer:
     async def all(self) -> tuple[list[Webhook], list[str]]:
         """Return the webhooks, oldest first, and the ids of damaged ones; raises StorageError."""
         found = await self._webhooks.all()
-        webhooks = [webhook for webhook in found.values() if webhook is not None]
-        return sorted(webhooks, key=lambda each: each.id), sorted(id for id, each in found.items() if each is None)
+        damaged = [id for id, each in found.items() if isinstance(each, DocumentDamaged)]
+        return sorted(intact(found).values(), key=lambda each: each.id), sorted(damaged)
 
     async def get(self, id: str) -> Webhook:
-        """Return a webhook; raises WebhookNotFound, StorageError."""
+        """Return a webhook; raises WebhookNotFound, DocumentNewer, StorageError."""
         webhook = None
         if ulid.valid(id.upper()):
             with suppress(DocumentDamaged):
@@ -104,11 +111,11 @@ class Deliverer:
         return _known(webhook, id)
 
     async def state(self, webhook: Webhook) -> DeliveryState:
-        """Return the state of a webhook, as it was stored last; raises StorageError."""
+        """Return the state of a webhook, as it was stored last; raises DocumentNewer, StorageError."""
         running = self._running.get(webhook.id)
         if running is not None:
             return running.state
-        return await self._stored_state(webhook.id) or DeliveryState.new(webhook, 0)
+        return await self._states.get(webhook.id) or DeliveryState.new(webhook, 0)
 
     async def enable(self, id: str) -> Webhook:
         """Enable a disabled webhook; raises WebhookNotFound, StorageError."""
@@ -212,32 +219,33 @@ class Deliverer:
         async with self._webhooks.changes(whole=True) as (found, ids):
             assert ids is not None, "a whole poll has all names"
             for id, webhook in found.items():
-                if webhook is None:
-                    log.error("webhook_damaged", webhook=id, action="delete it, and create it again")
+                if isinstance(webhook, UNREADABLE):
+                    action = "upgrade this server" if isinstance(webhook, DocumentNewer) else "create it again"
+                    log.error("webhook_unreadable", webhook=id, error=str(webhook), action=action)
+                    if (stopped := self._running.pop(id, None)) is not None:
+                        await stopped.stop()
                 elif id in self._running:
                     self._running[id].webhook = webhook
-                else:
-                    self._running[id] = await self._resumed(webhook)
+                elif (resumed := await self._resumed(webhook)) is not None:
+                    self._running[id] = resumed
             if (deleted := self._running.keys() - ids) or not self._swept:
                 for id in deleted:
                     await self._running.pop(id).stop()
                 await self._sweep(ids)
                 self._swept = True
 
-    async def _resumed(self, webhook: Webhook) -> _Running:
-        state = await self._stored_state(webhook.id)
+    async def _resumed(self, webhook: Webhook) -> _Running | None:
+        """Return a webhook to deliver; None if its state cannot be read."""
+        try:
+            state = await self._states.get(webhook.id)
+        except UNREADABLE as error:
+            action = "its events are not delivered; upgrade this server, or delete the webhook and create it again"
+            log.error("webhook_state_unreadable", webhook=webhook.id, error=str(error), action=action)
+            return None
         running = _Running(webhook, state or DeliveryState.new(webhook, webhook.revision))
         if state is None:
-            await self._states.delete(webhook.id)  # it is damaged, if it exists
             await self._save(running)
         return running
-
-    async def _stored_state(self, id: str) -> DeliveryState | None:
-        try:
-            return await self._states.get(id)
-        except DocumentDamaged:
-            log.error("webhook_state_damaged", webhook=id, action="queued events are lost")
-            return None
 
     async def _sweep(self, ids: set[str]) -> None:
         """Delete the states of webhooks that have been deleted."""

@@ -13,7 +13,7 @@ import structlog
 
 from manylabel_service import ulid
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import ModelGone, ModelNotFound, NotReady, ReleaseTooOld, UnreadableEntry
+from manylabel_service.errors import DocumentDamaged, ModelGone, ModelNotFound, NotReady, ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.events import Event, Events
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.models.registry import Registry
@@ -22,7 +22,7 @@ from manylabel_service.online.label_next import needing_review
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.trained import is_trained
 from manylabel_service.online.updates.past_states import PastStates
-from manylabel_service.storage import START, Collection, ModelMeta, Store, position_key
+from manylabel_service.storage import START, UNREADABLE, Collection, ModelMeta, Store, position_key
 from manylabel_service.trained.version_store import KIND as VERSIONS
 from manylabel_service.trained.version_store import Promoted, VersionCatalogue
 from manylabel_service.webhooks.webhook import MAX_NAMED, OF_LOG, DeliveryState, Message, Webhook, message_of
@@ -132,7 +132,7 @@ class Sources:
         """Continue at the position of a model in its successor."""
         async with self._lineages.changes() as (found, names):
             for name, lineage in found.items():
-                if lineage is not None and len(lineage.incarnations) > 1:
+                if not isinstance(lineage, UNREADABLE) and len(lineage.incarnations) > 1:
                     self._replaced[name] = lineage.incarnations
             for name in () if names is None else self._replaced.keys() - names:
                 del self._replaced[name]
@@ -150,8 +150,8 @@ class Sources:
         if position_key(oldest) < position_key(since := feed.since):
             try:
                 found = await PastStates(record, self._store).events(oldest, since)
-            except (ModelGone, ReleaseTooOld, UnreadableEntry):
-                return
+            except (ModelGone, ReleaseTooOld, UnreadableEntry, DocumentDamaged):
+                return  # the events of the other models are found
             if feed.since != since:
                 return  # the rest must be read again
             if found is None:
@@ -223,8 +223,8 @@ class Sources:
                 names = {str(record.incarnation): record.name for record in await self._store.models.all()}
             behind = [pair for pair in mine if pair[1].versions == seen]
             for incarnation, catalogue in catalogues.items():
-                if catalogue is None:
-                    continue  # damaged
+                if isinstance(catalogue, UNREADABLE):
+                    continue
                 changes = _changes(catalogue, seen) if incarnation in names else []
                 for webhook, state in behind:
                     model = names.get(incarnation, "")

@@ -8,11 +8,11 @@ from hashlib import blake2b
 from typing import Any, Literal, get_args
 
 import pydantic_core
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import Field, PrivateAttr
 
 from manylabel_service.access.patterns import Patterns
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.storage import START, ModelMeta, StoredModel
+from manylabel_service.storage import START, ModelMeta, StoredModel, StoredPart
 
 DEFINITIONS = "webhooks"
 STATES = "webhook-states"
@@ -40,10 +40,6 @@ SECRET_BYTES = 32
 def new_secret() -> str:
     """Return a random secret in the format of Standard Webhooks."""
     return SECRET_PREFIX + base64.b64encode(secrets.token_bytes(SECRET_BYTES)).decode()
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
 
 
 class Webhook(StoredModel):
@@ -74,7 +70,7 @@ class Webhook(StoredModel):
         return not OF_LOG.isdisjoint(self.events)
 
 
-class Message(_Part):
+class Message(StoredPart):
     """Event waiting for delivery, with the body that each attempt sends."""
 
     id: str
@@ -82,7 +78,7 @@ class Message(_Part):
     body: str
 
 
-class Delivery(_Part):
+class Delivery(StoredPart):
     """Attempt to deliver an event, with the status of the response, or the error code."""
 
     event: str
@@ -94,7 +90,7 @@ class Delivery(_Part):
     error: str | None
 
 
-class Disabled(_Part):
+class Disabled(StoredPart):
     """Reason why a webhook is disabled, valid for one generation of its definition."""
 
     generation: int

@@ -20,6 +20,9 @@ from manylabel_service.jobs.supervision.lease import TaskLease
 from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, document_follower, pieces_of
 
+OF_A_DELETED_MODEL = "history/999/01890000000000000000000000"
+"""Key of an old blob."""
+
 
 class IdleRunner:
     """A runner that does nothing and remembers what it was offered."""
@@ -266,3 +269,14 @@ async def test_directories_of_dead_processes_are_removed(tmp_path):
     new.mkdir()
     remove_stale(tmp_path)
     assert new.exists(), "it may be about to be locked"
+
+
+@pytest.mark.parametrize("value", [b"???", b'{"format": 2, "release": "9.9"}'], ids=["damaged", "newer"])
+async def test_an_unreadable_job_stays_with_its_blobs_and_other_remains_are_removed(monitored, value):
+    store = monitored.context.store
+    await store.documents.put(KIND, "unreadable", value, revision=None)
+    for key in (f"{blobs_of('unreadable')}gathered", f"{blobs_of('gone')}gathered", OF_A_DELETED_MODEL):
+        await store.blobs.put(key, pieces_of(b"some bytes"))
+    await monitored.poll(after=100.0)
+    assert await store.blobs.keys() == [f"{blobs_of('unreadable')}gathered"]
+    assert [each.value for each in await store.documents.all(KIND)] == [value]

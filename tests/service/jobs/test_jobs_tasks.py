@@ -85,7 +85,7 @@ def test_a_lease_is_exclusive_and_can_be_found_again():
         record.claim(0, "two", NOW)
     with pytest.raises(LeaseLost):
         record.leased(0, "two")
-    record.release(0, "one")
+    record.requeue(0, "one")
     assert (record.state, record.tasks[0].times_queued) == ("queued", 2)
     with pytest.raises(LeaseLost):
         record.finish(0, "one", {})
@@ -196,7 +196,7 @@ class Walk(RuleBasedStateMachine):
             with pytest.raises(LeaseLost):
                 self.record.finish(number, "-1", {})
         elif how == "release":
-            self.record.release(number, task.lease)
+            self.record.requeue(number, task.lease)
         elif how == "lose":
             self.record.requeue_or_fail(task, "died", 3, NOW)
         elif task.stage == "fit":

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.support.cases import for_each
+from tests.support.waiting import eventually_async
 
 from manylabel_service.errors import ReleaseTooOld, StoreUnusable
 from manylabel_service.models import membership
@@ -43,7 +45,8 @@ def in_use(one: Membership) -> Versions:
 
 async def stored(store: Store) -> Versions:
     (document,) = await store.documents.all(IN_USE)
-    return Versions(**json.loads(document.value))
+    used = json.loads(document.value)
+    return Versions(used["format_version"], used["replay_version"])
 
 
 async def test_later_versions_are_in_use_once_all_know_them(shared: Store) -> None:
@@ -154,11 +157,52 @@ async def test_time_without_the_store_does_not_count(shared: Store, monkeypatch:
 
 async def test_an_unreadable_member_counts_as_the_oldest_release(shared: Store) -> None:
     await shared.documents.put(KIND, "x", b"???", revision=None)
-    described = {"id": "y", "formats": [1, 7], "replay_versions": [1, 7], "colour": "blue"}
+    described = {
+        "format": 1,
+        "release": "9.9",
+        "id": "y",
+        "formats": [1, 7],
+        "replay_versions": [1, 7],
+        "colour": "blue",
+    }
     await shared.documents.put(KIND, "y", json.dumps(described).encode(), revision=None)
     new = await joined(shared, NEW)
     assert in_use(new) == OLD
     assert {one.id: one.formats for one in new.members} == {new.id: (1, 2), "x": (1, 1), "y": (1, 7)}
+
+
+@pytest.mark.usefixtures("quick_expiry")
+@for_each("value", [b"???", b'{"format": 2, "release": "9.9"}'])
+async def test_an_unreadable_member_that_is_silent_is_ignored_and_stays(shared: Store, value: bytes) -> None:
+    name = value.hex()
+    await shared.documents.put(KIND, name, value, revision=None)
+    new = await joined(shared, NEW)
+
+    async def ignored() -> bool:
+        await new._beat()
+        return name not in {one.id for one in new.members}
+
+    await eventually_async(ignored)
+    assert in_use(new) == NEW
+    assert [one.value for one in await shared.documents.all(KIND) if one.name == name] == [value]
+
+
+async def test_damaged_versions_in_use_stay(shared: Store) -> None:
+    await shared.documents.put(IN_USE, IN_USE, b"???", revision=None)
+    new = await joined(shared, NEW)
+    assert in_use(new) == NEW
+    old = await joined(shared, OLD)
+    await new._beat()
+    assert (in_use(new), in_use(old)) == (OLD, OLD)
+    assert [one.value for one in await shared.documents.all(IN_USE)] == [b"???"]
+
+
+async def test_versions_in_use_of_a_newer_format_are_refused_and_stay(shared: Store) -> None:
+    value = b'{"format": 2, "release": "9.9", "format_version": 1}'
+    await shared.documents.put(IN_USE, IN_USE, value, revision=None)
+    with pytest.raises(ReleaseTooOld, match=r"written by release 9\.9"):
+        await joined(shared, NEW)
+    assert [one.value for one in await shared.documents.all(IN_USE)] == [value]
 
 
 async def test_a_member_registers_again_in_an_emptied_store(shared: Store) -> None:

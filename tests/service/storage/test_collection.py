@@ -1,11 +1,18 @@
 """Documents of one kind as models: compare-and-set, retries, damage and changes."""
 
-from typing import Any
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, is_dataclass
+from typing import Any, NamedTuple, NoReturn, get_args, get_type_hints
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field
+from tests.support.cases import for_each
+from tests.support.stored_models import stored_models
 
-from manylabel_service.errors import DocumentDamaged, RevisionConflict
-from manylabel_service.storage import Collection, StoredModel
+from manylabel_service.errors import DocumentDamaged, DocumentNewer, ReleaseTooOld, RevisionConflict, StorageError
+from manylabel_service.release import RELEASE
+from manylabel_service.storage import Collection, StoredModel, StoredPart, intact
 from manylabel_service.storage import collection as module
 
 
@@ -37,7 +44,7 @@ async def test_a_model_is_stored_at_its_revision(store: Any, counts: Collection[
     for unseen in (stale, Count()):
         with pytest.raises(RevisionConflict):
             await counts.put("a", unseen)
-    assert {name: count and count.n for name, count in (await counts.all()).items()} == {"a": 2}
+    assert {name: count.n for name, count in intact(await counts.all()).items()} == {"a": 2}
     assert await counts.all(second.revision) == {}
     assert await counts.names() == {"a"}
 
@@ -92,12 +99,144 @@ async def test_a_damaged_document_is_reported_and_can_be_deleted(store: Any, cou
     with pytest.raises(DocumentDamaged):
         await counts.change("damaged", more)
     found = await counts.all()
-    assert found["damaged"] is None
-    assert found["whole"] is not None
+    assert isinstance(found["damaged"], DocumentDamaged)
+    assert isinstance(found["whole"], Count)
     assert not await counts.delete_damaged("whole")
     assert not await counts.delete_damaged("neither")
     assert await counts.delete_damaged("damaged")
     assert await counts.names() == {"whole"}
+
+
+NEWER = b'{"format": 2, "release": "9.9", "n": ["of", "another", "type"]}'
+
+
+@for_each(
+    "value",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"n": 1}',
+        b'{"format": "1", "n": 1}',
+        b'{"format": 0, "n": 1}',
+        b'{"format": true, "n": 1}',
+        b'{"format": 1.5, "n": 1}',
+        b'{"format": 1, "n": "x"}',
+        b'{"format": 1, "n": 1',
+        b'{"format": 2, "n": 1',
+    ],
+)
+async def test_a_document_without_a_known_format_or_type_is_damaged(sqlite_store: Any, value: bytes) -> None:
+    name = f"value {value.hex()}"
+    await sqlite_store.documents.put("count", name, value, revision=None)
+    with pytest.raises(DocumentDamaged):
+        await Collection(sqlite_store.documents, "count", Count).get(name)
+
+
+async def test_a_newer_document_is_not_damaged_and_is_never_written_or_deleted(
+    store: Any, counts: Collection[Count]
+) -> None:
+    revision = await store.documents.put("count", "a", NEWER, revision=None)
+    for call in (counts.get("a"), counts.change("a", more)):
+        with pytest.raises(
+            DocumentNewer, match=r"'a' of count was written by release 9\.9; upgrade this server"
+        ) as found:
+            await call
+        assert isinstance(found.value, ReleaseTooOld)
+        assert not isinstance(found.value, StorageError), "it is not caught as damage"
+    (newer,) = (await counts.all()).values()
+    assert isinstance(newer, DocumentNewer)
+    assert newer.revision == revision
+    assert not await counts.delete_damaged("a")
+    with pytest.raises(RevisionConflict):
+        await counts.put("a", Count())
+    assert [(each.revision, each.value) for each in await store.documents.all("count")] == [(revision, NEWER)]
+
+
+class Part(StoredPart):
+    text: str = ""
+
+
+class Pair(NamedTuple):
+    one: int
+    other: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Strict:
+    one: int
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+
+class Nested(StoredModel):
+    part: Part = Field(default_factory=Part)
+    pairs: tuple[Pair, ...] = ()
+    strict: Strict | None = None
+
+
+async def test_fields_of_a_later_release_survive_a_change(store: Any) -> None:
+    nested = Collection(store.documents, "nested", Nested)
+    value = {"format": 1, "release": "9.9", "later": [1, {"a": None}], "part": {"text": "x", "later": True}}
+    await store.documents.put("nested", "a", json.dumps(value).encode(), revision=None)
+    await nested.change("a", lambda found: found and found.model_copy(update={"pairs": (Pair(1, 2),)}))
+    (document,) = await store.documents.all("nested")
+    rest = {"pairs": [[1, 2]], "strict": None}
+    assert json.loads(document.value) == {**value, "release": RELEASE, **rest}
+
+
+@for_each("later", [{"pairs": [[1, 2, 3]]}, {"strict": {"one": 1, "later": 2}}])
+async def test_a_field_that_a_part_cannot_keep_makes_a_document_newer(sqlite_store: Any, later: dict[str, Any]) -> None:
+    value = json.dumps({"format": 1, "release": "9.9", **later}).encode()
+    (name,) = later
+    await sqlite_store.documents.put("nested", name, value, revision=None)
+    with pytest.raises(DocumentNewer, match=r"release 9\.9"):
+        await Collection(sqlite_store.documents, "nested", Nested).get(name)
+
+
+def _parts(kind: Any) -> Iterator[Any]:
+    """The models and dataclasses in an annotation, with their parts."""
+    for argument in get_args(kind):
+        yield from _parts(argument)
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        yield kind
+        for field in kind.model_fields.values():
+            yield from _parts(field.annotation)
+    elif isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "_fields")):
+        yield kind
+        for each in get_type_hints(kind).values():
+            yield from _parts(each)
+
+
+def _kept(part: Any) -> str | None:
+    """Return what a part does with an unknown field; a named tuple refuses it."""
+    if issubclass(part, BaseModel):
+        return part.model_config.get("extra")
+    return "forbid" if hasattr(part, "_fields") else part.__pydantic_config__.get("extra")
+
+
+def test_every_part_of_a_stored_model_keeps_unknown_fields_or_refuses_them() -> None:
+    models = [each for each in stored_models() if each.__module__.startswith("manylabel_service.")]
+    assert len(models) > 10
+    parts = {part for model in models for part in _parts(model)}
+    assert {part.__name__: _kept(part) for part in parts if _kept(part) not in ("allow", "forbid")} == {}
+    assert {model.__name__ for model in models if _kept(model) != "allow"} == set()
+
+
+async def test_lack_of_memory_is_not_damage(sqlite_store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = Collection(sqlite_store.documents, "count", Count)
+    await counts.put("a", Count())
+    with monkeypatch.context() as patch:
+        patch.setattr(Count, "model_validate_json", _no_memory)
+        for call in (counts.get("a"), counts.all()):
+            with pytest.raises(MemoryError):
+                await call
+    assert await counts.get("a")
+
+
+def _no_memory(value: bytes) -> NoReturn:
+    raise MemoryError
 
 
 class Older:
@@ -144,6 +283,6 @@ async def test_changes_whose_processing_failed_are_returned_again(store: Any, co
     await counts.change("1", more)
     await counts.delete("2")
     async with counts.changes() as (values, there):
-        assert ({name: count and count.n for name, count in values.items()}, there) == ({"1": 1}, None)
+        assert ({name: count.n for name, count in intact(values).items()}, there) == ({"1": 1}, None)
     async with counts.changes(whole=True) as (values, there):
         assert (values, there) == ({}, {*names} - {"2"})

@@ -201,18 +201,27 @@ async def test_a_damaged_document_is_named_and_the_others_are_listed(store: Stor
     await store.documents.delete("jobs", "a", revision=revision)
 
 
-async def test_a_damaged_list_of_snapshots_is_rebuilt_from_the_blobs(store: Store) -> None:
+async def test_a_damaged_list_of_snapshots_stays_and_the_blobs_are_listed(store: Store) -> None:
     record, entries = await filled(store, "m")
     for entry in entries[3:5]:
         await store.snapshots.put(record, entry.position, b"at " + entry.position.encode())
     edit_values(store, "documents", "value", ["ml:{documents}:values:snapshots"])
     with structlog.testing.capture_logs() as lines:
         listed = await store.snapshots.all(record)
-    assert [line["event"] for line in lines] == ["snapshot_damaged"]
+    assert [line["event"] for line in lines] == ["snapshots_damaged"]
     assert [(each.position, each.size_bytes) for each in listed] == [
         (entry.position, 3 + len(entry.position)) for entry in entries[4:2:-1]
     ]
-    await store.snapshots.delete(record, listed[0].position)
+    (damaged,) = await store.documents.all("snapshots")
+    for change in (
+        store.snapshots.delete(record, listed[0].position),
+        store.snapshots.put(record, entries[5].position, b"at the end"),
+        store.snapshots.pin(record, listed[0].position, True),
+    ):
+        with pytest.raises(DocumentDamaged):
+            await change
+    await store.snapshots.collect_garbage([record], before_ms=2**47)
+    assert await store.documents.all("snapshots") == [damaged], "it stays"
     assert await store.snapshots.all(record) == listed, "any of them may be manual"
     for each in listed:
         assert await store.snapshots.get(record, each.position) == b"at " + each.position.encode()

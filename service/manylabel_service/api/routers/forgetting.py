@@ -195,4 +195,4 @@ async def _found(replica: Replica, position: str) -> str:
 
 
 def _document(name: str, receipt: Receipt) -> dict[str, Any]:
-    return {"model": name, **receipt.model_dump()}
+    return {"model": name, **receipt.model_dump(include=set(Receipt.model_fields))}

@@ -333,7 +333,7 @@ def _model(file: IO[bytes], size_bytes: int, settings: Settings) -> OnlineModel:
     data = mmap(file.fileno(), size_bytes, flags=MAP_PRIVATE) if size_bytes else b""
     try:
         model = OnlineModel.from_bytes(memoryview(data), partial(check_arrays, settings=settings), requests=False)
-    except DamagedState as error:
+    except (DamagedState, MemoryError) as error:  # damage can require any size
         raise invalid((), f"must be an unchanged downloaded snapshot: {error}") from error
     if model.answers is not None:
         raise invalid((), "must be a snapshot of a model that learns online")

@@ -18,6 +18,7 @@ from manylabel_service.api.web.routes import Router
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import NotReady, StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.models.membership import Member
 from manylabel_service.slices import in_slices
 from manylabel_service.telemetry.exposition import only
 
@@ -104,7 +105,7 @@ async def list_replicas(context: ContextOf, access: AccessOf) -> dict[str, Any]:
         **registry.in_use.versions._asdict(),
         "replicas": [
             {
-                **member.model_dump(exclude={"asks"}),
+                **member.model_dump(include=set(Member.model_fields) - {"format", "asks"}),
                 "models": {name: at for name, at in member.models.items() if access.may_see(name)},
                 "withheld": {name: why for name, why in member.withheld.items() if access.may_see(name)},
                 "this": member.id == registry.membership.id,

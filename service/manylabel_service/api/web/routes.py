@@ -241,7 +241,7 @@ def content(*models: type[BaseModel] | None, media_type: str, example: Any = Non
 
 _IMPLIED = {
     "model_not_found": ("model_damaged", "follower_failed", "release_too_old", "replay_mismatch"),
-    "storage_unavailable": ("storage_damaged",),
+    "storage_unavailable": ("storage_damaged", "release_too_old"),
 }
 """Codes implied by others: an object that is looked up can be damaged, have failed, or need another release."""
 

@@ -16,6 +16,7 @@ from manylabel_service.jobs.context import (
 )
 from manylabel_service.jobs.job_record import JobDocument, LeaseLost, Task
 from manylabel_service.jobs.supervision.child_process import ChildProcess
+from manylabel_service.storage import UNREADABLE
 
 Done = TypeVar("Done")
 TaskChange = Callable[[JobDocument, Task, str], None]
@@ -67,7 +68,7 @@ class TaskLease:
         try:
             async with asyncio.timeout(most_seconds):
                 record = await self._context.job_store.change(self.id, with_heartbeat)
-        except JobNotFound as error:
+        except (JobNotFound, *UNREADABLE) as error:
             raise LeaseLost(str(error)) from error
         except (StorageUnavailable, TimeoutError):
             self._log_lines = [*lines, *self._log_lines]
@@ -124,7 +125,7 @@ class TaskLease:
         try:
             async with asyncio.timeout(self._store_seconds()):
                 (await self._context.job_store.get(self.id)).leased(self.number, self.token)
-        except JobNotFound as error:
+        except (JobNotFound, *UNREADABLE) as error:
             raise LeaseLost(str(error)) from error
 
     def _store_seconds(self) -> float:

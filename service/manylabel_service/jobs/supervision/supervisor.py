@@ -39,6 +39,7 @@ from manylabel_service.jobs.supervision.files import (
 from manylabel_service.jobs.supervision.lease import TaskChange, TaskLease
 from manylabel_service.jobs.supervision.workdirs import task_directory
 from manylabel_service.jobs.training.child import ORPHANED
+from manylabel_service.storage import UNREADABLE
 
 RELEASE_SECONDS = 5.0
 """Seconds for which a stopping supervisor tries to release its task."""
@@ -79,7 +80,7 @@ async def supervise(context: JobContext, id: str, number: int) -> None:
     taken_at = time.monotonic()
     try:
         record = await context.job_store.change(id, take)
-    except (JobNotFound, NotClaimable, StorageUnavailable):
+    except (JobNotFound, NotClaimable, StorageUnavailable, *UNREADABLE):
         return  # a lease that was acquired although the response was lost expires without heartbeats
     await Supervision(context, record, TaskLease(context, id, number, token, taken_at)).run()
 
@@ -105,7 +106,7 @@ class Supervision:
         except LeaseLost as error:
             self._log.info("lease_lost", reason=str(error))
         except ProcessOrphaned:
-            await self._end(lambda record, *_: record.release(self._lease.number, self._lease.token))
+            await self._end(lambda record, *_: record.requeue(self._lease.number, self._lease.token))
         except asyncio.CancelledError:
             await self._release()
             raise
@@ -127,7 +128,7 @@ class Supervision:
         self._lease.add_log_line(f"{_named(self._record, self._lease.number)} is released: its worker stops")
         number, token = self._lease.number, self._lease.token
         with suppress(TimeoutError, LeaseLost, ServiceError):
-            await self._lease.change(lambda record, *_: record.release(number, token), most_seconds=RELEASE_SECONDS)
+            await self._lease.change(lambda record, *_: record.requeue(number, token), most_seconds=RELEASE_SECONDS)
 
     async def _delete_blobs(self) -> None:
         """Delete the blobs that are not needed after the end of the task."""

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import structlog
 
 from manylabel_service import ulid
-from manylabel_service.errors import DocumentDamaged, LogLost, LogTrimmed, ModelDamaged, StorageUnavailable, check_limit
+from manylabel_service.errors import LogLost, LogTrimmed, ModelDamaged, StorageUnavailable, check_limit
 from manylabel_service.online.history import segment as segments
 from manylabel_service.online.history.catalogue import (
     MAX_SEGMENTS,
@@ -82,25 +82,29 @@ class Archiver:
         self._catalogue = CatalogueStore(record, store)
         self.size_bytes = 0
 
+    async def check(self) -> None:
+        """Raise DocumentNewer or DocumentDamaged if the catalogue cannot be read."""
+        await self._catalogue.read()
+
     async def close(self, through: str) -> str:
         """Move the log up to about a position into segments; return the position up to which the log may be trimmed.
 
-        Entries that do not fill a segment stay in the log. Raises StorageUnavailable, ModelGone or ModelDamaged.
+        Entries that do not fill a segment stay in the log, like those from a damaged part of the log on. Raises
+        StorageUnavailable, ModelGone, DocumentNewer or DocumentDamaged.
         """
         if not self._limits.size_bytes:
             return through
-        found = await self._found()
+        found = await self._catalogue.read()
         while True:
             try:
                 entries = await self._next(found.through, through)
             except (LogLost, LogTrimmed) as error:
                 found = await self._begun_anew(found, error)
                 continue
-            except ModelDamaged as error:  # otherwise the log would never be trimmed again
-                action = "the history begins after the damaged part of the log"
+            except ModelDamaged as error:
+                action = "the log stays from here on: restore the store from a backup, or create the model again"
                 log.error("history_damaged", model=self._record.name, error=str(error), action=action)
-                await self._catalogue.change(lambda _: Catalogue(begin=through))
-                return through
+                return min(found.through, through, key=position_key)
             if not self._is_due(entries, found):
                 return min(found.through, through, key=position_key)
             found = await self._add(found, entries)
@@ -109,7 +113,7 @@ class Archiver:
         """Copy the snapshots that the history needs; raises the errors of `close`."""
         if not self._limits.size_bytes:
             return
-        catalogue = await self._found()
+        catalogue = await self._catalogue.read()
         for snapshot in sorted(snapshots, key=lambda each: position_key(each.position)):
             if self._is_state_due(snapshot, catalogue):
                 catalogue = await self._keep(snapshot, catalogue)
@@ -119,7 +123,7 @@ class Archiver:
 
         Raises LimitExceeded if too many states are retained for rollbacks.
         """
-        found = await self._found()
+        found = await self._catalogue.read()
         if found.state_at(position) is not None:
             return
         # Target states of rollbacks cannot be dropped before the log is trimmed past the rollbacks.
@@ -172,15 +176,6 @@ class Archiver:
             return False
         return catalogue.size_bytes <= self._limits.size_bytes
 
-    async def _found(self) -> Catalogue:
-        try:
-            return await self._catalogue.read()
-        except DocumentDamaged as error:
-            action = "the history starts again"
-            log.error("history_damaged", model=self._record.name, error=str(error), action=action)
-            await self._catalogue.delete_all()
-            return await self._catalogue.read()
-
     async def _next(self, after: str, through: str) -> list[Entry]:
         """Return the entries of the next segment, up to a position."""
         entries: list[Entry] = []
@@ -225,7 +220,7 @@ class Archiver:
         added = await self._catalogue.put(found, found.with_segment(segment))
         if added is None:  # another server has changed the catalogue, and may have added this segment
             await self._catalogue.delete([id])
-            return await self._found()
+            return await self._catalogue.read()
         log.info(
             "segment_closed", model=self._record.name, through=segment.through, entries=len(entries), bytes=size_bytes
         )
@@ -238,7 +233,7 @@ class Archiver:
         end of the history if the store lost its newest entries; then the log still has all entries that were not
         trimmed.
         """
-        newest = await self._found()
+        newest = await self._catalogue.read()
         if newest.revision != found.revision:
             return newest  # another server has added to the history, and trimmed the log
         begin = START
@@ -247,15 +242,17 @@ class Archiver:
         except LogTrimmed as trimmed:
             begin = trimmed.trimmed
         key = position_key(begin)
-        catalogue = Catalogue(begin=begin, states=tuple(s for s in newest.states if s.position == begin))
+        states = tuple(s for s in newest.states if s.position == begin)
+        cut: dict[str, object] = {"begin": begin, "segments": (), "states": states, "moved_to": None}
         if isinstance(error, LogLost):
             kept = tuple(s for s in newest.segments if position_key(s.through) <= key)
             if kept and kept[-1].through == begin:
                 states = tuple(s for s in newest.states if position_key(s.position) <= key)
-                catalogue = Catalogue(begin=newest.begin, segments=kept, states=states)
+                cut |= {"begin": newest.begin, "segments": kept, "states": states}
+        catalogue = newest.model_copy(update=cut)
         if newest.revision:
             log.warning("history_cut", model=self._record.name, position=catalogue.through, reason=str(error))
-        return await self._catalogue.put(newest, catalogue) or await self._found()
+        return await self._catalogue.put(newest, catalogue) or await self._catalogue.read()
 
     def _is_state_due(self, snapshot: SnapshotMeta, catalogue: Catalogue) -> bool:
         key = position_key(snapshot.position)

@@ -9,12 +9,23 @@ from collections.abc import AsyncIterable, Callable, Container, Iterable
 from contextlib import suppress
 from typing import NamedTuple, Self
 
+import structlog
 from pydantic import ConfigDict
 
 from manylabel_service import ulid
-from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentDamaged, RevisionConflict
+from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentNewer, RevisionConflict
 from manylabel_service.online.history.lineage import LineageStore
-from manylabel_service.storage import START, Collection, ModelMeta, Store, StoredModel, blob_bytes, position_key
+from manylabel_service.storage import (
+    START,
+    UNREADABLE,
+    Collection,
+    ModelMeta,
+    Store,
+    StoredModel,
+    blob_bytes,
+    intact,
+    position_key,
+)
 from manylabel_service.storage.publishing import is_old
 from manylabel_service.storage.store import named_models
 
@@ -28,6 +39,8 @@ MAX_SEGMENTS = 4_096
 
 MAX_STATES = 1_024
 """Maximum number of states of one history."""
+
+log = structlog.get_logger()
 
 
 class Segment(NamedTuple):
@@ -133,7 +146,7 @@ class CatalogueStore:
         self._documents = Collection(store.documents, KIND, Catalogue)
 
     async def read(self) -> Catalogue:
-        """Return the current catalogue; raise `DocumentDamaged`."""
+        """Return the current catalogue; raise `DocumentNewer` or `DocumentDamaged`."""
         return await self._documents.get(self._name) or Catalogue()
 
     async def put(self, found: Catalogue, catalogue: Catalogue) -> Catalogue | None:
@@ -149,7 +162,7 @@ class CatalogueStore:
         return catalogue
 
     async def change(self, change: Callable[[Catalogue], Catalogue]) -> Catalogue:
-        """Change the current catalogue and return the result; raise `DocumentDamaged`."""
+        """Change the current catalogue and return the result; raise `DocumentNewer` or `DocumentDamaged`."""
         before = Catalogue()
 
         def changed(found: Catalogue | None) -> Catalogue | None:
@@ -181,10 +194,16 @@ class CatalogueStore:
         return f"{self._prefix}{id}"
 
     async def collect_garbage(self, keys: Iterable[str]) -> None:
-        """Delete old blobs that the catalogue does not name, of those with these keys; raise `DocumentDamaged`."""
+        """Delete old blobs that the catalogue does not name, of those with these keys; raise `DocumentNewer`
+        or `DocumentDamaged`."""
         old = {id for key in keys if is_old(id := key.removeprefix(self._prefix))}
         if old:
             await self.delete(old - (await self.read()).ids)
+
+    async def is_newer(self) -> bool:
+        """Return whether a newer release wrote the document."""
+        found = (await self._documents.all()).get(self._name)
+        return isinstance(found, DocumentNewer)
 
     async def delete_all(self) -> None:
         """Remove the document and the blobs of a model that has been deleted."""
@@ -206,17 +225,40 @@ LOST = (BlobNotFound, BlobDamaged)
 
 
 async def collect_garbage(store: Store) -> None:
-    """Delete blobs that no history needs, and the remains of deleted models; raise StorageUnavailable."""
+    """Delete blobs that no history needs, and the remains of deleted models; raise StorageUnavailable.
+
+    Nothing is deleted that an unreadable document may name: the blobs of its model, and, if it is a lineage, those of
+    incarnations without a model, which may be staged successors.
+    """
     models = await named_models(store, KIND, BLOBS)
-    staged = set[int]()
-    if any(record is None for record, _ in models.values()):
-        lineages = (await LineageStore(store).intact()).values()
-        staged = {each.successor for lineage in lineages for each in lineage.successions}
+    lineages = LineageStore(store)
+    staged, is_known = set[int](), True
+    if any(named.record is None for named in models.values()):
+        found = await lineages.all()
+        readable = intact(found)
+        staged = {each.successor for lineage in readable.values() for each in lineage.successions}
+        is_known = len(readable) == len(found)
     for incarnation, (record, keys) in models.items():
-        if incarnation in staged:
+        if incarnation in staged or (record is None and not is_known):
             continue
-        if record is None:
-            await CatalogueStore(ModelMeta("", incarnation, b""), store).delete_all()
-        else:
-            with suppress(DocumentDamaged):
-                await CatalogueStore(record, store).collect_garbage(keys)
+        catalogue = CatalogueStore(record or ModelMeta("", incarnation, b""), store)
+        try:
+            if record is not None:
+                await catalogue.collect_garbage(keys)
+            elif not await catalogue.is_newer():
+                await catalogue.delete_all()
+        except UNREADABLE as error:
+            log.error("history_unreadable", incarnation=incarnation, error=str(error), action="none of it is deleted")
+    await _collect_lineages(store, lineages)
+
+
+async def _collect_lineages(store: Store, lineages: LineageStore) -> None:
+    """Delete the lineages of deleted models, unless the name of a model is unreadable."""
+    names, records = await lineages.names(), await store.models.all()
+    if any(record.damaged for record in records):
+        return
+    for name in names - {record.name for record in records}:
+        with suppress(*UNREADABLE):
+            lineage = await lineages.get(name)
+            if lineage is not None and lineage.running is None:
+                await lineages.delete(name, lineage.revision)

@@ -7,9 +7,11 @@ process that owns it, and the staged successors, so that another process can com
 from collections.abc import Callable, Container, Iterable
 from typing import Any, Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import structlog
+from pydantic import ConfigDict
 
-from manylabel_service.storage import Collection, Store, StoredModel
+from manylabel_service.errors import DocumentDamaged
+from manylabel_service.storage import Collection, Store, StoredModel, StoredPart, intact
 
 KIND = "lineages"
 """Kind of the documents, which are named by the model."""
@@ -20,11 +22,13 @@ MAX_INCARNATIONS = 100
 MAX_CHANGES = 100
 """Maximum number of receipts, and of promotions, of a model; the oldest are dropped."""
 
+log = structlog.get_logger()
 
-class _Change(BaseModel):
+
+class _Change(StoredPart):
     """Change that replaces a model by a successor."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     id: str
     status: Literal["running", "done", "failed"] = "running"
@@ -80,7 +84,7 @@ class Lineage(StoredModel):
     are those from which it was restored, each with the id of its store.
     """
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     receipts: tuple[Receipt, ...] = ()
     promotions: tuple[Promotion, ...] = ()
@@ -120,7 +124,7 @@ class Lineage(StoredModel):
 
 
 class LineageStore(Collection[Lineage]):
-    """The lineages of models, by name; every method raises StorageUnavailable and DocumentDamaged."""
+    """The lineages of models, by name; every method raises StorageUnavailable, DocumentNewer and DocumentDamaged."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store.documents, KIND, Lineage)
@@ -140,13 +144,14 @@ class LineageStore(Collection[Lineage]):
         await self.change(name, changed, urgent=True)
 
     async def intact(self) -> dict[str, Lineage]:
-        """Return the lineages of all models by name, except damaged ones."""
-        return {name: lineage for name, lineage in (await self.all()).items() if lineage is not None}
+        """Return the lineages of all models by name, except unreadable ones."""
+        return intact(await self.all())
 
 
-def read_lineage(value: bytes) -> Lineage:
-    """Return the lineage in a document; an empty one if a later release wrote it."""
+def read_lineage(name: str, value: bytes) -> Lineage:
+    """Return the lineage in an archived document; an empty one if it is damaged. Raises DocumentNewer."""
     try:
-        return Lineage.model_validate_json(value)
-    except ValidationError:
+        return Lineage.from_bytes(KIND, name, value)
+    except DocumentDamaged as error:
+        log.error("lineage_damaged", model=name, error=str(error), action="the model is restored without its receipts")
         return Lineage()

@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import Sequence
 
 from manylabel_service.clock import rfc3339
-from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, PositionNotFound
+from manylabel_service.errors import (
+    BeforeHistory,
+    HistoryDamaged,
+    LogLost,
+    LogTrimmed,
+    ModelDamaged,
+    PositionNotFound,
+)
 from manylabel_service.online.history.catalogue import LOST, Catalogue, CatalogueStore, Segment
 from manylabel_service.online.history.segment import DamagedSegment, decode
 from manylabel_service.online.spec.follow import follow_of
@@ -160,6 +167,8 @@ class HistoryReader:
             # If the history was turned off, its segments may end before the log begins: then only the log counts.
             reached = position_key(catalogue.through) >= position_key(error.trimmed)
             return catalogue.begin if reached else error.trimmed
+        except ModelDamaged:  # the log is not trimmed, and its first entries are damaged
+            pass
         return START
 
     async def find(self, at: str | int) -> str:

@@ -13,10 +13,12 @@ from typing import Any
 
 import msgpack
 
+from manylabel_service.errors import ReleaseTooOld
 from manylabel_service.storage import Entry
 from manylabel_service.zstd import zstd
 
-MAGIC = b"MLSEG1"
+ANY_MAGIC = b"MLSEG"
+MAGIC = ANY_MAGIC + b"1"
 
 LEVEL = 3
 """Compression level of zstd; level 9 would save a seventh of the bytes at a fifteenth of the speed."""
@@ -54,10 +56,14 @@ def decode(data: bytes) -> tuple[str, list[Entry]]:
     ------
     DamagedSegment
         The bytes are not a result of `encode`.
+    ReleaseTooOld
+        A newer release wrote them in another format.
     """
     try:
         begin = len(MAGIC) + _LENGTH_BYTES
-        if data[: len(MAGIC)] != MAGIC:
+        if data.startswith(ANY_MAGIC) and not data.startswith(MAGIC):
+            raise ReleaseTooOld("a segment of the history has a later format")
+        if not data.startswith(MAGIC):
             raise ValueError("it does not begin like a segment")
         end = begin + int.from_bytes(data[len(MAGIC) : begin], "little")
         header, body = json.loads(data[begin:end]), data[end:]

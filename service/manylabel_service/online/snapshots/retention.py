@@ -4,14 +4,18 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import structlog
+
 from manylabel_service.errors import LogTrimmed
 from manylabel_service.online.history.archiver import Archiver
 from manylabel_service.online.spec.follow import follow_of
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.storage import SEED, START, ModelMeta, SnapshotMeta, Store, position_key
+from manylabel_service.storage import SEED, START, UNREADABLE, ModelMeta, SnapshotMeta, Store, position_key
 
 PIN_SECONDS = 60.0
 """Seconds for which an unneeded pin is retained, because a rollback may be about to enter the log."""
+
+log = structlog.get_logger()
 
 
 class Plan(NamedTuple):
@@ -71,9 +75,16 @@ class Retention:
         snapshots = await self._store.snapshots.all(self._record)
         planned = await self._plan(snapshots)
         trimmed = None
-        if planned.trimmed is not None and not self._follows:
-            trimmed = await self._archiver.close(planned.trimmed)
-        await self._archiver.keep_states(snapshots)
+        try:
+            await self._archiver.check()
+            if planned.trimmed is not None and not self._follows:
+                trimmed = await self._archiver.close(planned.trimmed)
+            await self._archiver.keep_states(snapshots)
+        except UNREADABLE as error:
+            action = "the history stays as it is, and the log is not trimmed"
+            log.error("history_unreadable", model=self._record.name, error=str(error), action=action)
+            await self._drop(snapshots, planned)
+            return snapshots
         await self._drop(snapshots, planned)
         if self._follows:
             await self._archiver.retain(model.rollbacks, START)

@@ -16,6 +16,7 @@ from contextlib import ExitStack
 import structlog
 
 from manylabel_service.errors import (
+    DocumentNewer,
     LimitExceeded,
     LogTrimmed,
     ModelGone,
@@ -303,9 +304,9 @@ class Snapshotter:
         except LogTrimmed:
             log.info("snapshot_superseded", model=self._record.name, position=position)  # by another replica
             return None
-        except (StorageError, LimitExceeded) as error:
+        except (StorageError, LimitExceeded, DocumentNewer) as error:
             log.warning("snapshot_failed", model=self._record.name, position=position, error=str(error))
-            if isinstance(error, StorageUnavailable | LimitExceeded):
+            if isinstance(error, StorageUnavailable | LimitExceeded | DocumentNewer):
                 raise
             raise NotReady(f"the snapshot of model {self._record.name!r} could not be stored") from error
         return at(position, kept)

@@ -600,7 +600,7 @@ class OnlineModel:
             raise NewerState(f"a model of version {version}; this release supports up to version {FORMAT_VERSIONS[-1]}")
         try:
             return cls._restored(arrays, header, requests)
-        except (ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise DamagedState(f"not the state of a model: {error}") from error
 
     @classmethod

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import structlog
 
-from manylabel_core.state import DamagedState
-from manylabel_service.errors import NotPromotable
+from manylabel_core.state import DamagedState, NewerState
+from manylabel_service.errors import NotPromotable, ReleaseTooOld
 from manylabel_service.online.history.catalogue import LOST, CatalogueStore, StoredState
 from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.snapshots.reader import SnapshotReader
@@ -197,6 +197,8 @@ class _Copy:
             try:
                 data = memoryview(bytearray(await self._catalogues[0].blob(state.id)))
                 model = await asyncio.to_thread(OnlineModel.from_bytes, data)
+            except NewerState as error:
+                raise ReleaseTooOld(f"the state at {state.position} is {error}") from error
             except (DamagedState, *LOST) as error:
                 self._pass_over(state.position, error)
             else:

@@ -17,6 +17,7 @@ import structlog
 from manylabel_service.errors import (
     FollowerFailed,
     HistoryDamaged,
+    IncompatibleRelease,
     LimitExceeded,
     LogLost,
     LogSealed,
@@ -241,7 +242,7 @@ class Applier:
                 await self._snapshotter.begin_requested(self.model)
             elif self._state is ApplierStatus.FOLLOWING:
                 await self._snapshotter.take_if_due(self.model)
-        except ModelGone as error:
+        except (ModelGone, IncompatibleRelease) as error:
             self._handle_error(error)
         except Exception:  # the model is unchanged, and continues without it
             log.exception("snapshot_failed", model=self._record.name, position=self.model.position)

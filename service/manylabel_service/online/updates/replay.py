@@ -152,7 +152,7 @@ class LogReplayer:
         for snapshot in [*await self._snapshot_reader.list(), None]:
             try:
                 model = await self._snapshot(snapshot)
-            except (DamagedState, StorageUnavailable) as error:
+            except DamagedState as error:
                 self._pass_over(snapshot.position if snapshot else START, error)
                 continue
             learnt = size_bytes = 0

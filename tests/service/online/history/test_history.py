@@ -16,6 +16,8 @@ from manylabel_service import ulid
 from manylabel_service.datasets.from_stream import rows_of_stream
 from manylabel_service.errors import (
     BeforeHistory,
+    DocumentDamaged,
+    DocumentNewer,
     HistoryDamaged,
     InvalidExample,
     InvalidField,
@@ -23,6 +25,7 @@ from manylabel_service.errors import (
     LabelNotFound,
     LimitExceeded,
     LogTrimmed,
+    ModelDamaged,
     PositionNotFound,
     PredictionLabelled,
     StorageUnavailable,
@@ -479,7 +482,44 @@ async def test_the_states_of_rollback_targets_have_a_limit(lone_fleet: Any, monk
     assert await lone_fleet.store(registry).blobs.keys(BLOBS) == []
 
 
-async def test_the_log_is_trimmed_past_a_damaged_entry(lone_fleet: Any) -> None:
+@pytest.mark.parametrize("value", [b"???", b'{"format": 2, "release": "9.9"}'], ids=["damaged", "newer"])
+async def test_an_unreadable_catalogue_stays_with_its_blobs_and_the_log_is_not_trimmed(
+    any_fleet: Any, value: bytes
+) -> None:
+    registry, replica = await started(any_fleet)
+    for i in range(30):
+        await replica.update([any_fleet.example(i)])
+    for _ in range(3):
+        await replica.take_snapshot()
+        await replica.update([any_fleet.example(1)])
+    store, name = any_fleet.store(registry), str(replica.record.incarnation)
+    before = await store.documents.get(KIND, name)
+    assert before is not None
+    unreadable = await store.documents.put(KIND, name, value, revision=before.revision)
+    blobs, beginning = await store.blobs.keys(BLOBS), await _trimmed(store, replica.record)
+    for i in range(30):
+        await replica.update([any_fleet.example(i)])
+    for _ in range(3):
+        await replica.take_snapshot()
+        await replica.update([any_fleet.example(1)])
+    await collect_garbage(store)
+    assert await _trimmed(store, replica.record) == beginning
+    assert await store.blobs.keys(BLOBS) == blobs
+    for read in (replica.read_log(START, None, 10, 1 << 20), replica.snapshotter.archiver.put_state("9", 9, b"x")):
+        with pytest.raises((DocumentDamaged, DocumentNewer)):
+            await read
+    await store.documents.put(KIND, name, before.value, revision=unreadable)
+    assert len(await replica.read_log(START, None, 10_000, 1 << 20)) == 66
+    await registry.delete("m")
+
+
+async def _trimmed(store: Store, record: ModelMeta) -> str:
+    with pytest.raises(LogTrimmed) as found:
+        await store.logs.read(record, START, 1)
+    return found.value.trimmed
+
+
+async def test_the_log_stays_from_a_damaged_entry_on(lone_fleet: Any) -> None:
     registry, replica = await started(lone_fleet)
     for i in range(30):
         await replica.update([lone_fleet.example(i)])
@@ -492,9 +532,9 @@ async def test_the_log_is_trimmed_past_a_damaged_entry(lone_fleet: Any) -> None:
         await replica.take_snapshot()
         await replica.update([lone_fleet.example(1)])
         states[replica.position] = replica.model.checksum()
-    with pytest.raises(LogTrimmed):
+    with pytest.raises(ModelDamaged, match="at position 1"):
         await store.logs.read(replica.record, START, 1)
-    with pytest.raises(BeforeHistory):
-        await replica.state_at(START)
+    assert connection.execute("SELECT payload FROM entries WHERE key = ?", (key,)).fetchone() == (payload[:-1] + b"?",)
+    assert connection.execute("SELECT count(*) FROM entries WHERE payload NOT NULL").fetchone() == (34,)
     for position, checksum in states.items():
         assert (await replica.state_at(position)).checksum() == checksum
