@@ -1,4 +1,4 @@
-"""Compilation of functions by numba, and deletion of stale compiled functions.
+"""Compilation of functions by numba, and deletion of stale and orphaned compiled functions.
 
 Compiled functions are in files whose names begin with an underscore, and only there. Each function is compiled
 once per machine and stored on disk. It runs without Python's lock, divides like NumPy (without an exception, so that
@@ -7,6 +7,7 @@ is grouped into calls.
 """
 
 import os
+import time
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +20,9 @@ from numba import njit
 from numba.core import event
 
 _compile: Any = partial(njit, nogil=True, error_model="numpy")
+ORPHANED_SECONDS = 24 * 3600.0
+"""Age at which a file of compiled code that no index names is deleted. A younger one may be named soon."""
+
 _process = uuid.uuid4().hex[:16]
 
 
@@ -103,6 +107,34 @@ def discard_stale(package: Path) -> int:
     return len(stale)
 
 
+def discard_orphans(package: Path) -> int:
+    """Delete old files of compiled code that no index names, and unfinished ones; return the number deleted.
+
+    Numba writes the index of a function, then the code. A process that had read the index before another one wrote it
+    writes it without the other's entry, so that process's code is never found again. Should an index still get to name
+    a deleted file, numba compiles the function again. Directories of NUMBA_CACHE_DIR are not examined.
+    """
+    before_ns = time.time_ns() - int(ORPHANED_SECONDS * 1e9)
+    indexes: dict[Path, bytes] = {}
+    orphans = [file for file in package.rglob("__pycache__/*.nb[ic].tmp.*") if 0 < _changed_ns(file) < before_ns]
+    for file in package.rglob("__pycache__/*.nbc"):
+        if not 0 < _changed_ns(file) < before_ns:
+            continue
+        index = file.with_name(file.name.rsplit(".", 3)[0] + ".nbi")  # FUNCTION.PROCESS.NUMBER.nbc
+        try:
+            named = indexes[index] if index in indexes else indexes.setdefault(index, index.read_bytes())
+        except FileNotFoundError:
+            named = b""
+        except OSError:
+            continue  # what an unreadable index names is unknown
+        if file.name.encode() not in named:
+            orphans.append(file)
+    for file in orphans:
+        with suppress(OSError):
+            file.unlink()
+    return len(orphans)
+
+
 def _newest_source_ns(sources: Iterable[Path]) -> int:
     """Return the time of the last change to any of the files that define compiled functions."""
     return max((_changed_ns(file) for file in sources if b"\n@compiled" in file.read_bytes()), default=0)
@@ -118,3 +150,4 @@ def _changed_ns(file: Path) -> int:
 
 # Modules with compiled functions import this file first, so no compiled function has been loaded yet.
 discard_stale(Path(__file__).parent)
+discard_orphans(Path(__file__).parent)

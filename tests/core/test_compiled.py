@@ -17,7 +17,7 @@ from numba.core.caching import IndexDataCacheFile
 
 import manylabel_core
 import manylabel_core.compiled as compiling
-from manylabel_core.compiled import discard_stale
+from manylabel_core.compiled import ORPHANED_SECONDS, discard_orphans, discard_stale
 
 INNER = """
 from manylabel_core.compiled import compiled
@@ -129,6 +129,40 @@ def test_a_forked_process_has_files_of_its_own(tmp_path: Path) -> None:
     own = set(tmp_path.rglob("*.nbc")) - {forked}
     assert own, "it kept what it compiled"
     assert not {name.name.split(".")[-3] for name in own} & {forked.name.split(".")[-3]}
+
+
+def test_compiled_code_that_no_index_names_is_deleted_when_it_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes that read the index before the others wrote it leave code that no later process finds."""
+    file = tmp_path / "inner.py"
+    file.write_text(INNER.format(added=1))
+    example, own = np.array([1.5, 2.5]), set[Path]()
+    with monkeypatch.context() as patch:
+        patch.setattr(IndexDataCacheFile, "_load_index", lambda _: {})
+        for process in ("first", "second", "third"):
+            patch.setattr(compiling, "_process", process)
+            load(file).inner(example)
+            own = set(tmp_path.rglob("*.third.*.nbc"))
+    codes, (index,) = set(tmp_path.rglob("*.nbc")), tmp_path.rglob("*.nbi")
+    (code,), orphans = own, codes - own
+    unfinished = index.with_name(index.name + ".tmp.0123456789abcdef")
+    unfinished.touch()
+    assert len(orphans) == 2
+    assert discard_orphans(tmp_path) == 0, "another process may be about to write an index that names them"
+
+    old = code.stat().st_mtime - 2 * ORPHANED_SECONDS
+    for each in (*codes, index, unfinished):
+        os.utime(each, (old, old))
+    assert discard_orphans(tmp_path) == 3
+    assert {*tmp_path.rglob("*.nb*")} == {code, index}
+    before = code.stat().st_mtime
+    np.testing.assert_array_equal(load(file).inner(example), example + 1)
+    assert {*tmp_path.rglob("*.nbc")} == {code}, "the code that the index names is still used"
+    assert code.stat().st_mtime == before
+    index.unlink()
+    assert discard_orphans(tmp_path) == 1
+    assert not list(tmp_path.rglob("*.nb*"))
 
 
 def test_no_stale_function_of_this_package_is_on_disk() -> None:

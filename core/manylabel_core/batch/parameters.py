@@ -80,7 +80,7 @@ class SharedParameters:
         3,
         Number(integer=True, least=2, most=100),
         text="Number of further fits for thresholds and probabilities; each leaves out a part of the rows. With fewer "
-        "than 2 rows a fold, or fewer rows to learn from than labels, there are neither.",
+        "than 2 rows a fold there are neither.",
     )
 
 

@@ -4,17 +4,20 @@
 
 counts  int64 (2, 2, capacity, 3)  true positives, false positives and false negatives of each label: from the
                                    start (`ALL`) and in the window (`RECENT`)
-totals  int64 (2, 12)              counters from the start, and the start and length of the two rings
+totals  int64 (2, 14)              counters from the start, the start and length of the two rings, and the rows of bins
 sums    float64 (2, 16)            from the start, one term per example: see `PRECISION` and those after it
 ring    int64 (2, capacity, 10)    outcome of each example in the window: see `TP` and those after it
 groups  int64 (4, 3)               counts from the start, of the predictions alone: by how often each label had been
                                    relevant before (see `GROUP_BOUNDS`)
-codes   int32 (2, capacity)        a ring of `4 * label + outcome` for each label predicted or true, in the order of the
-                                   examples, so that the oldest has the first TP + FP + FN of them
-seen    int64 (capacity, 4)        of each label: the examples with partial truth that include it, the number of the
-                                   first and of the last example in which it was relevant, 0 for none; and, by rank,
-                                   the labels in the order of decreasing frequency
+codes   2 x int32 (capacity,)      a ring of `4 * label + outcome` for each label predicted or true, in the order of the
+                                   examples, so that the oldest has the first TP + FP + FN of them; -n means that
+                                   the n labels after the one before it have its outcome
+seen    int64 (capacity, 5)        of each label: the examples with partial truth that include it, the number of the
+                                   first and of the last example in which it was relevant, 0 for none; by rank, the
+                                   labels in the order of decreasing frequency; and 1 + the label's row of `label_bins`
 bins    float64 (20, 4)            from the start, by the probability of a label: see `NUMBER` and those after it
+label_bins  float64 (rows, 20, 4)  the same of each label, from the example after the second in which it was relevant;
+                                   a row takes more memory than all the rest, and most rare labels need none
 
 Two fields of a row have the true labels among the best. `BEST` has a bit for each of the ten best that is true, and the
 number of true ones among the hundred best from bit `PLACES` on. `GAIN` is the sum of the `DISCOUNTS` of those among the
@@ -38,9 +41,9 @@ TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, BEST, GAIN, WEIGHT, N_FIELDS = r
 ALL, RECENT = 0, 1
 MODEL, BASELINE = 0, 1
 EXAMPLES, ONE_ERRORS, EXACT, WEIGHED, RANKED, COMPLETE, GIVEN, LABELS = range(8)
-OLDEST, LENGTH, FIRST_CODE, N_CODES, N_TOTALS = range(8, 13)
+OLDEST, LENGTH, FIRST_CODE, N_CODES, ROWS, N_TOTALS = range(8, 14)
 PRECISION, RECALL, HAMMING, RANKING, PRECISION_AT, F1_AT, NDCG_AT, N_SUMS = 0, 1, 2, 3, 4, 8, 12, 16
-PARTIAL, FIRST, LAST, ORDER, N_SEEN = range(5)
+PARTIAL, FIRST, LAST, ORDER, ROW, N_SEEN = range(6)
 NUMBER, TRUE, PROBABILITY, SQUARE, N_BIN_SUMS = range(5)
 N_BINS = 20
 """Bins of probabilities, of equal width; the last one includes 1."""
@@ -146,6 +149,8 @@ def advance(  # type: ignore[no-untyped-def]
     ranked = np.empty((2, width), dtype=np.float64)
     passed = np.empty(1 + width, dtype=np.int64)
     row = np.empty((2, N_FIELDS), dtype=np.int64)
+    entries = np.empty((2, width), dtype=np.int32)
+    n_entries = np.empty(2, dtype=np.int64)
     frequent = np.empty(1 + max(width, totals[MODEL, LABELS]), dtype=np.float64)
     for i in range(first, last):
         listed, weight = slice(indptr[i], indptr[i + 1]), units(weights, i)
@@ -161,18 +166,22 @@ def advance(  # type: ignore[no-untyped-def]
                 judge(frequent, told, truth, existed, found[BASELINE], ranked, passed, row[BASELINE])
             for of in range(2):
                 row[of, WEIGHT] = weight
-                if not has_room(row[of], window, totals[of], ring[of], codes[of]):
+                n_entries[of] = pack(found[of, : n_found(row[of])], entries[of])
+                if not has_room(n_entries[of], window, totals[of], ring[of], codes[of]):
                     return i
             group(found[MODEL, : n_found(row[MODEL])], counts[MODEL, ALL], weight, groups)
             for of in range(2):
                 if totals[of, LENGTH] == window:
                     forget(counts[of], totals[of], ring[of], codes[of])
-                remember(row[of], found[of], counts[of], totals[of], ring[of], codes[of])
+                packed = entries[of, : n_entries[of]]
+                remember(row[of], found[of], packed, counts[of], totals[of], ring[of], codes[of])
                 add(row[of], totals[of], sums[of])
                 add_best(row[of], totals[of], sums[of])
             if len(probabilities) > 0:
-                add_to_bins(probabilities[i], scores[i], told, truth, n_known[i], weight, bins, label_bins)
+                add_to_bins(probabilities[i], scores[i], told, truth, n_known[i], weight, seen, bins, label_bins)
         note(indices[listed], signs[listed], complete[i], n_labels[i], weight, totals, seen)
+        if len(label_bins) > 0:
+            give_rows(indices[listed], signs[listed], totals, seen)
     return last
 
 
@@ -228,6 +237,31 @@ def note(labels, signs, complete, n_labels, weight, totals, seen):  # type: igno
             seen[labels[at], LAST] = totals[MODEL, GIVEN]
             if seen[labels[at], FIRST] == 0:
                 seen[labels[at], FIRST] = totals[MODEL, GIVEN]
+
+
+@compiled
+def give_rows(labels, signs, totals, seen):  # type: ignore[no-untyped-def]
+    """Give a row of bins to each of the labels that has been relevant in two examples."""
+    for at in range(len(labels)):
+        label = labels[at]
+        if signs[at] > 0 and seen[label, ROW] == 0 and seen[label, LAST] > seen[label, FIRST]:
+            totals[MODEL, ROWS] += 1
+            seen[label, ROW] = totals[MODEL, ROWS]
+
+
+@compiled
+def count_new_rows(labels, signs, seen):  # type: ignore[no-untyped-def]
+    """Return the number of rows that `give_rows` gives for examples with these listed labels."""
+    new = 0
+    for at in range(len(labels)):
+        label = labels[at]
+        if signs[at] > 0 and -2 < seen[label, ROW] <= 0:  # -1: relevant once, -2: counted
+            again = seen[label, ROW] == -1 or seen[label, FIRST] > 0
+            seen[label, ROW] = -2 if again else -1
+            new += again
+    for at in range(len(labels)):
+        seen[labels[at], ROW] = max(seen[labels[at], ROW], 0)
+    return new
 
 
 @compiled
@@ -389,12 +423,39 @@ def count_at_most(ascending, bound):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def has_room(row, window, totals, ring, codes):  # type: ignore[no-untyped-def]
-    length, n_codes = totals[LENGTH], totals[N_CODES] + n_found(row)
+def pack(found, entries):  # type: ignore[no-untyped-def]
+    """Write the entries of `codes` for the codes of an example; return their number."""
+    n = 0
+    for at in range(len(found)):
+        if at > 0 and found[at] == found[at - 1] + 4:
+            if entries[n - 1] >= 0:
+                entries[n] = 0
+                n += 1
+            entries[n - 1] -= 1
+        else:
+            entries[n] = found[at]
+            n += 1
+    return n
+
+
+@compiled
+def has_room(n_entries, window, totals, ring, codes):  # type: ignore[no-untyped-def]
+    length, n_codes = totals[LENGTH], totals[N_CODES] + n_entries
     if length == window:
         length -= 1
-        n_codes -= n_found(ring[totals[OLDEST]])
+        n_codes -= n_held(n_found(ring[totals[OLDEST]]), totals[FIRST_CODE], codes)
     return bool(length < len(ring) and n_codes <= len(codes))
+
+
+@compiled
+def n_held(n_labels, at, codes):  # type: ignore[no-untyped-def]
+    """Return the number of entries, from a place in the ring on, that hold this number of labels."""
+    n = 0
+    while n_labels > 0:
+        n_labels -= 1 if codes[at] >= 0 else -codes[at]
+        at = at + 1 if at + 1 < len(codes) else 0
+        n += 1
+    return n
 
 
 @compiled
@@ -406,28 +467,38 @@ def n_found(row):  # type: ignore[no-untyped-def]
 def forget(counts, totals, ring, codes):  # type: ignore[no-untyped-def]
     """Remove the oldest example from the window."""
     oldest = ring[totals[OLDEST]]
-    at, n = totals[FIRST_CODE], n_found(oldest)
-    for _ in range(n):
-        counts[RECENT, codes[at] >> 2, codes[at] & 3] -= oldest[WEIGHT]
+    at, left = totals[FIRST_CODE], n_found(oldest)
+    code = 0
+    while left > 0:
+        entry = int(codes[at])
+        times = 1
+        if entry >= 0:
+            code = entry - 4
+        else:
+            times = -entry
+        for _ in range(times):
+            code += 4
+            counts[RECENT, code >> 2, code & 3] -= oldest[WEIGHT]
+        left -= times
+        totals[N_CODES] -= 1
         at = at + 1 if at + 1 < len(codes) else 0
     totals[FIRST_CODE] = at
-    totals[N_CODES] -= n
     totals[OLDEST] = (totals[OLDEST] + 1) % len(ring)
     totals[LENGTH] -= 1
 
 
 @compiled
-def remember(row, found, counts, totals, ring, codes):  # type: ignore[no-untyped-def]
+def remember(row, found, entries, counts, totals, ring, codes):  # type: ignore[no-untyped-def]
     """Append an example to the window, and its labels to the counts."""
-    n = n_found(row)
-    at = (totals[FIRST_CODE] + totals[N_CODES]) % len(codes)
-    for code in found[:n]:
-        codes[at] = code
+    for code in found[: n_found(row)]:
         counts[ALL, code >> 2, code & 3] += row[WEIGHT]
         counts[RECENT, code >> 2, code & 3] += row[WEIGHT]
+    at = (totals[FIRST_CODE] + totals[N_CODES]) % len(codes)
+    for entry in entries:
+        codes[at] = entry
         at = at + 1 if at + 1 < len(codes) else 0
     ring[(totals[OLDEST] + totals[LENGTH]) % len(ring)] = row
-    totals[N_CODES] += n
+    totals[N_CODES] += len(entries)
     totals[LENGTH] += 1
 
 
@@ -481,10 +552,10 @@ def add_down_to(at, n_hits, gain, n_relevant, weight, sums):  # type: ignore[no-
 
 @compiled
 def add_to_bins(  # type: ignore[no-untyped-def]
-    probabilities, scores, labels, truth, n_known, weight, bins, label_bins
+    probabilities, scores, labels, truth, n_known, weight, seen, bins, label_bins
 ):
-    """Add labels with known truth to the bins of all labels and to their own; labels that did not exist have a
-    probability of 0.
+    """Add labels with known truth to the bins of all labels, and to their own if they have a row; labels that did not
+    exist have a probability of 0.
     """
     share = weight / UNIT
     for at in range(len(labels)):
@@ -493,11 +564,17 @@ def add_to_bins(  # type: ignore[no-untyped-def]
         probability = probabilities[label] if existed else 0.0
         place = min(max(np.int64(probability * N_BINS), 0), N_BINS - 1)
         square = (probability - true) ** 2
-        for own in (bins[place], label_bins[label, place]):
-            own[NUMBER] += share
-            own[TRUE] += share * true
-            own[PROBABILITY] += share * probability
-            own[SQUARE] += share * square
+        add_to_bin(share, true, probability, square, bins[place])
+        if seen[label, ROW] > 0:
+            add_to_bin(share, true, probability, square, label_bins[seen[label, ROW] - 1, place])
+
+
+@compiled
+def add_to_bin(share, true, probability, square, own):  # type: ignore[no-untyped-def]
+    own[NUMBER] += share
+    own[TRUE] += share * true
+    own[PROBABILITY] += share * probability
+    own[SQUARE] += share * square
 
 
 @compiled

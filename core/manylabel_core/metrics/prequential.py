@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from manylabel_core.metrics import _prequential
 from manylabel_core.metrics.history import History, LabelHistory, MeasureHistory
 from manylabel_core.metrics.measures import STREAMED
-from manylabel_core.metrics.prequential_state import check_state, code_weights, codes_of
+from manylabel_core.metrics.packed_codes import lengths_of, recent_counts, unpacked
+from manylabel_core.metrics.prequential_state import check_state, codes_of
 from manylabel_core.metrics.reliability import Reliability, reliability_of
 from manylabel_core.rows import Targets, as_weights
 
@@ -111,7 +112,7 @@ class Prequential:
         self._totals = np.zeros((2, _prequential.N_TOTALS), dtype=np.int64)
         self._sums = np.zeros((2, _prequential.N_SUMS), dtype=np.float64)
         self._ring: NDArray[np.int64] = np.zeros((2, min(self._window, 16), _prequential.N_FIELDS), dtype=np.int64)
-        self._codes: NDArray[np.int32] = np.zeros((2, 64), dtype=np.int32)
+        self._codes: list[NDArray[np.int32]] = [np.zeros(64, dtype=np.int32) for _ in _SYSTEMS]
         self._seen = np.zeros((16, _prequential.N_SEEN), dtype=np.int64)
         self._bins = np.zeros((_prequential.N_BINS, _prequential.N_BIN_SUMS), dtype=np.float64)
         self._groups = np.zeros((_prequential.N_GROUPS, 3), dtype=np.int64)
@@ -131,8 +132,9 @@ class Prequential:
     @property
     def nbytes(self) -> int:
         """Return the bytes of the arrays."""
-        arrays = (self._counts, self._totals, self._sums, self._ring, self._codes, self._seen, self._bins, self._groups)
-        return sum(array.nbytes for array in (*arrays, self._label_bins)) + self._history.nbytes
+        arrays: list[NDArray[Any]] = [self._counts, self._totals, self._sums, self._ring, *self._codes, self._seen]
+        arrays += [self._bins, self._groups, self._label_bins]
+        return sum([array.nbytes for array in arrays]) + self._history.nbytes
 
     def update(
         self,
@@ -163,8 +165,7 @@ class Prequential:
         likely = _NONE if probabilities is None else np.ascontiguousarray(probabilities)
         _check(scores, targets, n_known, likely)
         self._widen(scores.shape[1] - 1)
-        if len(likely):
-            self._widen_bins()
+        self._widen_bins(targets, len(likely) > 0)
         first, end = 0, len(scores)
         while first < end:
             last = min(end, first + self._history.until_next(self.given))
@@ -210,13 +211,15 @@ class Prequential:
         joined = before.joined(part)
         for of in _SYSTEMS:
             self._amend(of, part, _judged(before, of)[0], _judged(joined, of)[0])
+        self._widen_bins(targets, len(likely) > 0)
         if len(likely):
             own = likely[0], scores[0], part.labels, part.truth, int(n_known[0]), weight
-            self._widen_bins()
-            _prequential.add_to_bins(*own, self._bins, self._label_bins)
+            _prequential.add_to_bins(*own, self._seen, self._bins, self._label_bins)
         listed = slice(targets.indptr[0], targets.indptr[1])
         told = targets.indices[listed], targets.signs[listed]
         _prequential.note(*told, False, targets.n_labels[0], weight, self._totals, self._seen)
+        if len(self._label_bins):
+            _prequential.give_rows(*told, self._totals, self._seen)
         self._take_point()
         return joined
 
@@ -261,10 +264,11 @@ class Prequential:
         if (place := self._place(part.number)) is None:
             return
         np.add.at(self._counts[of, _prequential.RECENT], (codes >> 2, codes & 3), part.weight)
-        places = self._places(of, _prequential.OLDEST, self._ring.shape[1])[: place + 1]
-        end = int(self._ring[of, places, : _prequential.KNOWN].sum())
-        held = np.insert(self._held_codes(of), end, codes)
-        self._ring[of, places[-1]] = new
+        end = int(self._held_ring(of)[: place + 1, : _prequential.KNOWN].sum())
+        held, entries = self._held_codes(of), np.empty_like(codes)
+        at = np.searchsorted(np.cumsum(lengths_of(held)), end, side="right")
+        held = np.insert(held, at, entries[: _prequential.pack(codes, entries)])
+        self._ring[of, (self._totals[of, _prequential.OLDEST] + place) % self._ring.shape[1]] = new
         self._put_codes(of, held)
 
     def _place(self, number: int) -> int | None:
@@ -282,7 +286,7 @@ class Prequential:
         first: int,
         last: int,
     ) -> int:
-        counts = self._counts, self._totals, self._sums, self._ring, self._codes, self._seen
+        counts = self._counts, self._totals, self._sums, self._ring, tuple(self._codes), self._seen
         own = *counts, self._bins, self._groups, self._label_bins
         return int(_prequential.advance(scores, *targets, n_known, probabilities, first, last, self._window, *own))
 
@@ -339,13 +343,13 @@ class Prequential:
         """Return the frequency of true labels by predicted probability since the start, of one label or of all together
         (None).
 
-        A label that did not exist before the example has a probability of 0.
+        A label that did not exist before the example has a probability of 0. One label is counted from the example
+        after the second in which it was relevant: its bins take more memory than all else that is stored of it.
         """
         if label is None:
             return reliability_of(self._bins)
-        if label >= len(self._label_bins):
-            return reliability_of(np.zeros_like(self._bins))
-        return reliability_of(self._label_bins[label])
+        row = int(self._seen[label, _prequential.ROW]) if label < len(self._seen) else 0
+        return reliability_of(self._label_bins[row - 1] if row else np.zeros_like(self._bins))
 
     def history(self) -> MeasureHistory:
         """Return past metrics at some numbers of examples; the last ones are current."""
@@ -374,6 +378,7 @@ class Prequential:
         their order.
         """
         n_labels = int(self._totals[_MODEL, _prequential.LABELS])
+        rows = self._seen[:n_labels, _prequential.ROW] if self._bins.any() else np.zeros(0, dtype=np.int64)
         return {
             "window": np.array([self._window], dtype=np.int64),
             "counts": self._counts[:, _prequential.ALL, :n_labels].copy(),
@@ -385,7 +390,7 @@ class Prequential:
             "seen": self._seen[:n_labels, : _prequential.ORDER].copy(),
             "bins": self._bins.copy(),
             "groups": self._groups.copy(),
-            "label_bins": _moved(self._label_bins[:n_labels], n_labels if len(self._label_bins) else 0),
+            "label_bins": self._label_bins[rows[rows > 0] - 1],
             **self._history.state(),
         }
 
@@ -397,78 +402,91 @@ class Prequential:
         totals = np.zeros((2, _prequential.N_TOTALS), dtype=np.int64)
         totals[:, : _prequential.LABELS + 1] = arrays["totals"]
         for of in _SYSTEMS:
-            weights = code_weights(arrays["ring"][of])
-            np.add.at(counts[of, _prequential.RECENT], (codes[of] >> 2, codes[of] & 3), weights)
+            counts[of, _prequential.RECENT] = recent_counts(codes[of], arrays["ring"][of], counts.shape[2])
             totals[of, _prequential.LENGTH], totals[of, _prequential.N_CODES] = length, len(codes[of])
         self._counts, self._totals = counts, totals
         self._sums, self._bins, self._groups = (arrays[name].copy() for name in ("sums", "bins", "groups"))
-        self._label_bins = arrays["label_bins"].copy()
+        twice = arrays["seen"][:, _prequential.LAST] > arrays["seen"][:, _prequential.FIRST]
+        rows = np.cumsum(twice) * twice * self._bins.any()
+        totals[_MODEL, _prequential.ROWS] = len(arrays["label_bins"])
+        self._label_bins = _moved(arrays["label_bins"], max(int(self._bins.any()), len(arrays["label_bins"])))
         told = arrays["seen"][:, _prequential.PARTIAL] + totals[_MODEL, _prequential.COMPLETE]
         relevant = arrays["counts"][_MODEL][:, [_prequential.TP, _prequential.FN]].sum(axis=1)
         order = np.argsort(-(relevant / np.maximum(told, 1)), kind="stable")  # initial order for the next sort
-        self._seen = np.column_stack([arrays["seen"], order])
+        self._seen = np.column_stack([arrays["seen"], order, rows])
         capacity = min(self._window, max(16, length))
         self._ring = np.stack([_moved(arrays["ring"][of], capacity) for of in _SYSTEMS])
-        self._codes = np.stack([_moved(held, max(64, *map(len, codes))) for held in codes])
+        self._codes = [_moved(held, max(64, len(held))) for held in codes]
         self._history = History.restored(arrays)
 
     def _widen(self, n_labels: int) -> None:
         capacity = len(self._seen)
         if n_labels > capacity:
-            counts = np.zeros((2, 2, max(n_labels, 2 * capacity), 3), dtype=np.int64)
+            counts = np.zeros((2, 2, max(n_labels, _more(capacity)), 3), dtype=np.int64)
             counts[:, :, :capacity] = self._counts
             self._counts, self._seen = counts, _moved(self._seen, counts.shape[2])
 
-    def _widen_bins(self) -> None:
-        """Create the bins of each label with a row in `seen`, if there are probabilities."""
-        if len(self._label_bins) < len(self._seen):
-            self._label_bins = _moved(self._label_bins, len(self._seen))
+    def _widen_bins(self, targets: Targets, counted: bool) -> None:
+        """Make room for the bins of labels, if probabilities are `counted` or have been."""
+        held = len(self._label_bins)
+        if not held and not counted:
+            return
+        if not held:
+            first, last, row = self._seen[:, [_prequential.FIRST, _prequential.LAST, _prequential.ROW]].T
+            twice = np.flatnonzero((last > first) & (row == 0))
+            self._seen[twice, _prequential.ROW] = np.arange(1, 1 + len(twice))
+            self._totals[_MODEL, _prequential.ROWS] = len(twice)
+        listed = slice(targets.indptr[0], targets.indptr[-1])
+        new = _prequential.count_new_rows(targets.indices[listed], targets.signs[listed], self._seen)
+        needed = max(1, int(self._totals[_MODEL, _prequential.ROWS]) + int(new))
+        if needed > held:
+            self._label_bins = _moved(self._label_bins, max(needed, _more(held)))
 
     def _make_room(self) -> None:
-        """Double the capacity of the full ring."""
+        """Grow the ring that is full: that of the examples, or those of their labels."""
         capacity = self._ring.shape[1]
         if self._totals[_MODEL, _prequential.LENGTH] == capacity < self._window:
             # Until the window is full, no example has been dropped and the oldest is in front.
             self._ring = np.stack([_moved(ring, min(self._window, 2 * capacity)) for ring in self._ring])
-        else:
-            self._grow_codes(2 * self._codes.shape[1])
+            return
+        fullest = max(_SYSTEMS, key=lambda of: self._totals[of, _prequential.N_CODES] / len(self._codes[of]))
+        self._grow_codes(fullest, 2 * len(self._codes[fullest]))
 
-    def _grow_codes(self, capacity: int) -> None:
-        self._codes = np.stack([_moved(self._held_codes(of), capacity) for of in _SYSTEMS])
-        self._totals[:, _prequential.FIRST_CODE] = 0
+    def _grow_codes(self, of: int, capacity: int) -> None:
+        self._codes[of] = _unrolled(self._codes[of], *self._extent(of, _prequential.FIRST_CODE), capacity)
+        self._totals[of, _prequential.FIRST_CODE] = 0
 
     def _put_codes(self, of: int, codes: NDArray[np.int32]) -> None:
-        if len(codes) > self._codes.shape[1]:
-            self._grow_codes(max(2 * self._codes.shape[1], len(codes)))
-        self._codes[of, : len(codes)] = codes
+        if len(codes) > len(self._codes[of]):
+            self._grow_codes(of, max(2 * len(self._codes[of]), len(codes)))
+        self._codes[of][: len(codes)] = codes
         self._totals[of, _prequential.FIRST_CODE], self._totals[of, _prequential.N_CODES] = 0, len(codes)
 
     def _held_ring(self, of: int) -> NDArray[np.int64]:
         """Return the outcomes of the examples in the window, oldest first."""
-        ring: NDArray[np.int64] = self._ring[of, self._places(of, _prequential.OLDEST, self._ring.shape[1])]
-        return ring
+        return _unrolled(self._ring[of], *self._extent(of, _prequential.OLDEST))
 
     def _held_codes(self, of: int) -> NDArray[np.int32]:
-        """Return the outcomes of the labels in the window, oldest first."""
-        codes: NDArray[np.int32] = self._codes[of, self._places(of, _prequential.FIRST_CODE, self._codes.shape[1])]
-        return codes
+        """Return the outcomes of the labels in the window, oldest first, as in the ring."""
+        return _unrolled(self._codes[of], *self._extent(of, _prequential.FIRST_CODE))
 
-    def _places(self, of: int, begin: int, capacity: int) -> NDArray[np.int64]:
-        """Return the indices of the entries of a ring, oldest first: `totals` has its start, then its length."""
+    def _extent(self, of: int, begin: int) -> tuple[int, int]:
+        """Return the start and the length of a ring, which `totals` has side by side."""
         start, length = self._totals[of, begin : begin + 2].tolist()
-        return np.arange(start, start + length, dtype=np.int64) % capacity
+        return start, length
 
 
 class _Window:
     """Counts of the examples of a window, oldest first, to compare with."""
 
     def __init__(self, ring: NDArray[np.int64], codes: NDArray[np.int32]) -> None:
-        self._ring, self._codes = ring, codes
+        self._ring, self._codes, self._held = ring, codes, np.cumsum(lengths_of(codes))
         self._ends = np.cumsum(ring[:, : _prequential.KNOWN].sum(axis=1)).tolist()
 
     def has(self, place: int, row: NDArray[np.int64], codes: NDArray[np.int32]) -> bool:
         """Return whether the example at the index has this outcome."""
-        own = self._codes[self._ends[place - 1] if place else 0 : self._ends[place]]
+        begin, end = self._ends[place - 1] if place else 0, self._ends[place]
+        own = unpacked(self._codes[slice(*np.searchsorted(self._held, [begin, end], side="right"))])
         return bool((self._ring[place] == row).all()) and np.array_equal(np.sort(own), np.sort(codes))
 
 
@@ -490,6 +508,20 @@ def pooled(counts: NDArray[Any]) -> dict[str, float]:
 
 def _named(measures: NDArray[np.float64], examples: int) -> dict[str, float | None]:
     return dict(zip(STREAMED, measures.tolist(), strict=True)) if examples else dict.fromkeys(STREAMED)
+
+
+def _more(capacity: int) -> int:
+    """Return the next capacity of an array with a row per label, at most a quarter of which is unused."""
+    return max(16, capacity + capacity // 4)
+
+
+def _unrolled(ring: NDArray[Any], start: int, length: int, capacity: int | None = None) -> NDArray[Any]:
+    """Return the entries of a ring, oldest first, in a new ring; by default they fill it."""
+    moved = np.zeros((length if capacity is None else capacity, *ring.shape[1:]), dtype=ring.dtype)
+    first = min(length, len(ring) - start)
+    moved[:first] = ring[start : start + first]
+    moved[first:length] = ring[: length - first]
+    return moved
 
 
 def _moved(held: NDArray[Any], capacity: int) -> NDArray[Any]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from manylabel_core.metrics import _prequential
 from manylabel_core.metrics.history import check_history
 from manylabel_core.metrics.measures import DEPTHS
+from manylabel_core.metrics.packed_codes import examples_of, first_codes, lengths_of, recent_counts
 from manylabel_core.metrics.reliability import check_bins, check_label_bins
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
@@ -29,6 +30,7 @@ _FIELDS = {
     "covered": (np.int64, (None,)),
     "points": (np.float64, (None, 2, 2, _prequential.N_BASIC)),
     "point_labels": (np.int64, (None,)),
+    "point_columns": (np.int32, (None,)),
     "point_counts": (np.int64, (2, None, 3)),
     "alarms": (np.int64, (None, 2)),
 }
@@ -44,11 +46,6 @@ MAX_UNITS = int(MAX_EXAMPLE_WEIGHT) * _prequential.UNIT
 def codes_of(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the outcomes of labels in the window, of the predictions and of the baseline."""
     return arrays["codes"], arrays["baseline_codes"]
-
-
-def code_weights(ring: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the counts of each label in the window, from the outcomes of the examples, oldest first."""
-    return np.repeat(ring[:, _prequential.WEIGHT], ring[:, : _prequential.KNOWN].sum(axis=1))
 
 
 def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
@@ -70,7 +67,7 @@ def check_state(arrays: Mapping[str, NDArray[Any]], window: int) -> None:
         _check_codes(codes, arrays["ring"][of], arrays["counts"][of])
     _check_seen(arrays["seen"], arrays["totals"][_MODEL])
     check_bins("bins", arrays["bins"], arrays["totals"][_MODEL])
-    check_label_bins(arrays["label_bins"], arrays["bins"], arrays["totals"][_MODEL])
+    check_label_bins(arrays["label_bins"], arrays["bins"], arrays["seen"], arrays["totals"][_MODEL])
     check_history(arrays)
 
 
@@ -133,15 +130,21 @@ def _check_ring(ring: NDArray[np.int64], n_labels: int) -> None:
 
 
 def _check_codes(codes: NDArray[np.int32], ring: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-    if (codes < 0).any() or (codes >> 2 >= len(counts)).any() or (codes & 3 > _prequential.FN).any():
+    runs = codes < 0
+    if runs[:1].any() or (runs[1:] & runs[:-1]).any():
+        raise ValueError("codes: expected a label before others with its outcome")
+    firsts, lengths, found = first_codes(codes), lengths_of(codes), ring[:, : _prequential.KNOWN]
+    if ((firsts >> 2) + lengths > len(counts)).any() or (firsts & 3 > _prequential.FN).any():
         raise ValueError("codes: refers to a label or an outcome that does not exist")
-    found = ring[:, : _prequential.KNOWN]
-    lengths = found.sum(axis=1)
-    if lengths.sum() != len(codes):
-        raise ValueError(f"codes: expected {lengths.sum()}, as in ring, not {len(codes)}")
+    ends = np.cumsum(found.sum(axis=1))
+    held = np.concatenate([[0], np.cumsum(lengths)])
+    total = ends[-1] if len(ends) else 0
+    if total != held[-1]:
+        raise ValueError(f"codes: expected {total}, as in ring, not {held[-1]}")
+    begins = np.searchsorted(held, np.concatenate([[0], ends]))
+    if (held[begins[1:]] != ends).any() or runs[begins[begins < len(codes)]].any():
+        raise ValueError("codes: expected an example to begin with a label")
     outcomes = np.zeros_like(found)
-    np.add.at(outcomes, (np.repeat(np.arange(len(ring)), lengths), codes & 3), 1)
-    recent = np.zeros_like(counts)
-    np.add.at(recent, (codes >> 2, codes & 3), code_weights(ring))
-    if (outcomes != found).any() or (recent > counts).any():
+    np.add.at(outcomes, (examples_of(codes, ring), firsts & 3), lengths)
+    if (outcomes != found).any() or (recent_counts(codes, ring, len(counts)) > counts).any():
         raise ValueError("codes: the outcomes do not match ring and counts")

@@ -114,7 +114,7 @@ class FALT(LinearThresholdingLearner):
         >>> import numpy as np
         >>> from manylabel_core.batch import M3L
         >>> X, Y = np.eye(3), np.eye(3, dtype=int)
-        >>> model = FALT.from_linear(M3L(C=10.0).fit(X, Y))
+        >>> model = FALT.from_linear(M3L(C=10.0, optimise="none").fit(X, Y))
         >>> model.predict(X).tolist()
         [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
         >>> model.partial_fit([[1.0, 0.0, 0.0, 1.0]], [[0, 0, 0, 1]]).n_labels_

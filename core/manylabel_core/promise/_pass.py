@@ -21,7 +21,10 @@ from manylabel_core._elementary import sigmoid
 from manylabel_core.compiled import compiled
 
 MAX_CANDIDATES = 64
-"""Maximum number of candidate labels of an example: the first ones with a probability of at least `LOWEST`."""
+"""Maximum number of candidate labels of an example: those with the highest probabilities of at least `LOWEST`; the
+first of equal ones. The bound on wrong labels holds for any choice that does not depend on the truth: only what is
+applied counts, and it is counted as it was decided.
+"""
 LOWEST = 0.1
 """Lowest probability of a candidate."""
 HEADER, FIELDS = 12, 5
@@ -79,11 +82,13 @@ def decide(memory, settings, probabilities, scores, parents, decision):  # type:
     bar = _gate.threshold(memory.bins[0], memory.gates[0], settings[PRECISION])
     labels, weights = memory.labels, memory.label_weights
     inputs = np.empty(_score.N_LABEL)
+    lowest, n_lowest = _lowest_candidate(probabilities)
     n = 0
     left_highest = 0.0
     for column in range(len(probabilities)):
         p = probabilities[column]
-        if p >= LOWEST and n < MAX_CANDIDATES:
+        if p > lowest or (p == lowest and n_lowest > 0):
+            n_lowest -= p == lowest
             shift = labels[SHIFT_SUM, column] / (labels[SHIFT_WEIGHT, column] + 1.0)
             shift = min(max(shift, -3.0), 3.0)
             _score.label_inputs(p, shift, total, variance, highest, second, inputs)
@@ -131,6 +136,36 @@ def decide(memory, settings, probabilities, scores, parents, decision):  # type:
     decision[LEFT], decision[LEFT_HIGHEST], decision[DOUBT], decision[N_APPLIED] = left, left_highest, doubt, n_applied
     decision[SCORE] = score
     decision[FLAGS] = flags
+
+
+@compiled
+def _lowest_candidate(probabilities):  # type: ignore[no-untyped-def]
+    """Return the lowest probability of a candidate, and how many labels with exactly this one are candidates."""
+    likely = np.empty(MAX_CANDIDATES)  # a heap, the lowest in front, of the highest probabilities
+    n = 0
+    for p in probabilities:
+        if p < LOWEST or np.isnan(p) or (n == MAX_CANDIDATES and p <= likely[0]):
+            continue
+        if n < MAX_CANDIDATES:
+            at = n
+            n += 1
+            while at > 0 and likely[(at - 1) // 2] > p:
+                likely[at] = likely[(at - 1) // 2]
+                at = (at - 1) // 2
+        else:
+            at = 0
+            while 2 * at + 1 < n:
+                child = 2 * at + 1
+                if child + 1 < n and likely[child + 1] < likely[child]:
+                    child += 1
+                if likely[child] >= p:
+                    break
+                likely[at] = likely[child]
+                at = child
+        likely[at] = p
+    if n < MAX_CANDIDATES:
+        return LOWEST, n
+    return likely[0], (likely == likely[0]).sum()
 
 
 @compiled

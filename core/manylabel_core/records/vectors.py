@@ -67,7 +67,7 @@ def _read_packed(value: Mapping[str, str], path: Path) -> Vector:
     try:
         raw = a2b_base64(text, strict_mode=True)
     except (Error, ValueError) as error:
-        raise RecordError(path, "must be base64") from error
+        raise RecordError(path, f"must be base64: an object with {key!r} alone is a vector") from error
     if len(raw) % dtype.itemsize:
         raise RecordError(path, f"must be base64 of numbers of {dtype.itemsize} bytes, has {len(raw)} bytes")
     numbers = np.frombuffer(raw, dtype=dtype)

@@ -33,9 +33,11 @@ other than 0, else 0. Then the number of all rows."""
 
 @compiled
 def scale_automatically(  # type: ignore[no-untyped-def]
-    count, moments, dense, n_dense, missing_is_zero, store, indptr, indices, values
+    count, moments, dense, n_dense, n_values, missing_is_zero, store, indptr, indices, values
 ):
-    """Return rows scaled by the statistics of the stream up to and including each of them."""
+    """Return rows scaled by the statistics of the stream up to and including each of them. `n_values` is the sum of the
+    counts of all features.
+    """
     out_indptr = np.zeros_like(indptr)
     out_indices, out_values = np.empty(len(indices), indices.dtype), np.empty(len(indices), values.dtype)
     at, entries = np.empty(0, indices.dtype), np.empty((N_ROWS, 0))
@@ -57,7 +59,7 @@ def scale_automatically(  # type: ignore[no-untyped-def]
         _keep_within_reach(n, n_dense[0], size, entries)
         _include(size, entries)
         if store:
-            _write(moments, at, size, entries)
+            n_values[0] += _write(moments, at, size, entries)
         if missing_is_zero:
             _count_all(n, size, entries)
         n_quantities = _find_quantities(n, size, entries)
@@ -136,11 +138,15 @@ def _read(moments, at, size, entries):  # type: ignore[no-untyped-def]
 
 @compiled
 def _write(moments, at, size, entries):  # type: ignore[no-untyped-def]
+    """Write the moments of the features; return the number of values that they count in addition."""
+    new = 0.0
     n_values, mean, squares, n_known = entries[COUNT], entries[MEAN], entries[SQUARES], entries[KNOWN]
     for p in range(size):
         feature = at[p]
+        new += n_values[p] - moments[feature, COUNT]
         moments[feature, COUNT], moments[feature, MEAN] = n_values[p], mean[p]
         moments[feature, SQUARES], moments[feature, HAVING] = squares[p], n_known[p]
+    return np.int64(new)
 
 
 @compiled

@@ -42,7 +42,7 @@ class AutomaticScaling(Scaling):
     def __init__(self, missing: str = "mean") -> None:
         self._missing_is_zero = missing == "zero"
         self._dense = np.zeros(0, dtype=np.int32)
-        self._n_dense = np.zeros(1, dtype=np.int64)
+        self._n_dense, self._n_values = np.zeros((2, 1), dtype=np.int64)
         count, squares = (0, MAX_COUNT), (0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
         # For each feature the count, mean and squared distances of its non-zero values, and its number of examples.
         moments = Array(("features", 4), (count, (-2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE), squares, count))
@@ -65,14 +65,12 @@ class AutomaticScaling(Scaling):
 
     def _scale(self, rows: Rows, store: bool) -> Rows:
         moments = self._moments[: self.n_features]
-        statistics = self._count, moments, self._dense, self._n_dense
+        statistics = self._count, moments, self._dense, self._n_dense, self._n_values
         return Rows(*scale_automatically(*statistics, self._missing_is_zero, store, *rows))
 
     def values_after(self, n_features: int, n_samples: int, n_values: int) -> int:
         """Return the number of values, plus the maximum number of dense features of each row."""
-        if n_samples == 0:  # called many times a second, and the code below visits all features
-            return n_values
-        seen = int(self._moments[: self.n_features, 0].sum()) + n_values
+        seen = int(self._n_values[0]) + n_values
         most_dense = min(n_features, 2 * seen // (int(self._count[0]) + 1) + 1)
         return n_values + n_samples * most_dense
 
@@ -84,6 +82,7 @@ class AutomaticScaling(Scaling):
         super().restore(arrays, n_features, n_labels)
         self._dense = np.zeros(n_features, dtype=np.int32)
         self._n_dense = np.array([find_dense(int(self._count[0]), self._moments, self._dense)], dtype=np.int64)
+        self._n_values = np.array([self._moments[:, 0].sum()], dtype=np.int64)
 
     def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         n_values, n_examples = arrays["moments"][:, 0], arrays["moments"][:, 3]

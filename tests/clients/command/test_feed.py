@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from manylabel_clients import Client, ConnectionFailed, Model, StreamSummary
+from manylabel_clients.command.data.checkpoints import DigestedRows, FeedCheckpoint
 from manylabel_clients.http.resources.model_status import ModelStatus
 
 Command = Callable[..., Any]
@@ -259,3 +260,19 @@ def test_evaluate_a_file_measures_without_learning(
     assert table.split()[0] == "metric", table
     assert f"{measures['micro_f1']:.4f}" in table
     assert "test.svm" in table
+
+
+def test_the_digest_is_that_of_the_values() -> None:
+    long = np.arange(5_000, dtype=np.float32)
+    rows: list[Any] = [({"a": 1.5}, ["p"], 1.0), {"b": [2, 3]}, long.tolist()]
+    others: list[Any] = [({"a": np.float64(1.5)}, ["p"], np.float32(1.0)), {"b": np.array([2, 3])}, long]
+
+    def digest(rows: list[Any]) -> str:
+        digested = DigestedRows(rows, FeedCheckpoint("feed", True))
+        assert len(list(digested)) == len(rows)
+        return digested.digest
+
+    assert digest(rows) == digest(others)
+    changed = long.copy()
+    changed[2_500] = 0
+    assert digest([long]) != digest([changed])

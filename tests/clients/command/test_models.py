@@ -426,6 +426,17 @@ def test_typed_labels_are_sent_in_batches(manylabel: Command, client: Client, wa
     assert len(left(client, waiting)) == 1
 
 
+def test_skipped_predictions_may_hide_others(
+    manylabel: Command, client: Client, waiting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(label_next, "MAX_ASKED", 2)
+    done = manylabel("label", waiting, stdin="s\ns\ns\n")
+    assert done.out.endswith(
+        "2 skipped, the most that the server lists: label some of them to see others\n0 labelled\n"
+    )
+    assert len(left(client, waiting)) == 3
+
+
 def test_a_prediction_labelled_by_another_client_does_not_stop_the_rest(
     manylabel: Command, client: Client, waiting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

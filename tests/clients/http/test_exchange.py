@@ -357,6 +357,13 @@ def test_a_batch_size_below_one_is_refused() -> None:
         FakeServer()(model().predict_many([[1]], batch_size=0))
 
 
+def test_the_id_of_a_receipt_is_quoted_in_the_path() -> None:
+    fake = FakeServer(problem(404, "not_found"))
+    with pytest.raises(NotFound):
+        fake(model().receipt("../a b?/c"))
+    assert fake.requests[0].path == "/v1/models/m/forget/..%2Fa%20b%3F%2Fc"
+
+
 def test_names_are_quoted_in_the_path() -> None:
     fake = FakeServer(ok(STATUS))
     fake(unsent(ModelCalls, "../a b?/ü", retry=RETRY).status())

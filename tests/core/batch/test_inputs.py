@@ -45,7 +45,7 @@ BAD_ARGUMENTS = {
     "Y has no labels": (X, Y[:, :0], "Y must be an indicator matrix of shape"),
     "Y has too few rows": (X, Y[:-1], "Y must have as many rows as X, 12, not 11"),
     "Y has too many rows": (X[:-1], Y, "Y must have as many rows as X, 11, not 12"),
-    "fewer rows than labels": (X[:2], np.ones((2, 3)), r"Y has fewer rows \(2\) than labels \(3\)"),
+    "Y is transposed": (X[:3], np.ones((2, 3)), r"Y must have as many rows as X, 3, not 2; is it transposed\?"),
     "X holds NaN": (with_value(X, np.nan), Y, "Input X contains NaN"),
     "X holds infinity": (with_value(X, np.inf), Y, "Input X contains infinity"),
     "sparse X holds NaN": (sp.csr_array(with_value(X, np.nan)), Y, "Input X contains NaN"),

@@ -133,7 +133,7 @@ def test_a_fit_in_segments_keeps_its_weights(make):
 def test_thresholds_and_probabilities_use_weights():
     """The scores of held-out rows come from fits to the other rows with their weights."""
     model = M3L(optimise="hamming").fit(X, Y, sample_weight=WEIGHTS)
-    parts, scores = model.parts(N, 4), np.empty(Y.shape)
+    parts, scores = model.parts(N), np.empty(Y.shape)
     for rows, held in parts:
         fold = M3L(optimise="none").fit(X[rows], Y[rows], sample_weight=WEIGHTS[rows])
         scores[held] = fold.label_scores(X[held])

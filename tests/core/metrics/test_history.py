@@ -156,7 +156,7 @@ def test_memory_is_bounded() -> None:
         scores = rng.normal(size=(100, 1 + n_labels))
         prequential.update(scores, _complete(rng, 100, n_labels), np.full(100, n_labels))
         held.append(prequential.nbytes - before.nbytes)
-    assert max(held) <= MAX_POINTS * 296 + MAX_LABEL_POINTS * 48 * n_labels + 16 * MAX_ALARMS + 4_000
+    assert max(held) <= MAX_POINTS * 296 + MAX_LABEL_POINTS * 52 * n_labels + 16 * MAX_ALARMS + 4_000
 
 
 def _complete(rng: np.random.Generator, n: int, n_labels: int) -> Targets:
@@ -223,6 +223,11 @@ def put(*at: int | slice, value: float) -> Callable[[Any], Any]:
         (changed("point_labels", lambda labels: labels[:-1]), "point_labels"),
         (changed("point_labels", put(-1, value=N_LABELS + 1)), "point_labels"),
         (changed("point_labels", put(0, value=-1)), "point_labels"),
+        (changed("point_labels", put(0, value=2**62)), "point_labels"),
+        (changed("point_columns", lambda columns: columns[:-1]), "point_labels"),
+        (changed("point_columns", lambda columns: columns[::-1]), "point_columns"),
+        (changed("point_columns", put(-1, value=N_LABELS)), "point_columns"),
+        (changed("point_columns", put(0, value=-1)), "point_columns"),
         (changed("point_counts", lambda counts: counts[:, :-1]), "point_labels"),
         (changed("point_counts", put(0, 0, 0, value=-1)), "point_counts"),
         (changed("point_counts", put(0, -1, 0, value=2**62)), "point_counts"),
@@ -234,7 +239,7 @@ def put(*at: int | slice, value: float) -> Callable[[Any], Any]:
         (changed("alarms", lambda alarms: np.repeat(alarms, MAX_ALARMS, axis=0)), "alarms"),
         (lambda arrays: arrays.pop("covered"), "covered"),
     ],
-    ids=range(24),
+    ids=range(29),
 )
 def test_a_forged_past_is_refused(change: Callable[[Arrays], None], names: str) -> None:
     prequential = Prequential()

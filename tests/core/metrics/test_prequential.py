@@ -323,7 +323,8 @@ def test_memory_is_bounded_by_the_window() -> None:
     held = []
     for _ in range(20):
         prequential.update(scores, as_targets(Y), np.full(n, n_labels))
-        past = [prequential.state()[name].nbytes for name in ("covered", "points", "point_counts", "bins")]
+        names = "covered", "points", "point_columns", "point_counts", "bins"
+        past = [prequential.state()[name].nbytes for name in names]
         held.append(prequential.nbytes - sum(past))
     assert held[1:] == held[:1] * 19
     found = sorted(((scores[:, 1:] > scores[:, :1]) | (Y > 0)).sum(axis=1).tolist())
@@ -444,6 +445,11 @@ def test_bad_input_changes_nothing(targets: Targets, n_known: list[int], shape: 
         (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 0, 0, 2**20]}, "codes"),
         (lambda arrays: {"ring": np.roll(arrays["ring"], 1, axis=2)}, "ring"),
         (lambda arrays: {"codes": arrays["codes"] ^ 1}, "codes"),
+        # Labels after one with the same outcome: without one, twice, beyond the last label, in the next example.
+        (lambda arrays: {"codes": np.insert(arrays["codes"], 0, np.int32(-1))}, "codes"),
+        (lambda arrays: {"codes": np.insert(arrays["codes"], 1, np.array([-1, -1], np.int32))}, "codes"),
+        (lambda arrays: {"codes": np.insert(arrays["codes"], 1, np.int32(-(2**31)))}, "codes"),
+        (lambda arrays: {"codes": np.array([1, -3], np.int32)}, "codes"),
         (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 2**12, 0, 0]}, "ring"),
         (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 0, 2**52, 0]}, "ring"),
         (lambda arrays: {"ring": arrays["ring"] + [0, 0, 0, 0, 0, 0, 0, 2**5, 0, 0]}, "ring"),
@@ -451,7 +457,7 @@ def test_bad_input_changes_nothing(targets: Targets, n_known: list[int], shape: 
         (lambda arrays: {"groups": arrays["groups"] + 1}, "groups"),
         (lambda arrays: {"groups": arrays["groups"] - [[2**20], [-(2**20)], [0], [0]]}, "groups"),
     ],
-    ids=range(49),
+    ids=range(53),
 )
 def test_a_bad_state_changes_nothing(change: Any, field: str) -> None:
     Y, scores = _random(5, 3, seed=4)
@@ -464,6 +470,32 @@ def test_a_bad_state_changes_nothing(change: Any, field: str) -> None:
     with pytest.raises(ValueError, match=f"^{field}: "):
         prequential.restore(arrays)
     assert same_bits(prequential, untouched)
+
+
+def test_a_label_seen_once_takes_at_most_400_bytes() -> None:
+    n_labels, step = 10_000, 400
+    prequential, empty = Prequential(), Prequential()
+    for begin in range(0, n_labels, step):
+        # No label is more frequent than another, so the baseline predicts all of them for each example.
+        new = np.arange(begin, begin + step)
+        targets = Targets(
+            indptr=np.arange(step + 1),
+            indices=new.astype(np.int32),
+            signs=np.ones(step, dtype=np.int8),
+            complete=np.ones(step, dtype=np.bool_),
+            n_labels=1 + new,
+            weights=np.zeros(0),
+        )
+        scores = np.full((step, 1 + begin + step), -1.0)
+        scores[:, 0] = 0.0
+        prequential.update(scores, targets, new, np.full((step, begin + step), 0.01))
+    assert prequential.labels().relevant.tolist() == [1] * n_labels
+    assert prequential.measures()["window"]["baseline"]["hamming_loss"] > 0.99
+    assert prequential.nbytes - empty.nbytes <= 400 * n_labels
+    restored = Prequential()
+    restored.restore(prequential.state())
+    assert restored.nbytes - empty.nbytes <= 400 * n_labels
+    assert same_bits(restored, prequential)
 
 
 def test_state_shares_no_memory() -> None:

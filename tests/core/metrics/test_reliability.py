@@ -195,9 +195,10 @@ Change = Callable[[np.ndarray], Any]
         ("label_bins", lambda bins: bins[:-1]),
         ("label_bins", lambda bins: bins[:, :-1]),
         ("label_bins", lambda bins: -bins),
-        ("label_bins", lambda bins: 0 * bins),
+        ("label_bins", lambda bins: 10 * bins),
+        ("label_bins", lambda bins: np.concatenate([bins, bins[:1]])),
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_a_forged_state_changes_nothing(
     learnt: tuple[np.ndarray, np.ndarray, Prequential], name: str, change: Change
@@ -233,10 +234,8 @@ def test_bins_of_labels_are_those_of_each_label_alone(stream: Stream) -> None:
     prequential = measured(stream)
     width = stream.scores.shape[1] - 1
     found = [prequential.reliability(label) for label in range(width)]
-    whole = prequential.reliability()
-    np.testing.assert_allclose(sum(each.number for each in found), whole.number, rtol=1e-9)
     for label, each in enumerate(found):
-        alone = Prequential()
+        alone, times = Prequential(), 0  # a label is counted once it has been relevant in two examples
         for i in range(len(stream.scores)):
             row = stream.part(i, i + 1)
             listed = row.targets.indices == label
@@ -244,6 +243,9 @@ def test_bins_of_labels_are_those_of_each_label_alone(stream: Stream) -> None:
             if not known:
                 continue
             true = listed.any() and bool(row.targets.signs[listed][0] > 0)
+            times += true
+            if times - true < 2:
+                continue
             alone.update(
                 np.column_stack([row.scores[:, 0], row.scores[:, 1 + label]]),
                 as_targets([[int(true)]])._replace(weights=row.targets.weights),

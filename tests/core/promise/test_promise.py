@@ -66,6 +66,32 @@ def test_it_is_the_recipe_in_plain_python():
     assert state_numbers(promise) == plain.numbers()
 
 
+def candidates_of(decision):
+    return decision._candidates[:, 0].astype(int).tolist()
+
+
+def test_the_candidates_are_the_likeliest_labels():
+    p = np.array([[0.12] * 100 + [0.99] * 100, [0.5] * 200, [0.99] * 3 + [0.12] * 197, [0.099] * 199 + [0.1]])
+    decisions = Promise(Target(0.9)).decide(p, scores_of(p > 0))
+    found = [candidates_of(decision) for decision in decisions]
+    assert found == [[*range(100, 164)], [*range(64)], [*range(64)], [199]]
+
+
+@pytest.mark.parametrize("n_labels", [63, 64, 65, 300])
+def test_many_candidates_are_those_of_the_recipe(n_labels):
+    rng = np.random.default_rng(n_labels)
+    p = rng.integers(0, 20, size=(200, n_labels)) / 20  # many are equal
+    p[::3] = rng.random((67, n_labels))
+    truth = np.where(rng.random(p.shape) < p, 1, -1).astype(np.int8)
+    parents = np.where(np.arange(n_labels) % 5 == 4, np.arange(n_labels) - 4, -1).astype(np.int32)
+    promise, plain = Promise(Target(*EASY)), Plain(*EASY, n_labels)
+    for row, decision in enumerate(learnt(promise, p, truth, parents=parents)):
+        due = plain.decide(p[row], None, parents)
+        assert candidates_of(decision) == [label for label, *_ in due[0]]
+        plain.learn(due, truth[row])
+    assert state_numbers(promise) == plain.numbers()
+
+
 def test_late_truths_count_for_the_served_decision():
     p, truth = stream(2500, seed=2)
     promise, plain = Promise(Target(*EASY)), Plain(*EASY, p.shape[1])

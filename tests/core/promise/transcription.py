@@ -117,7 +117,7 @@ class Plain:
             s, v = s + x, v + x * (1.0 - x)
         ordered = [*sorted(p, reverse=True), 0.0]
         bar = self.labels_gate.threshold()
-        names = [label for label, x in enumerate(p) if x >= 0.1][:64]
+        names = sorted(sorted((label for label, x in enumerate(p) if x >= 0.1), key=lambda label: -p[label])[:64])
         candidates, would = [], {}
         for label in names:
             x = p[label]

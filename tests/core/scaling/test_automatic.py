@@ -175,3 +175,20 @@ def test_a_learner_with_it_learns_what_was_scaled(make: type[FALT]) -> None:
     name = "weights" if make is FALT else "coefficients"
     np.testing.assert_allclose(by_itself.state()[name], beforehand.state()[name], atol=1e-5)
     assert by_itself.state()[name].any()
+
+
+@pytest.mark.parametrize("missing", ["mean", "zero"])
+def test_the_values_after_are_those_of_the_restored_state(missing: str) -> None:
+    scaling, X = AutomaticScaling(missing), mixed_matrix(5)
+    X[::3, 2] = np.nan
+    scaling.reserve(X.shape[1], 0)
+    for at in range(0, len(X), 4):
+        rows = as_rows(X[at : at + 4], np.float64)[0]
+        scaling.learn(rows)
+        arrays = scaling.arrays(X.shape[1], 0)
+        restored = AutomaticScaling(missing)
+        restored.restore({name: array.copy() for name, array in arrays.items()}, X.shape[1], 0)
+        asked = X.shape[1], 10, 20
+        seen = int(restored._moments[:, 0].sum()) + 20
+        due = 20 + 10 * min(X.shape[1], 2 * seen // (at + 5) + 1)
+        assert scaling.values_after(*asked) == restored.values_after(*asked) == due

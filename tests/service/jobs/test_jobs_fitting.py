@@ -119,6 +119,14 @@ def test_a_fold_that_cannot_be_learnt_leaves_the_model_without_thresholds(place)
     assert LSAMML.from_bytes(estimator(place)).curves_ is None
 
 
+def test_too_few_rows_for_folds_are_in_the_log_of_the_job(place):
+    (place / "data").write_bytes(DATA.take(np.arange(5)).to_bytes())
+    told = work(place, params={"C": 0.02}, rows=ALL)
+    texts = [said["text"] for event, said in told if event == "log"]
+    assert "no thresholds or probabilities: 3 folds need at least 6 rows, not 5" in texts
+    assert M3L.from_bytes(estimator(place)).curves_ is None
+
+
 def test_a_trial_resumes_within_a_fold(place, monkeypatch):
     trial = {"kind": "trial", "params": {"C": 100.0, "kernel": "rbf", "tol": 1e-6}, "rows": ALL}
     told = work(place, **trial)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -63,7 +63,7 @@ class DigestedRows:
         for row in self._rows:
             if given == self._checkpoint.offset:
                 self._check()
-            self._hash.update(repr(row).encode())
+            self._hash.update(repr(_plain(row)).encode())
             given += 1
             yield row
         if given <= self._checkpoint.offset:
@@ -72,6 +72,19 @@ class DigestedRows:
     def _check(self) -> None:
         if self._checkpoint.offset and self.digest != self._checkpoint.digest:
             raise Failure("the file does not begin with the rows that were learnt")
+
+
+def _plain(value: Any) -> Any:
+    """Return a row as Python's own types. NumPy's have other texts in other releases, and leave out numbers of a long
+    array.
+    """
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {_plain(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value
 
 
 def checkpoint_path(url: str, model: str, file: Path) -> Path:

@@ -70,6 +70,7 @@ class LabelLoop:
         self._model, self._order, self._send_every = model, order, send_every
         self._done = set[str]()  # ids labelled or skipped
         self._told = 0
+        self._is_full = False  # whether the server lists no more than it did last
 
     def run(self) -> None:
         """Ask until no predictions are left, or the person quits."""
@@ -78,13 +79,16 @@ class LabelLoop:
         while more and (batch := self._next()):
             answers, more = self._ask(batch)
             self._send(answers)
-        if more:
+        if more and self._is_full:
+            click.echo(f"{MAX_ASKED} skipped, the most that the server lists: label some of them to see others")
+        elif more:
             click.echo("no other predictions wait for labels")
         click.echo(f"{self._told:,} labelled")
 
     def _next(self) -> list[UnlabelledPrediction]:
         limit = min(MAX_ASKED, self._send_every + len(self._done))
         page = self._model.predictions(order=self._order, limit=limit)
+        self._is_full = len(page.predictions) == MAX_ASKED
         return [one for one in page.predictions if one.id not in self._done][: self._send_every]
 
     def _ask(self, batch: list[UnlabelledPrediction]) -> tuple[dict[str, list[str]], bool]:

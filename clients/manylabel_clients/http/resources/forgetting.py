@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from manylabel_clients.http.resources.resource import Resource, call, given
 from manylabel_clients.http.transport.exchange import Exchange, read
@@ -82,7 +83,7 @@ class ForgettingCalls(Resource):
     @call
     def receipt(self, id: str) -> Exchange[ForgetReceipt]:
         """Return a receipt."""
-        return (yield from self._get(f"{self._path}/forget/{id}", ForgetReceipt))
+        return (yield from self._get(f"{self._path}/forget/{quote(id, safe='')}", ForgetReceipt))
 
     @call
     def verify(self) -> Exchange[Verification]:

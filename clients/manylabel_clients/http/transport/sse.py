@@ -51,17 +51,20 @@ class EventStream(Generic[E]):
         """Return the event that a line completes, if any."""
         if line:
             field, _, value = line.partition(":")
-            self._fields[field] = value.removeprefix(" ")
+            value = value.removeprefix(" ")
+            if field == "data" and field in self._fields:
+                value = f"{self._fields[field]}\n{value}"
+            self._fields[field] = value
             return None
         fields, self._fields = self._fields, {}
         return self._event(fields)
 
     def _event(self, fields: Mapping[str, str]) -> E | None:
+        self._after = fields.get("id", self._after)
         if "data" not in fields:
             return None
         self._failures = 0
-        self._after = fields["id"]
-        event = self._make(fields["event"], fields["id"], json.loads(fields["data"]))
+        event = self._make(fields.get("event", "message"), self._after or "", json.loads(fields["data"]))
         self.has_ended = self._is_last is not None and self._is_last(event)
         return event
 

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from manylabel_core.checks import TooFewRows, canonical, check_zero_one, is_sparse, names_hint
+from manylabel_core.checks import canonical, check_zero_one, is_sparse, names_hint
 from manylabel_core.rows import row_blocks
 
 
@@ -31,9 +31,8 @@ def check_labels(Y: Any, n_samples: int) -> NDArray[np.int8]:
         raise ValueError(f"Unknown label type: Y must hold only 0 and 1, not values of type {Y.dtype}{names_hint(Y)}")
     check_zero_one("Unknown label type: Y", Y)
     if Y.shape[0] != n_samples:
-        raise ValueError(f"Y must have as many rows as X, {n_samples}, not {Y.shape[0]}")
-    if n_samples < Y.shape[1]:
-        raise TooFewRows(f"Y has fewer rows ({n_samples}) than labels ({Y.shape[1]}); is it transposed?")
+        hint = "; is it transposed?" if Y.shape[1] == n_samples else ""
+        raise ValueError(f"Y must have as many rows as X, {n_samples}, not {Y.shape[0]}{hint}")
     dense = Y.astype(np.int8)
     dense = dense.toarray() if is_sparse(dense) else dense
     return np.ascontiguousarray(2 * dense - 1)

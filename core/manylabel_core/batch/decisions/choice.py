@@ -17,12 +17,12 @@ Parts = Sequence[tuple[Rows, Rows]]
 """Training rows and held-out rows of each fold."""
 
 
-def divided(n_samples: int, n_labels: int, n_folds: int, seed: int) -> Parts:
-    """Return random folds of the rows; empty if a fold has fewer than 2 rows, or fewer training rows than labels.
+def divided(n_samples: int, n_folds: int, seed: int) -> Parts:
+    """Return random folds of the rows; empty if a fold has fewer than 2 rows.
 
     The same arguments give the same folds.
     """
-    if n_samples < 2 * n_folds or n_samples - -(-n_samples // n_folds) < n_labels:
+    if n_samples < 2 * n_folds:
         return []
     return folds(n_samples, n_folds, seed)
 

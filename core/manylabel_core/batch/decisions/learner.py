@@ -79,11 +79,19 @@ class DecidingLearner(BaseEstimator):
         """Return whether out-of-fold scores are needed, for thresholds or for probabilities."""
         return self.chooses_cuts or bool(self.calibrate)
 
-    def parts(self, n_samples: int, n_labels: int) -> Parts:
-        """Return the folds of labelled rows for out-of-fold scores; empty if they are not needed."""
+    def parts(self, n_samples: int) -> Parts:
+        """Return the folds of labelled rows for out-of-fold scores; empty if not needed, or with too few rows."""
         if not self.needs_folds:
             return []
-        return divided(n_samples, n_labels, self.folds, self._seed())
+        return divided(n_samples, self.folds, self._seed())
+
+    def undecided(self, n_samples: int) -> str | None:
+        """Return why there are neither thresholds nor probabilities, if `parts` is empty although they are needed."""
+        if not self.needs_folds or n_samples >= 2 * self.folds:
+            return None
+        return (
+            f"no thresholds or probabilities: {self.folds} folds need at least {2 * self.folds} rows, not {n_samples}"
+        )
 
     def for_fold(self) -> Self:
         """Return a new estimator with these parameters that fits neither thresholds nor probabilities."""
@@ -99,7 +107,7 @@ class DecidingLearner(BaseEstimator):
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
             Labels of these rows.
         parts : sequence of (rows learnt, rows held out)
-            Result of `parts` for these numbers of rows and labels.
+            Result of `parts` for this number of rows.
         sample_weight : array-like of shape (n_samples,), optional
             Sample weights. None: 1.
         """
@@ -122,14 +130,16 @@ class DecidingLearner(BaseEstimator):
         if self.curves_ is None:
             raise ValueError(
                 "no probabilities were fitted: calibrate must be True, or None and optimise not 'none', and `fit` "
-                "needs at least 2 rows a fold, and no fewer others than labels"
+                "needs at least 2 rows a fold"
             )
         return probabilities(scores, self.curves_)
 
     def _decide(self, given: Given, told: _Told) -> None:
         """Find out-of-fold scores and fit decisions to them, unless a fold has too few rows or the fit is stopped."""
         rows, Y = self._labelled(given)
-        parts = self.parts(len(rows), Y.shape[1])
+        parts = self.parts(len(rows))
+        if (why := self.undecided(len(rows))) is not None:
+            warnings.warn(why, stacklevel=4)
         scores = np.empty(Y.shape)
         for told.fold, (_, held) in enumerate(parts, start=1):
             fold = self.for_fold()

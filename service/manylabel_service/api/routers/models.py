@@ -252,7 +252,7 @@ class WhichReliability(Parameters):
     """Label of the diagram."""
 
     label: str | None = None
-    """Label to count; default: all labels together."""
+    """Label to count, from the example after the second in which it was relevant; default: all labels together."""
 
 
 @router.endpoint(

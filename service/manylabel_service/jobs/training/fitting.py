@@ -171,7 +171,9 @@ class FitRun:
     def _model(self) -> None:
         learnt, _, held = self.data
         wanted = self._new(learnt)
-        parts = [] if self.checkpoint.undecided else wanted.parts(learnt.n_rows, learnt.n_labels)
+        parts = [] if self.checkpoint.undecided else wanted.parts(learnt.n_rows)
+        if (why := wanted.undecided(learnt.n_rows)) is not None:
+            self.report("log", {"text": why})
         try:
             folded = self._out_of_fold(learnt, parts, lambda _: wanted.for_fold(), self._label_scores)
         except TooFewRows as error:

@@ -26,6 +26,14 @@ def test_events_are_parsed() -> None:
     assert events.request.path == "/v1/models/m/events"
 
 
+def test_events_follow_the_specification() -> None:
+    events = EventStream("/v1/models/m/events", None, RETRY, Event)
+    text = 'id: 4\n\nevent: update\ndata: {"updates":\ndata:\ndata: 3}\n\ndata: {}\nid: 5\n\n'
+    first, second = fed(events, text)
+    assert (first.kind, first.position, first.data) == ("update", "4", {"updates": 3}), "lines of data are joined"
+    assert (second.kind, second.position, second.data) == ("message", "5", {})
+
+
 def test_an_incomplete_event_is_dropped_with_its_connection() -> None:
     events = EventStream("/v1/models/m/events", "5", RETRY, Event)
     assert fed(events, 'event: update\ndata: {"updates": 3}\nid: 17') == []

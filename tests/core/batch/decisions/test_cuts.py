@@ -104,7 +104,7 @@ def test_folds_decide_whether_labels_have_cuts_of_their_own():
     Y = rng.random((300, 4)) < 0.3
     alike = Y + rng.normal(size=Y.shape)
     moved = alike + np.array([0.0, 3.0, -2.0, 5.0])
-    parts = divided(300, 4, 3, 0)
+    parts = divided(300, 3, 0)
     assert np.ptp(tune_thresholds(alike, Y, parts, "micro_f1")) == 0
     own = tune_thresholds(moved, Y, parts, "micro_f1")
     np.testing.assert_allclose(own - own[0], [0, 3, -2, 5], atol=1.0)
@@ -114,7 +114,7 @@ def test_validated_scores_use_cuts_of_other_folds():
     """Scores that say nothing look good by their own cuts, and as bad as they are by those of other folds."""
     rng = np.random.default_rng(0)
     scores, Y = rng.normal(size=(60, 20)), rng.random((60, 20)) < 0.5
-    parts = divided(60, 20, 3, 0)
+    parts = divided(60, 3, 0)
     own = value(scores - best_cuts(scores, Y, "hamming", shared=False), Y, "hamming")
     honest = value(validated_scores(scores, Y, parts, "hamming"), Y, "hamming")
     assert own > 0.58
@@ -126,9 +126,9 @@ def test_validated_scores_use_cuts_of_other_folds():
         assert any((found == each).all() for each in kinds)
 
 
-@pytest.mark.parametrize(("n_samples", "n_labels", "n_folds"), [(5, 1, 3), (9, 7, 3), (1, 1, 2)])
-def test_too_few_rows_give_no_folds(n_samples, n_labels, n_folds):
-    assert divided(n_samples, n_labels, n_folds, 0) == []
+@pytest.mark.parametrize(("n_samples", "n_folds"), [(5, 3), (1, 2)])
+def test_too_few_rows_give_no_folds(n_samples, n_folds):
+    assert divided(n_samples, n_folds, 0) == []
 
 
 def test_curves_are_the_minimum_of_their_problem():

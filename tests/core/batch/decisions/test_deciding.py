@@ -51,7 +51,7 @@ def test_cuts_and_curves_are_those_of_out_of_fold_scores(name):
     rows = given(name)
     np.testing.assert_array_equal(model.label_scores(rows), plain.label_scores(rows))
     scores = np.empty(Y.shape)
-    for learnt, held in model.parts(*Y.shape):
+    for learnt, held in model.parts(len(Y)):
         assert not set(learnt) & set(held)
         parts = [{view: each[which] for view, each in VIEWS.items()} for which in (learnt, held)]
         own, others = parts if name == "lsa_mml" else (X[learnt], X[held])
@@ -78,7 +78,7 @@ def test_cuts_are_chosen_by_held_out_rows():
     by_heart = ((model.label_scores(X) > learnt) == Y).all()
     assert by_heart
     scores = np.empty(Y.shape)
-    for rows, held in model.parts(*Y.shape):
+    for rows, held in model.parts(len(Y)):
         scores[held] = M3L(C=100.0, optimise="none").fit(X[rows], Y[rows]).label_scores(X[held])
     honest = [best_cuts(scores, Y > 0, "micro_f1", shared=shared) for shared in (True, False)]
     assert any(np.array_equal(model.threshold_, cuts) for cuts in honest)
@@ -123,7 +123,7 @@ def test_a_gram_matrix_with_unlabelled_examples_loses_those_held_out():
     K, unlabelled, parameters = rbf_kernel(X, gamma=0.2), np.arange(50, 60), {"kernel": "precomputed", "lam1": 1e-2}
     model = SSMLRL(**parameters).fit(K[:50], Y[:50], K[unlabelled])
     scores = np.empty((50, 3))
-    for learnt, held in model.parts(50, 3):
+    for learnt, held in model.parts(50):
         columns = np.concatenate([learnt, unlabelled])
         fold = SSMLRL(**parameters, optimise="none")
         fold.fit(K[np.ix_(learnt, columns)], Y[learnt], K[np.ix_(unlabelled, columns)])
@@ -141,15 +141,30 @@ def test_unlabelled_rows_and_missing_views_are_divided_too():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = LSAMML(max_iter=5).fit(VIEWS, labels, labelled, missing)
     assert model.threshold_.any()
-    assert [len(held) for _, held in model.parts(40, 3)] == [14, 13, 13]
+    assert [len(held) for _, held in model.parts(40)] == [14, 13, 13]
 
 
 def test_too_few_rows_are_cut_at_0():
-    model = M3L().fit(X[:5], Y[:5])
+    with pytest.warns(UserWarning, match="no thresholds or probabilities: 3 folds need at least 6 rows, not 5"):
+        model = M3L().fit(X[:5], Y[:5])
     assert not model.threshold_.any()
     assert model.curves_ is None
     with pytest.raises(ValueError, match="no probabilities were fitted"):
         model.predict_proba(X)
+
+
+@MANY
+def test_fewer_rows_than_labels_are_learnt_and_decided(name):
+    rng = np.random.default_rng(0)
+    labels = (rng.random((30, 31)) < 0.3).astype(int)
+    rows = {view: each[:30] for view, each in VIEWS.items()} if name == "lsa_mml" else X[:30]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = learner(name).fit(rows, labels)
+    assert model.predict(rows).shape == labels.shape
+    assert model.threshold_.any()
+    assert model.predict_proba(rows).shape == labels.shape
 
 
 def test_a_fold_that_cannot_be_learnt_leaves_the_model_without_cuts():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -191,3 +192,17 @@ def test_a_stack_has_a_narrower_kernel_where_it_may_hold_every_vector() -> None:
     assert KernelSALT().resolved_params()["gamma"] == 1.0
     with pytest.raises(ValueError, match=r"^gamma must be a number above 0"):
         KernelFALT(gamma=0.0).resolved_params()
+
+
+@pytest.mark.parametrize("make", [FALT, KernelFALT])
+def test_many_labels_are_restored_with_little_further_memory(make: type[OnlineLearner]) -> None:
+    learner, again = make(), make()
+    learner.pipeline.grow(1, 100_000)
+    arrays = {name: array.copy() for name, array in learner.pipeline.arrays().items()}
+    tracemalloc.start()
+    try:
+        again.pipeline.restore(arrays)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak <= 1.25 * learner.pipeline.nbytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from manylabel_core import FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive
 from manylabel_core.explanation import NotLinear
 from manylabel_core.online.learner import OnlineLearner
 from manylabel_core.online.models.stack.titles import MAX_TITLE_WORDS
+from manylabel_core.online.models.stack.titles import Titles as TitleIndex
 from manylabel_core.rows import Rows, Targets, as_rows
 
 Array = NDArray[np.float64]
@@ -322,3 +324,16 @@ def test_titles_without_their_coefficient_are_refused() -> None:
     forged = {"words": long, "ends": ends, "places": long.astype(np.int32), "features": np.zeros(16, np.int32)}
     with pytest.raises(ValueError, match="at most 100 words"):
         FALT().restore({**model, **{f"stack.titles.{name}": array for name, array in forged.items()}})
+
+
+def test_a_new_feature_does_not_copy_the_map_of_all_features() -> None:
+    titles, seen, n = TitleIndex(), np.zeros(2 + 1_000_004), 1_000_000
+    titles.link(np.arange(n, dtype=np.int32), np.arange(n), seen)
+    titles.link(np.array([n], dtype=np.int32), np.array([n]), seen)
+    tracemalloc.start()
+    try:
+        titles.link(np.array([n + 1], dtype=np.int32), np.array([n + 1]), seen)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < n

@@ -69,6 +69,7 @@ BAD: list[tuple[Any, str, str]] = [
     ({"f32": "AAAA"}, "/f32", "must be base64 of numbers of 4 bytes, has 3 bytes"),
     ({"f16": "AAAA"}, "/f16", "must be base64 of numbers of 2 bytes, has 3 bytes"),
     ({"f32": "no base64!"}, "/f32", "must be base64"),
+    ({"f32": "L"}, "/f32", "must be base64: an object with 'f32' alone is a vector"),
     ({"f32": "AAA"}, "/f32", "must be base64"),
     ({"f32": ""}, "/f32", "must have 1 to 8,192 numbers, not 0"),
     ({"f32": "A" * 90_000}, "/f32", "must be base64 of at most 8,192 numbers"),

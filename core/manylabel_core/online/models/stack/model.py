@@ -23,7 +23,7 @@ from manylabel_core.online.models.stack.titles import NO_WORDS, NewWords, Titles
 from manylabel_core.online.models.stack.vectors import VectorExperts
 from manylabel_core.online.updates._update import Update
 from manylabel_core.part import Array, without_prefix
-from manylabel_core.rows import Rows, Targets, VectorRows
+from manylabel_core.rows import Rows, Targets, VectorRows, row_blocks
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES
 from manylabel_core.storage import check_range
 
@@ -34,6 +34,9 @@ MAX_CURVATURE = 1e15
 
 MIN_CURVATURE = -0.5
 """Lower bound of the curvature in any direction, rounding included; with a ridge it is above 0."""
+
+_CHECKED_BYTES = 1 << 20
+"""Maximum bytes of the matrices of curvatures checked at once."""
 
 
 class Stack(Model):
@@ -280,7 +283,8 @@ class Stack(Model):
         n = self._n_coefficients + int(len(table) == self._n_rows + self._n_coefficients + 2)
         check_range(f"{name} (coefficients)", table[:n], -MAX_COEFFICIENT, MAX_COEFFICIENT)
         check_range(f"{name} (curvatures)", table[n:], -MAX_CURVATURE, MAX_CURVATURE)
-        matrices = np.zeros((table.shape[1], n, n))
-        matrices[:, *np.tril_indices(n)] = table[n:].T
-        if (np.linalg.eigvalsh(matrices)[:, 0] < MIN_CURVATURE).any():
-            raise ValueError(f"state must hold {name} without negative curvatures")
+        for labels in row_blocks(table.shape[1], 8 * n * n, _CHECKED_BYTES):
+            matrices = np.zeros((labels.stop - labels.start, n, n))
+            matrices[:, *np.tril_indices(n)] = table[n:, labels].T
+            if (np.linalg.eigvalsh(matrices)[:, 0] < MIN_CURVATURE).any():
+                raise ValueError(f"state must hold {name} without negative curvatures")

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.online.models.stack._titles import UNIT, write_evidence
 from manylabel_core.rows import MAX_COLUMNS, Rows
-from manylabel_core.storage import check_range
+from manylabel_core.storage import check_range, enlarged
 
 MAX_TITLE_WORDS = 100
 """Maximum number of words of a title."""
@@ -68,9 +68,7 @@ class Titles:
 
     def link(self, features: NDArray[np.int32], words: NDArray[np.int64], seen: NDArray[np.float64]) -> None:
         """Map features to words, -1 for none; `seen` is an array of the centroid."""
-        known = len(self._word_of)
-        needed = max(known, 1 + int(features.max(initial=-1)))
-        self._word_of = np.concatenate([self._word_of, np.zeros(needed - known, np.int32)])
+        self._word_of = enlarged(self._word_of, (1 + int(features.max(initial=-1)),))
         self._word_of[features] = 1 + self._found(words)
         if seen[1 + features].any():
             self._index(seen)
@@ -106,7 +104,8 @@ class Titles:
         if not len(self):
             return dict(zip(PARTS, (self._words, np.zeros(0, np.int64), *np.zeros((2, 0), np.int32)), strict=True))
         features = np.zeros(n_features, np.int32)
-        features[: len(self._word_of)] = self._word_of
+        known = self._word_of[:n_features]  # features that are not linked yet follow
+        features[: len(known)] = known
         return dict(zip(PARTS, (self._words, _ends(self._labels, n_labels)[1:], self._places, features), strict=True))
 
     def nbytes_after(self, n_features: int, n_labels: int) -> int:

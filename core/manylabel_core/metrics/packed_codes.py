@@ -1,0 +1,50 @@
+"""Outcomes of labels in the window of `prequential`, as its ring stores them.
+
+An entry is `4 * label + outcome`, or -n: the n labels after that of the entry before have its outcome. A predictor of
+very many labels, as the baseline of a stream of labels that are all equally rare, takes a few entries per example.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from manylabel_core.metrics._prequential import KNOWN, WEIGHT
+
+
+def lengths_of(codes: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the number of labels of each entry."""
+    return np.where(codes < 0, -codes.astype(np.int64), 1)
+
+
+def first_codes(codes: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the code of the first label of each entry."""
+    firsts = codes.astype(np.int64)
+    runs = np.flatnonzero(codes < 0)
+    firsts[runs] = firsts[runs - 1] + 4
+    return firsts
+
+
+def unpacked(codes: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return the code of each label."""
+    lengths = lengths_of(codes)
+    begins = np.cumsum(lengths) - lengths
+    return np.repeat(first_codes(codes) - 4 * begins, lengths) + 4 * np.arange(int(lengths.sum()))
+
+
+def examples_of(codes: NDArray[np.int32], ring: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the place in the window of the example of each entry."""
+    places: NDArray[Any] = np.searchsorted(np.cumsum(ring[:, :KNOWN].sum(axis=1)), np.cumsum(lengths_of(codes)))
+    return places
+
+
+def recent_counts(codes: NDArray[np.int32], ring: NDArray[np.int64], n_labels: int) -> NDArray[np.int64]:
+    """Return the counts of each label in the window, shape (n_labels, 3)."""
+    firsts, weights = first_codes(codes), ring[examples_of(codes, ring), WEIGHT]
+    changes = np.zeros((1 + n_labels, KNOWN), dtype=np.int64)
+    np.add.at(changes, (firsts >> 2, firsts & 3), weights)
+    np.subtract.at(changes, ((firsts >> 2) + lengths_of(codes), firsts & 3), weights)
+    counts: NDArray[np.int64] = np.cumsum(changes, axis=0)[:-1]
+    return counts
