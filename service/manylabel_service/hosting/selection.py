@@ -1,5 +1,6 @@
 """Labels included in the response to a prediction."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -21,15 +22,22 @@ class Names:
 
     names: frozenset[str]
     prefixes: tuple[str, ...]
+    """Prefixes in order, without those that begin with another; so a label can only have the last one before it."""
 
     @classmethod
     def of(cls, given: Sequence[str]) -> "Names":
-        """Return the names unchanged."""
-        prefixes = tuple(name.removesuffix(PREFIX) for name in given if name.endswith(PREFIX))
-        return cls(frozenset(name for name in given if not name.endswith(PREFIX)), prefixes)
+        """Return the names, and the prefixes among them."""
+        prefixes: list[str] = []
+        for prefix in sorted(name.removesuffix(PREFIX) for name in given if name.endswith(PREFIX)):
+            if not (prefixes and prefix.startswith(prefixes[-1])):
+                prefixes.append(prefix)
+        return cls(frozenset(name for name in given if not name.endswith(PREFIX)), tuple(prefixes))
 
     def __contains__(self, label: str) -> bool:
-        return label in self.names or label.startswith(self.prefixes)
+        if label in self.names:
+            return True
+        place = bisect_right(self.prefixes, label)
+        return place > 0 and label.startswith(self.prefixes[place - 1])
 
 
 Learning = Callable[[str], dict[str, float] | None]

@@ -438,6 +438,11 @@ class TestRequests:
         assert SECRET not in json.dumps(problem)
         assert client.get("/v1/webhooks").json() == {"webhooks": []}
 
+    def test_a_url_that_is_too_long_is_told_its_own_limit(self, client: TestClient, refused: Refused) -> None:
+        answer = client.post("/v1/webhooks", json={"url": "http://h/" + "a" * 2_000, "events": ["label"]})
+        detail = refused(answer, 422, "invalid_request", "/url")["detail"]
+        assert detail == "/url must have at most 2,000 characters"
+
     def test_no_webhooks_without_the_setting(self, serve: Any, receiver: Receiver, refused: Refused) -> None:
         with serve() as client:
             answer = client.post("/v1/webhooks", json={"url": receiver.url, "events": ["label"]})

@@ -6,6 +6,7 @@ from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from manylabel_core.records.bounds import MAX_NAME_BYTES
 from manylabel_service import names
 from manylabel_service.api.web.problems import Problem, invalid, pointer, sentence
 
@@ -149,6 +150,8 @@ def words(error: Any, known: Collection[str] | None = None) -> str:
     context = error.get("ctx", {})
     if error["type"] == "string_pattern_mismatch" and context["pattern"] == names.PATTERN:
         return names.ALLOWED
+    if error["type"] == "string_too_long" and context["max_length"] != MAX_NAME_BYTES:
+        return f"must have at most {context['max_length']:,} characters"
     template: str | None = _WORDS.get(error["type"])
     if template is None:
         message: str = error["msg"]

@@ -5,8 +5,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.service.api.answers import ok, stream
 from tests.support.cases import for_each
+
+from manylabel_service.hosting.selection import Names
 
 Serve = Callable[..., Any]
 LABELS = [f"{kind}::{n}" for kind in ("role", "use") for n in range(6)]
@@ -136,3 +140,17 @@ def test_a_bad_selection_is_refused_at_its_place(tags: httpx2.Client, wanted: di
     response = tags.post("/v1/models/tags/predict", json={"x": {"w1": 1}, **wanted})
     assert response.status_code == 422
     assert [error["pointer"] for error in response.json()["errors"]] == [place]
+
+
+@given(
+    given=st.lists(st.text("ab", min_size=1, max_size=4).flatmap(lambda text: st.sampled_from([text, text + "*"]))),
+    label=st.text("ab", max_size=5),
+)
+def test_a_prefix_selects_what_begins_with_it(given: list[str], label: str) -> None:
+    selected = any(label.startswith(name[:-1]) if name.endswith("*") else label == name for name in given)
+    assert (label in Names.of(given)) == selected
+
+
+def test_prefixes_of_another_prefix_are_dropped() -> None:
+    """So that one comparison decides, of however many prefixes."""
+    assert Names.of(["ab*", "a*", "abc*", "b*", "ax*"]).prefixes == ("a", "b")
