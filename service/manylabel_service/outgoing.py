@@ -58,7 +58,12 @@ async def tls_context() -> SSLContext:
     return await asyncio.to_thread(httpx2.create_ssl_context, trust_env=False)
 
 
-def client(context: SSLContext, seconds: float, headers: dict[str, str]) -> httpx2.AsyncClient:
+def client(
+    context: SSLContext,
+    seconds: float,
+    headers: dict[str, str],
+    transport: httpx2.AsyncBaseTransport | None = None,
+) -> httpx2.AsyncClient:
     """Return a client that follows no redirect and uses no proxy.
 
     Parameters
@@ -66,8 +71,11 @@ def client(context: SSLContext, seconds: float, headers: dict[str, str]) -> http
     context : result of `tls_context`.
     seconds : timeout of each step of a request.
     headers : headers of all requests.
+    transport : transport to use instead of the default one.
     """
-    return httpx2.AsyncClient(verify=context, timeout=seconds, headers=headers, trust_env=False, follow_redirects=False)
+    return httpx2.AsyncClient(
+        verify=context, timeout=seconds, headers=headers, transport=transport, trust_env=False, follow_redirects=False
+    )
 
 
 @asynccontextmanager

@@ -274,25 +274,26 @@ class Deliverer:
 
     async def _deliver(self, running: _Running) -> None:
         """Send the queued events in order until the queue is empty or the webhook is disabled."""
-        while (state := running.state).queue and state.reason(running.webhook) is None:
-            message, attempt = state.queue[0], state.failures + 1
-            try:
-                sent = await self.sender.send(running.webhook, message, attempt)
-            except Exception:
-                log.exception("webhook_delivery_failed", webhook=running.webhook.id, event_id=message.id)
-                sent = Sent(failed_delivery(message, attempt), 0.0)
-            error = sent.delivery.error
-            state.note(sent.delivery)
-            self._count("delivered" if error is None else "failed")
-            if error is None:
-                continue
-            failing_seconds = (now_ms() - (state.failing_since_unix_ms or 0)) / 1000
-            if error in FINAL or failing_seconds >= GIVE_UP_SECONDS:
-                state.disable(Disabled(generation=running.webhook.generation, reason=error, unix_ms=now_ms()))
-                action = "fix the receiver, then enable the webhook"
-                log.error("webhook_disabled", webhook=running.webhook.id, reason=error, action=action)
-                return
-            await asyncio.sleep(max(sent.retry_after, backoff(state.failures)))
+        async with self.sender.connected() as client:
+            while (state := running.state).queue and state.reason(running.webhook) is None:
+                message, attempt = state.queue[0], state.failures + 1
+                try:
+                    sent = await self.sender.send(running.webhook, message, attempt, client)
+                except Exception:
+                    log.exception("webhook_delivery_failed", webhook=running.webhook.id, event_id=message.id)
+                    sent = Sent(failed_delivery(message, attempt), 0.0)
+                error = sent.delivery.error
+                state.note(sent.delivery)
+                self._count("delivered" if error is None else "failed")
+                if error is None:
+                    continue
+                failing_seconds = (now_ms() - (state.failing_since_unix_ms or 0)) / 1000
+                if error in FINAL or failing_seconds >= GIVE_UP_SECONDS:
+                    state.disable(Disabled(generation=running.webhook.generation, reason=error, unix_ms=now_ms()))
+                    action = "fix the receiver, then enable the webhook"
+                    log.error("webhook_disabled", webhook=running.webhook.id, reason=error, action=action)
+                    return
+                await asyncio.sleep(max(sent.retry_after, backoff(state.failures)))
 
 
 def backoff(failures: int) -> float:

@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from ipaddress import ip_address, ip_network
 from ssl import SSLContext
@@ -14,6 +15,7 @@ from standardwebhooks.webhooks import Webhook as Signer
 from manylabel_service import outgoing
 from manylabel_service.clock import now_ms
 from manylabel_service.settings import origin_of
+from manylabel_service.webhooks.transport import BoundedTransport
 from manylabel_service.webhooks.webhook import Delivery, Message, Webhook
 
 TIMEOUT_SECONDS = 15.0
@@ -53,12 +55,22 @@ class Sender:
         """Return whether events may be sent to a URL."""
         return origin_of(url) in self.urls
 
-    async def send(self, webhook: Webhook, message: Message, attempt: int) -> Sent:
-        """Post an event once, and return the result."""
+    @asynccontextmanager
+    async def connected(self) -> AsyncGenerator[httpx2.AsyncClient]:
+        """Yield a client for several events of one webhook, which share a connection if the receiver keeps it open."""
+        self._context = self._context or await outgoing.tls_context()
+        transport = BoundedTransport(self._context)
+        async with outgoing.client(self._context, TIMEOUT_SECONDS, {}, transport) as client:
+            yield client
+
+    async def send(
+        self, webhook: Webhook, message: Message, attempt: int, client: httpx2.AsyncClient | None = None
+    ) -> Sent:
+        """Post an event once, by a client of `connected` if there is one, and return the result."""
         started, unix_ms, status, wait = time.monotonic(), now_ms(), None, 0.0
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                status, wait = await self._post(webhook, message)
+                status, wait = await self._post(webhook, message, client)
             error = None if 200 <= status < 300 else GONE if status == 410 else "status"
         except _AddressRefused:
             error = NOT_ALLOWED if not self.allows(webhook.url) else "address_not_allowed"
@@ -82,21 +94,17 @@ class Sender:
         )
         return Sent(delivery, wait)
 
-    async def _post(self, webhook: Webhook, message: Message) -> tuple[int, float]:
+    async def _post(self, webhook: Webhook, message: Message, client: httpx2.AsyncClient | None) -> tuple[int, float]:
         if not self.allows(webhook.url):
             raise _AddressRefused
         url = httpx2.URL(webhook.url)
         addresses = await outgoing.resolve(url, TIMEOUT_SECONDS)
         if outgoing.literal(url.host) is None and not all(self._may_have(url.host, address) for address in addresses):
             raise _AddressRefused
-        self._context = self._context or await outgoing.tls_context()
-        async with outgoing.client(self._context, TIMEOUT_SECONDS, _headers(webhook, message)) as client:
-
-            async def post(address: str) -> tuple[int, float]:
-                async with outgoing.requested(client, "POST", url, address, content=message.body.encode()) as response:
-                    return response.status_code, _retry_after(response)
-
-            return await outgoing.from_first(addresses, post)
+        if client is None:
+            async with self.connected() as client:
+                return await _request(client, url, addresses, webhook, message)
+        return await _request(client, url, addresses, webhook, message)
 
     def _may_have(self, host: str, address: str) -> bool:
         """Return whether a host name may resolve to an address: a public one, or one of the allowed networks."""
@@ -117,6 +125,21 @@ def failed_delivery(message: Message, attempt: int) -> Delivery:
         status=None,
         error=UNEXPECTED,
     )
+
+
+async def _request(
+    client: httpx2.AsyncClient, url: httpx2.URL, addresses: list[str], webhook: Webhook, message: Message
+) -> tuple[int, float]:
+    """Return the status of the response, and the seconds that it asks to wait."""
+    options = {"content": message.body.encode(), "headers": _headers(webhook, message)}
+
+    async def post(address: str) -> tuple[int, float]:
+        async with outgoing.requested(client, "POST", url, address, **options) as response:
+            if response.status_code == 204 or response.headers.get("content-length") == "0":
+                await response.aread()  # nothing, after which the connection can be used again
+            return response.status_code, _retry_after(response)
+
+    return await outgoing.from_first(addresses, post)
 
 
 def _headers(webhook: Webhook, message: Message) -> dict[str, str]:

@@ -32,6 +32,7 @@ from manylabel_service.errors import (
     StorageUnavailable,
 )
 from manylabel_service.storage import Store, pieces_of
+from manylabel_service.storage.publishing import ORPHANED_SECONDS
 
 SONGS = b"1,2 1:0.5 3:2\n2 2:1\n3 1:1\n"
 Catalogue = Callable[..., DatasetStore]
@@ -186,7 +187,7 @@ async def test_an_interrupted_deletion_leaves_the_name_free(store: Store, catalo
     assert (await datasets.get("songs")).rows == 1
 
 
-@pytest.mark.parametrize(("age_seconds", "left"), [(7_300, 2), (3_600, 4)])
+@pytest.mark.parametrize(("age_seconds", "left"), [(int(ORPHANED_SECONDS) + 100, 2), (26 * 3_600, 4)])
 async def test_old_blobs_without_a_dataset_are_deleted(
     sqlite_store: Store, catalogue: Catalogue, age_seconds: int, left: int
 ) -> None:

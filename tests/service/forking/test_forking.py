@@ -259,7 +259,7 @@ async def test_signals_sent_together_arrive_before_the_next_task(server: ForkSer
 
 
 async def test_a_fork_server_that_does_not_end_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one that hangs in the kernel, in a call of a file system, where no signal takes effect."""
+    """No signal takes effect while a process hangs in the kernel, in a call of a file system."""
     ended = threading.Event()
 
     class Unkillable:

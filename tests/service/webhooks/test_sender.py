@@ -1,9 +1,12 @@
 """One POST: its signature, and addresses to which it is never sent."""
 
+import asyncio
 import base64
+import contextlib
 import hashlib
 import hmac
 import socket
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -149,3 +152,50 @@ def test_pauses_grow_and_are_random() -> None:
 def test_nothing_secret_is_in_a_repr() -> None:
     assert SECRET not in repr(webhook("https://hooks.test/?token=t0p"))
     assert "t0p" not in repr(webhook("https://hooks.test/?token=t0p"))
+
+
+@contextlib.asynccontextmanager
+async def answering(answer: bytes) -> AsyncIterator[tuple[str, list[int]]]:
+    """A receiver that answers each request of a connection; its address, and the requests of each connection."""
+    requests: list[int] = []
+    handling: set[asyncio.Task[Any] | None] = set()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        handling.add(asyncio.current_task())
+        requests.append(0)
+        connection = len(requests) - 1
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                (length,) = [line[16:] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length: ")]
+                await reader.readexactly(int(length))
+                requests[connection] += 1
+                writer.write(answer)
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", requests
+        await asyncio.gather(*filter(None, handling))  # the client has closed the connections
+
+
+HINTS = b"HTTP/1.1 103 Early Hints\r\n\r\n"
+DONE = b"HTTP/1.1 204 No Content\r\n\r\n"
+
+
+async def test_interim_responses_are_limited() -> None:
+    for number, error in ((0, None), (10, None), (3_000, "no_response")):
+        async with answering(number * HINTS + DONE) as (url, requests):
+            assert (number, await sent(url)) == (number, error)
+            assert requests == [1]
+
+
+@pytest.mark.parametrize("answer", [DONE, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"])
+async def test_events_of_a_webhook_share_a_connection(answer: bytes) -> None:
+    async with answering(answer) as (url, requests):
+        sender = Sender([str(origin_of(url))], ())
+        async with sender.connected() as client:
+            for _ in range(5):
+                assert (await sender.send(webhook(url), event(), 1, client)).delivery.error is None
+        assert requests == [5]
