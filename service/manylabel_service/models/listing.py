@@ -53,6 +53,8 @@ class Listing:
                     statuses.append(self.described(record))
                 except ReleaseTooOld:
                     pass  # another release can read it
+                except MemoryError:
+                    raise
                 except Exception:  # a spec that cannot be read must not hide the other models
                     damaged.append(record.name)
         return statuses, damaged

@@ -60,7 +60,8 @@ async def named_models(store: Store, kind: str, prefix: str) -> dict[int, ModelM
         Model by incarnation; None if it was deleted. Empty if any model is damaged: the data may belong to it.
     """
     blobs = {key.removeprefix(prefix).partition("/")[0] for key in await store.blobs.keys(prefix)}
-    named = {int(name) for name in blobs | (await store.documents.revisions(kind)).keys()}
+    names = blobs | (await store.documents.revisions(kind)).keys()
+    named = {int(name) for name in names if name.isdecimal()}  # a later release may use other names
     records = await store.models.all() if named else []
     if any(record.damaged for record in records):
         return {}

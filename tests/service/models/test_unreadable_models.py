@@ -10,6 +10,7 @@ from manylabel_core.vocabulary import Vocabulary
 from manylabel_service.errors import NotReady, StorageUnavailable
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.successor.rewriter import Selection
 
 
@@ -53,6 +54,16 @@ async def test_a_server_starts_without_a_model_for_which_memory_is_short(
         patch.setattr(Vocabulary, "from_state", _no_memory)
         registry = await stored.start()
         assert (registry.resident(), registry.failed) == ([], [])
+    assert (await registry.get("m")).model.updates == 2
+
+
+async def test_lack_of_memory_for_a_spec_is_not_damage(stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await stored.start(preload=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(ModelSpec, "from_bytes", _no_memory)
+        with pytest.raises(NotReady, match="too little memory"):
+            await registry.get("m")
+    assert registry.failed == []
     assert (await registry.get("m")).model.updates == 2
 
 
