@@ -71,9 +71,7 @@ def _no_memory(*args: Any) -> Any:
     raise MemoryError
 
 
-async def test_a_store_that_does_not_answer_is_not_a_damaged_snapshot(
-    stored: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_interruption_is_not_a_damaged_snapshot(stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     load = SnapshotReader.load
     calls = []
 
@@ -86,11 +84,30 @@ async def test_a_store_that_does_not_answer_is_not_a_damaged_snapshot(
     registry = await stored.start(preload=False)
     monkeypatch.setattr(SnapshotReader, "load", once)
     with structlog.testing.capture_logs() as lines:
+        assert (await registry.get("m")).model.updates == 2
+    assert [line["event"] for line in lines if line["event"].startswith("snapshot")] == []
+    assert calls[0] == calls[1], "it falls back to no older snapshot"
+
+
+async def test_a_store_that_does_not_answer_is_not_a_damaged_snapshot(
+    stored: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = await stored.start(preload=False)
+    with structlog.testing.capture_logs() as lines, monkeypatch.context() as patch:
+
+        async def gone(*args: Any) -> Any:
+            patch.setattr(type(registry._store.models), "find", _not_found)
+            raise StorageUnavailable("for the test", heals=True)
+
+        patch.setattr(SnapshotReader, "load", gone)
         with pytest.raises(StorageUnavailable):
             await registry.get("m")
-        assert (await registry.get("m")).model.updates == 2
-    assert [line["event"] for line in lines if "damaged" in line["event"]] == []
-    assert calls[0] == calls[1], "it falls back to no older snapshot"
+    assert [line["event"] for line in lines if line["event"].startswith("snapshot")] == []
+    assert (await registry.get("m")).model.updates == 2
+
+
+async def _not_found(*args: Any) -> Any:
+    raise StorageUnavailable("for the test", heals=True)
 
 
 async def test_the_next_model_of_a_name_has_no_receipts_of_a_deleted_one(
