@@ -182,8 +182,11 @@ class LogReplayer:
 
     def _pass_over(self, position: str, error: Exception) -> None:
         action = "falling back to an older snapshot and a longer replay"
-        event = "snapshot_unreadable" if isinstance(error, StorageUnavailable) else "snapshot_damaged"
-        log.warning(event, model=self._record.name, position=position, error=str(error), action=action)
+        fields = {"model": self._record.name, "position": position, "error": str(error), "action": action}
+        if isinstance(error, StorageUnavailable):
+            log.warning("snapshot_unreadable", **fields)
+        else:
+            log.warning("snapshot_damaged", **fields)
 
     async def read_on(self, model: OnlineModel, through: str | None = None) -> list[tuple[Entry, ApplyResult]]:
         """Apply the next entries of the log, up to a position if it is set; return each with its result.
