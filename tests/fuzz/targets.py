@@ -186,9 +186,9 @@ TARGETS: dict[str, Target] = {
     "label_config": Target(lambda data: read_config(data.decode("utf-8", "replace")), (ConfigRefused,), [LABEL_CONFIG]),
     "log_entry": Target(decode, (ReleaseTooOld, UnreadableEntry), _entries()),
     "state": Target(State.from_bytes, (DamagedState,), [State({"a": np.eye(2)}, {"position": "7"}).to_bytes()]),
-    "model": Target(model, (DamagedState,), CHANGES),
-    "version": Target(predictor, (DamagedState,), CHANGES),
-    "dataset": Target(dataset, (DamagedState,), CHANGES),
+    "model": Target(model, (DamagedState, MemoryError), CHANGES),
+    "version": Target(predictor, (DamagedState, ReleaseTooOld), CHANGES),
+    "dataset": Target(dataset, (DamagedState, MemoryError), CHANGES),
     "archive": Target(_archive, (ObjectDamaged,), _archives()),
 }
 """By name."""

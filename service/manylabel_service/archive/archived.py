@@ -15,9 +15,9 @@ from manylabel_service.archive.layout import (
     Replacements,
     StoreCatalogue,
 )
-from manylabel_service.archive.store_documents import Origin
+from manylabel_service.archive.store_documents import ARCHIVE, Origin
 from manylabel_service.clock import rfc3339
-from manylabel_service.errors import LogLost, LogTrimmed
+from manylabel_service.errors import DocumentDamaged, LogLost, LogTrimmed
 from manylabel_service.storage import Entry, ModelMeta, SnapshotMeta, Store, position_key
 from manylabel_service.storage.places.place import ObjectDamaged, ObjectMissing, Place
 
@@ -39,6 +39,8 @@ async def find_catalogue(place: Place, until_ms: int | None, model: str | None =
     Raises
     ------
     NoCatalogue, ObjectMissing, ObjectDamaged, PlaceUnavailable
+    DocumentNewer
+        A later release wrote the name of the store.
     """
     keys = await catalogue_keys(place)
     if not keys:
@@ -56,8 +58,8 @@ async def find_catalogue(place: Place, until_ms: int | None, model: str | None =
                 break
     name = layout.store_key(catalogue.store)
     try:
-        return catalogue, Origin.model_validate_json(await place.get(name))
-    except ValueError as error:
+        return catalogue, Origin.from_bytes(ARCHIVE, name, await place.get(name))
+    except DocumentDamaged as error:
         raise ObjectDamaged(name, str(error)) from error
 
 

@@ -221,11 +221,13 @@ class DatasetStore:
         return stored.record
 
     async def delete(self, name: str, in_use: ClusterVersion | None = None) -> None:
-        """Delete a dataset. Raises DatasetNotFound or DatasetInUse.
+        """Delete a dataset, also a damaged one. Raises DatasetNotFound, DatasetInUse or DocumentNewer.
 
         It is marked first, then `in_use` is called. A job is stored before it checks its dataset for the last time, so
         either the job sees the mark, or this call sees the job.
         """
+        if await self._documents.delete_damaged(name):
+            return
         stored = await self._find(name)
         try:
             marked = await self._documents.put(name, stored.model_copy(update={"deleting": True}), urgent=True)

@@ -57,6 +57,8 @@ class Listing:
                     statuses.append(found)
                 except ReleaseTooOld:
                     pass  # another release can read it
+                except MemoryError:
+                    raise
                 except Exception:  # a spec that cannot be read must not hide the other models
                     damaged.append(record.name)
         return statuses, damaged

@@ -499,6 +499,8 @@ class Registry:
         except IncompatibleRelease as error:
             log.error("model_withheld", model=record.name, code=error.code, error=str(error))
             raise
+        except MemoryError as error:
+            raise _short_of_memory(record.name) from error
         except Exception as error:  # whatever it contains, it must not prevent other models from serving
             damaged = error if isinstance(error, ModelDamaged) else ModelDamaged(record.name, f"its spec: {error}")
             log.error("model_damaged", model=record.name, incarnation=record.incarnation, error=str(error))
@@ -588,6 +590,12 @@ class Registry:
         if self._replicas.get(name) is replica:
             del self._replicas[name]
             log.info("model_deleted_elsewhere", model=name)
+
+
+def _short_of_memory(name: str) -> NotReady:
+    """Return the error for a model that cannot be loaded now."""
+    log.error("model_restore_failed", model=name, error="out of memory", action="retried on the next request")
+    return NotReady(f"there is too little memory to load model {name!r}")
 
 
 def _followed(follow: Follow) -> str:

@@ -13,9 +13,11 @@ the machine that stored the blob, whose clock may be wrong by a time zone; two d
 
 
 def is_old(id: str, before_ms: int | None = None) -> bool:
-    """Return whether a blob with this id is an orphan if no document names it. Raises ValueError if the id is not a
-    ULID.
+    """Return whether a blob with this id is an orphan if no document names it; False for an id that this release does
+    not write.
 
     `before_ms` is the Unix time in milliseconds before which all blobs count as old.
     """
-    return ulid.timestamp_of(id) < (now_ms() - 1_000 * ORPHANED_SECONDS if before_ms is None else before_ms)
+    return ulid.valid(id) and ulid.timestamp_of(id) < (
+        now_ms() - 1_000 * ORPHANED_SECONDS if before_ms is None else before_ms
+    )

@@ -339,10 +339,10 @@ class Snapshots:
         alive = {str(record.incarnation) for record in models}
         readable = intact(tables)
         for name, table in readable.items():
-            if name not in alive:
+            if name not in alive and name.isdecimal():
                 await self._forget_deleted(ModelMeta(table.model, int(name), b""))
         for key in keys:
-            _, name, _, id = key.split("/")
+            name, id = key.split("/")[1], key.rpartition("/")[2]
             if name in tables and name not in readable:
                 continue  # the blobs of an unreadable table are unknown
             named = readable[name].snapshots if name in readable else {}

@@ -63,9 +63,11 @@ async def named_models(store: Store, kind: str, prefix: str) -> dict[int, Named]
 
     Empty if any model is damaged: the data may belong to it.
     """
-    keys: dict[int, list[str]] = {int(name): [] for name in await store.documents.revisions(kind)}
+    keys: dict[int, list[str]] = {int(name): [] for name in await store.documents.revisions(kind) if name.isdecimal()}
     for key in await store.blobs.keys(prefix):
-        keys.setdefault(int(key.removeprefix(prefix).partition("/")[0]), []).append(key)
+        name = key.removeprefix(prefix).partition("/")[0]
+        if name.isdecimal():  # a later release may use other names
+            keys.setdefault(int(name), []).append(key)
     records = await store.models.all() if keys else []
     if any(record.damaged for record in records):
         return {}

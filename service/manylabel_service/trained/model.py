@@ -217,7 +217,7 @@ class TrainedModel(HostedModel):
         """Restore the metrics; if that fails, versions are served without them."""
         try:
             await self.answers.restore(ask)
-        except (StorageUnavailable, ModelGone):
+        except (StorageUnavailable, ModelGone, MemoryError):
             raise
         except IncompatibleRelease as error:
             self.answers.withhold(error)

@@ -249,8 +249,9 @@ class Deliverer:
 
     async def _sweep(self, ids: set[str]) -> None:
         """Delete the states of webhooks that have been deleted."""
-        for id in await self._states.names() - ids:
-            await self._states.delete(id)
+        for id, state in (await self._states.all()).items():
+            if id not in ids and not isinstance(state, DocumentNewer):
+                await self._states.delete(id)
 
     async def _save(self, running: _Running) -> None:
         changes = running.state.changes

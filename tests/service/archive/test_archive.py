@@ -33,7 +33,7 @@ from manylabel_service.archive.restoring import RestoreRefused, restore
 from manylabel_service.archive.shipping import OtherStore
 from manylabel_service.archive.store_documents import RESTORE, check_complete
 from manylabel_service.clock import now_ms
-from manylabel_service.errors import ModelExists, PositionNotFound, StoreUnusable
+from manylabel_service.errors import DocumentNewer, ModelExists, PositionNotFound, StoreUnusable
 from manylabel_service.hosting.examples import Example, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.following import begin_follower
@@ -441,3 +441,65 @@ async def test_a_follower_follows_the_restored_leader(begin: str, place: FilePla
     await learn(await other.replica(), other.rng, 2, "later")
     assert (await other.replica()).model.updates == follower.model.updates + 2
     assert await (await other.replica("f")).reach((await other.replica()).position, 60)
+
+
+NEWER = b'{"format": 2, "release": "9.9"}'
+
+
+async def test_the_archive_keeps_its_copy_of_a_document_that_is_damaged_later(
+    place: FilePlace, new_store: Make
+) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    key, _ = new_key("first", ("admin",))
+    await KeyStore(origin.store.documents, 10).add(key)
+    await origin.shipper.ship()
+    connection = connection_of(origin.store)
+    connection.execute("UPDATE documents SET value = x'00' || value WHERE kind = 'key'")
+    await origin.store.documents.put("webhooks", "other", b"{}", revision=None)  # so that documents are archived again
+    for each in (origin.shipper, shipper(origin.store, place)):
+        await each.ship()
+    store = await opened(new_store("sqlite"))
+    assert (await restore(place, store, Settings())).keys == 1
+    assert await KeyStore(store.documents, 10).get(key.id) is not None
+
+
+def connection_of(store: Any) -> Any:
+    """The writer's connection, for what a test does behind the store's back."""
+    return store.engine.tables.connection
+
+
+@pytest.mark.parametrize("value", [b"???", NEWER], ids=["damaged", "newer"])
+async def test_a_restore_is_not_repeated_over_a_mark_that_cannot_be_read(
+    place: FilePlace, new_store: Make, value: bytes
+) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.shipper.ship()
+    store = await opened(new_store("sqlite"))
+    other = await store.models.create("other", b"{}")
+    await store.documents.put(RESTORE, RESTORE, value, revision=None)
+    with pytest.raises(RestoreRefused, match="restore into an empty store"):
+        await restore(place, store, Settings())
+    assert await store.models.all() == [other]
+    assert [each.value for each in await store.documents.all(RESTORE)] == [value]
+
+
+async def test_receipts_of_a_later_release_are_not_dropped_by_a_restore(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.learn(3)
+    await origin.store.documents.put("lineages", "m", NEWER, revision=None)
+    await origin.shipper.ship()
+    restored = await restore(place, await opened(new_store("sqlite")), Settings())
+    assert "written by release 9.9" in restored.refused["m"]
+
+
+async def test_an_archive_of_a_later_release_is_refused(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.shipper.ship()
+    (name,) = (place._root / "stores").iterdir()
+    name.write_bytes(NEWER)
+    with pytest.raises(DocumentNewer, match=r"release 9\.9"):
+        await restore(place, await opened(new_store("sqlite")), Settings())

@@ -25,6 +25,7 @@ from manylabel_service.errors import (
     DatasetExists,
     DatasetInUse,
     DatasetNotFound,
+    DocumentNewer,
     InvalidDataset,
     LimitExceeded,
     ServiceError,
@@ -316,3 +317,14 @@ async def test_the_end_of_a_reader_is_reported(how: str, raises: type[Exception]
     told = [line for line in lines if line["event"] == "dataset_reader_failed"]
     assert len(told) == (raises is helper.ReaderFailed)
     assert how != "defect" or "nobody foresaw this" in told[0]["tail"]
+
+
+async def test_a_damaged_dataset_can_be_deleted_and_a_newer_one_cannot(store: Store, catalogue: Catalogue) -> None:
+    await store.documents.put(KIND, "damaged", b"???", revision=None)
+    await store.documents.put(KIND, "newer", b'{"format": 2, "release": "9.9"}', revision=None)
+    datasets = catalogue(store)
+    assert await datasets.listed() == ([], ["damaged"])
+    await datasets.delete("damaged")
+    with pytest.raises(DocumentNewer):
+        await datasets.delete("newer")
+    assert set(await store.documents.revisions(KIND)) == {"newer"}

@@ -280,3 +280,18 @@ async def test_an_unreadable_job_stays_with_its_blobs_and_other_remains_are_remo
     await monitored.poll(after=100.0)
     assert await store.blobs.keys() == [f"{blobs_of('unreadable')}gathered"]
     assert [each.value for each in await store.documents.all(KIND)] == [value]
+
+
+async def test_blobs_and_documents_with_names_of_a_later_release_stay(monitored):
+    store = monitored.context.store
+    keys = ["history/1.later/x", "history/7/later", "snapshots/7/later", "snapshots/7/1/2/later", "versions/later/x"]
+    for key in (*keys, OF_A_DELETED_MODEL):
+        await store.blobs.put(key, pieces_of(b"some bytes"))
+    record = await store.models.create("m", b"{}")
+    own = f"history/{record.incarnation}/later"
+    await store.blobs.put(own, pieces_of(b"some bytes"))
+    for kind in ("history", "snapshots", "versions"):
+        await store.documents.put(kind, "later", b"{}", revision=None)
+    await monitored.poll(after=100.0)
+    deleted = {"history/7/later", OF_A_DELETED_MODEL}  # of deleted models
+    assert set(await store.blobs.keys()) == {*keys, own} - deleted

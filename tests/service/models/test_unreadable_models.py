@@ -10,6 +10,7 @@ from manylabel_core.vocabulary import Vocabulary
 from manylabel_service.errors import NotReady, StorageUnavailable
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.snapshots.reader import SnapshotReader
+from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.successor.rewriter import Selection
 
 
@@ -57,13 +58,21 @@ async def test_a_server_starts_without_a_model_for_which_memory_is_short(
     assert (await eventually_async(lambda: registry.get("m"), ignore=NotReady)).model.updates == 2
 
 
+async def test_lack_of_memory_for_a_spec_is_not_damage(stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = await stored.start(preload=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(ModelSpec, "from_bytes", _no_memory)
+        with pytest.raises(NotReady, match="too little memory"):
+            await registry.get("m")
+    assert registry.failed == []
+    assert (await registry.get("m")).model.updates == 2
+
+
 def _no_memory(*args: Any) -> Any:
     raise MemoryError
 
 
-async def test_a_store_that_does_not_answer_is_not_a_damaged_snapshot(
-    stored: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_interruption_is_not_a_damaged_snapshot(stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     load = SnapshotReader.load
     calls = []
 
@@ -76,11 +85,30 @@ async def test_a_store_that_does_not_answer_is_not_a_damaged_snapshot(
     registry = await stored.start(preload=False)
     monkeypatch.setattr(SnapshotReader, "load", once)
     with structlog.testing.capture_logs() as lines:
+        assert (await registry.get("m")).model.updates == 2
+    assert [line["event"] for line in lines if line["event"].startswith("snapshot")] == []
+    assert calls[0] == calls[1], "it falls back to no older snapshot"
+
+
+async def test_a_store_that_does_not_answer_is_not_a_damaged_snapshot(
+    stored: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = await stored.start(preload=False)
+    with structlog.testing.capture_logs() as lines, monkeypatch.context() as patch:
+
+        async def gone(*args: Any) -> Any:
+            patch.setattr(type(registry._store.models), "find", _not_found)
+            raise StorageUnavailable("for the test", heals=True)
+
+        patch.setattr(SnapshotReader, "load", gone)
         with pytest.raises(StorageUnavailable):
             await registry.get("m")
-        assert (await registry.get("m")).model.updates == 2
-    assert [line["event"] for line in lines if "damaged" in line["event"]] == []
-    assert calls[0] == calls[1], "it falls back to no older snapshot"
+    assert [line["event"] for line in lines if line["event"].startswith("snapshot")] == []
+    assert (await registry.get("m")).model.updates == 2
+
+
+async def _not_found(*args: Any) -> Any:
+    raise StorageUnavailable("for the test", heals=True)
 
 
 async def test_the_next_model_of_a_name_has_no_receipts_of_a_deleted_one(

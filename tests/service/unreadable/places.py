@@ -1,4 +1,4 @@
-"""What is stored, as it is stored: read, changed and copied behind the back of a store that is closed."""
+"""Places of closed stores, whose documents and blobs are read, changed and copied as they are stored."""
 
 import asyncio
 import contextlib

@@ -155,7 +155,9 @@ class LogReplayer:
         for snapshot in [*await self._snapshot_reader.list(), None]:
             try:
                 model = await self._snapshot(snapshot)
-            except DamagedState as error:
+            except (DamagedState, StorageUnavailable) as error:
+                if isinstance(error, StorageUnavailable):
+                    await self._store.models.find(self._record.name)  # if this fails too, the snapshot is not the cause
                 self._pass_over(snapshot.position if snapshot else START, error)
                 continue
             learnt = size_bytes = 0
@@ -176,11 +178,18 @@ class LogReplayer:
     async def _snapshot(self, snapshot: SnapshotMeta | None) -> OnlineModel:
         if snapshot is None:  # a spec may declare hundreds of thousands of names
             return await asyncio.to_thread(OnlineModel, self._spec)
-        return await self._snapshot_reader.load(snapshot.position)
+        try:
+            return await self._snapshot_reader.load(snapshot.position)
+        except StorageUnavailable:  # an interruption must not cost a long replay
+            return await self._snapshot_reader.load(snapshot.position)
 
     def _pass_over(self, position: str, error: Exception) -> None:
         action = "falling back to an older snapshot and a longer replay"
-        log.warning("snapshot_damaged", model=self._record.name, position=position, error=str(error), action=action)
+        fields = {"model": self._record.name, "position": position, "error": str(error), "action": action}
+        if isinstance(error, StorageUnavailable):
+            log.warning("snapshot_unreadable", **fields)
+        else:
+            log.warning("snapshot_damaged", **fields)
 
     async def read_on(self, model: OnlineModel, through: str | None = None) -> list[tuple[Entry, ApplyResult]]:
         """Apply the next entries of the log, up to a position if it is set; return each with its result.

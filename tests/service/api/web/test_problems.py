@@ -62,6 +62,7 @@ RAISED: list[tuple[errors.ServiceError, int, str, str | None]] = [
     (errors.StorageUnavailable("disk full", heals=True), 503, "storage_unavailable", "5"),
     (errors.StorageUnavailable("no such file", heals=False), 503, "storage_unavailable", None),
     (errors.ReleaseTooOld("the log has an entry of form 2"), 503, "release_too_old", "1"),
+    (errors.DocumentNewer.of("key", "a", "9.9"), 503, "release_too_old", "1"),
     (errors.ReplayMismatch("model 'a' differs at 7"), 503, "replay_mismatch", "1"),
     (errors.FollowerFailed("follower 'a' cannot continue"), 409, "follower_failed", None),
     (errors.ModelFailed("model 'a' could not be restored"), 503, "not_ready", None),
