@@ -1,5 +1,7 @@
 """Start of a follower: its spec, the part of the log that it learns, and its initial state."""
 
+import asyncio
+
 from manylabel_service.errors import BeforeHistory, InvalidField
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.follow import Follow
@@ -30,7 +32,8 @@ async def begin_follower(
         raise InvalidField(("follow", "model"), f"must have a separate log: it follows {leader.follow.model!r}")
     await leader.sync()
     leader.check_serving()
-    spec = _spec_of_follower(spec, leader.model.online_spec)
+    # A spec may declare hundreds of thousands of names.
+    spec = await asyncio.to_thread(_spec_of_follower, spec, leader.model.online_spec)
     reader = leader.history()
     begin = await reader.begin() if from_start else leader.position
     end = until
@@ -50,7 +53,9 @@ async def begin_follower(
         until=until if isinstance(until, str) else None,
         until_ms=until if isinstance(until, int) else None,
     )
-    state = _initial_state(spec, await leader.state_at(begin)) if follow.has_seed else None
+    state = None
+    if follow.has_seed:
+        state = await asyncio.to_thread(_initial_state, spec, await leader.state_at(begin))
     return spec, state, follow
 
 

@@ -529,7 +529,11 @@ class Replica(HostedModel):
         if (earlier := await self.replayed(entry.key)) is not None:
             return earlier
         with self._keys.hold(entry.key):
-            self._admission.check_control(self.model, entry)
+            if entry.takes_long:
+                await asyncio.to_thread(self._admission.check_control, self.model, entry)
+                self.check_changeable()
+            else:
+                self._admission.check_control(self.model, entry)
             return self._answer(await self._appended(entry))
 
     async def _appended(self, change: Control) -> ApplyResult:
@@ -652,13 +656,13 @@ class Replica(HostedModel):
         except (LogTrimmed, LogLost) as error:
             raise NotReady(f"the history of model {self.record.name!r} is being trimmed: {error}") from error
 
-    async def find_entry(self, position: str) -> str:
-        """Return a position of the history in the syntax of the log.
+    async def find_entries(self, positions: Iterable[str]) -> list[str]:
+        """Return positions of the history in the syntax of the log.
 
         Raises PositionNotFound, BeforeHistory, HistoryDamaged, NotReady, StorageError or ModelGone.
         """
         self.check_serving()
-        return await self.history().find(position)
+        return await self.history().find_all(positions)
 
     async def verify(self) -> Verified:
         """Compare the stored states and the current state with the replayed history.

@@ -1,5 +1,6 @@
 """/v1/models/{name}/forget and /verify: forget examples, read the receipts, and check a history."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -137,14 +138,14 @@ async def forget(request: Request, response: Response, context: ContextOf, name:
     wanted, _ = await read_model(request, ForgetRequest)
     if (wanted.refs is None) == (wanted.positions is None):
         raise invalid((), "must have either refs or positions")
-    positions = set[str]()
+    positions = dict[str, None]()
     for place, position in enumerate(wanted.positions or ()):
         try:
-            read_position(position)
+            positions[read_position(position)] = None
         except ValueError as error:
             raise invalid(("positions", place), str(error)) from None
-        positions.add(await context.registry.ask(replica, partial(_found, position=position)))
-    selection = Selection(frozenset(wanted.refs or ()), frozenset(positions))
+    found = await context.registry.ask(replica, partial(_found, positions=tuple(positions)))
+    selection = Selection(frozenset(wanted.refs or ()), frozenset(found))
     key_id = access_of(request).key_id
     receipt = await context.registry.forgetter.begin(online(await context.registry.get(name)), selection, key_id)
     response.headers["Location"] = f"/v1/models/{name}/forget/{receipt.id}"
@@ -190,8 +191,8 @@ async def verify(context: ContextOf, name: str) -> Verification:
     return Verification(**found._asdict())
 
 
-async def _found(replica: Replica, position: str) -> str:
-    return await replica.find_entry(position)
+async def _found(replica: Replica, positions: Sequence[str]) -> list[str]:
+    return await replica.find_entries(positions)
 
 
 def _document(name: str, receipt: Receipt) -> dict[str, Any]:

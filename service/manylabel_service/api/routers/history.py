@@ -1,5 +1,6 @@
 """GET /v1/models/{name}/log: the entries of the log of a model."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
@@ -18,10 +19,8 @@ from manylabel_service.api.web.routes import Router, content
 from manylabel_service.audit.call import note
 from manylabel_service.clock import rfc3339
 from manylabel_service.hosting.examples import Example, Source
-from manylabel_service.online.state.log_entries import (
-    Update,
-    decode,
-)
+from manylabel_service.online.state.log_entries import Update, decode
+from manylabel_service.online.updates.replay import LARGE_ENTRY_BYTES
 from manylabel_service.slices import Pace
 from manylabel_service.storage import Entry
 
@@ -133,20 +132,24 @@ async def read_log(
 
 
 async def lines_of(entries: Sequence[Entry]) -> bytes:
-    """Return a line of JSON for each entry; other tasks may run between two entries."""
+    """Return a line of JSON for each entry; other tasks may run between two entries, and during a large one."""
     lines = []
     pace = Pace()
     for entry in entries:
-        lines.append(pydantic_core.to_json(_line(entry), inf_nan_mode="null") + b"\n")
+        large = len(entry.payload) >= LARGE_ENTRY_BYTES
+        lines.append(await asyncio.to_thread(_line, entry) if large else _line(entry))
         await pace.rest()
     return b"".join(lines)
 
 
-def _line(entry: Entry) -> dict[str, Any]:
+def _line(entry: Entry) -> bytes:
     change = decode(entry.payload)
     line: dict[str, Any] = {"position": entry.position, "time": rfc3339(entry.time_ms)}
+    examples = b""
     if isinstance(change, Update):
-        line |= {"kind": "update", "examples": [_example(each) for each in change.examples]}
+        line["kind"] = "update"
+        # One at a time, because the numbers of all as Python objects would take ten times the bytes of the entry.
+        examples = b',"examples":[' + b",".join(_json(_example(each)) for each in change.examples) + b"]"
         if change.prediction_ids is not None:
             line["prediction_ids"] = change.prediction_ids
         if change.stream is not None:
@@ -155,7 +158,11 @@ def _line(entry: Entry) -> dict[str, Any]:
         line |= change.to_json()
     if change.key is not None:
         line["idempotency_key"] = change.key.key
-    return line
+    return _json(line)[:-1] + examples + b"}\n"
+
+
+def _json(document: dict[str, Any]) -> bytes:
+    return pydantic_core.to_json(document, inf_nan_mode="null")
 
 
 def _example(example: Example) -> dict[str, Any]:

@@ -77,9 +77,17 @@ async def create_model(request: Request, response: Response, context: ContextOf,
     if wanted.init_from is not None:
         state = await _begin(context, spec, wanted.init_from, wanted.leaves_scaling, wanted.leaves_text)
     elif wanted.details or wanted.groups or wanted.parents or wanted.promise:
-        state = OnlineModel(spec)
+        state = await asyncio.to_thread(OnlineModel, spec)  # a spec may declare hundreds of thousands of names
     else:
         return to_dict(await context.registry.create(spec))
+    await asyncio.to_thread(_change, state, wanted)
+    spec, states = state.online_spec, [state]
+    del state, document, wanted  # the model needs the memory
+    return to_dict(await context.registry.create(spec, states.pop()))
+
+
+def _change(state: OnlineModel, wanted: schemas.ModelRequest) -> None:
+    """Set the details, groups and promise of a new model; raises InvalidField."""
     state.describe(wanted.details)
     if wanted.groups or wanted.parents:
         state.regroup([each.group for each in wanted.groups], wanted.parents)
@@ -89,7 +97,6 @@ async def create_model(request: Request, response: Response, context: ContextOf,
             state.set_promise(wanted.promise.target)
         except InvalidField as error:
             raise InvalidField(("promise", *error.path), error.detail) from error
-    return to_dict(await context.registry.create(state.online_spec, state))
 
 
 def _check_count(document: Any, settings: Settings) -> None:

@@ -1,7 +1,7 @@
 """Reader of the history of a model: the segments, and then the log."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from manylabel_service.clock import rfc3339
 from manylabel_service.errors import BeforeHistory, HistoryDamaged, LogLost, LogTrimmed, PositionNotFound
@@ -174,7 +174,14 @@ class HistoryReader:
         """
         if isinstance(at, int):
             return await self._at_time(at)
+        return await self._find(at, await self.begin())
+
+    async def find_all(self, positions: Iterable[str]) -> list[str]:
+        """Return the log positions of entries like `find`, in ascending order; each segment is read once."""
         begin = await self.begin()
+        return [await self._find(at, begin) for at in sorted(positions, key=position_key)]
+
+    async def _find(self, at: str, begin: str) -> str:
         key = position_key(at)
         if key == position_key(begin):
             return begin
@@ -185,15 +192,25 @@ class HistoryReader:
         except (LogLost, ValueError):  # the position belongs to another store
             raise PositionNotFound(self._record.name, at) from None
         except LogTrimmed:
-            catalogue = await self._catalogue.read()
-            holder = next((s for s in catalogue.segments if position_key(s.through) >= key), None)
-            if holder is not None and position_key(holder.through) == key:
-                return holder.through
-            entries = [] if holder is None else await self._entries(holder)
-            if (index := _index(entries, at)) is None:
-                raise PositionNotFound(self._record.name, at) from None
-            return entries[index].position
+            return await self._in_segments(at)
         return at
+
+    async def _in_segments(self, at: str) -> str:
+        """Return the position of an entry of the trimmed part of the log; raise the errors of `find`."""
+        key, holder = position_key(at), None
+        if self._decoded is not None and position_key(self._decoded[0].after) < key:
+            holder = self._decoded[0]
+        if holder is None or position_key(holder.through) < key:
+            segments = (await self._catalogue.read()).segments
+            holder = next((segment for segment in segments if position_key(segment.through) >= key), None)
+        if holder is not None and position_key(holder.through) == key:
+            return holder.through
+        if holder is not None and (self._decoded is None or self._decoded[0] != holder):
+            self._decoded = holder, await self._entries(holder)
+        entries = [] if holder is None or self._decoded is None else self._decoded[1]
+        if (index := _index(entries, at)) is None:
+            raise PositionNotFound(self._record.name, at)
+        return entries[index].position
 
     async def _at_time(self, time_ms: int) -> str:
         begin = position = await self.begin()

@@ -176,6 +176,8 @@ class _Block:
 
 LONG_WEIGHTS = 2**18
 """Number of weights whose update takes some tenths of a millisecond, or some milliseconds with the slowest learner."""
+CHECKED_AT_ONCE = 256
+"""Maximum number of examples that are checked within a slice."""
 COPIED_BYTES = 2**22
 """Bytes of a model that can be copied or allocated within a slice."""
 
@@ -183,8 +185,8 @@ COPIED_BYTES = 2**22
 class ApplyBatch:
     """Log entries applied to a model by repeated calls of `step`.
 
-    A step has three parts, `take`, `learn` and `finish`. `learn` releases the GIL, so it can run in a thread; no thread
-    may predict with the model until it has ended. Without `learn`, the learner and its metrics do not change.
+    A step has three parts, `take`, `learn` and `finish`. `learn` can run in a thread, and must if `takes_long`; no
+    thread may predict with the model until it has ended. Without `learn`, the learner and its metrics do not change.
 
     Attributes
     ----------
@@ -204,6 +206,8 @@ class ApplyBatch:
         self.needed_snapshot: str | None = None
         self._block, self._done = _Block(), list[_Entry]()
         self._learnt: Learnt | None = None
+        self._alone: _Entry | LogEntry | None = None
+        """Next entry if `learn` (or `finish` without it) applies or begins it, because this takes long."""
 
     def step(self, max_examples: int) -> bool:
         """Apply up to `max_examples` examples; return whether some remain, or a snapshot is needed."""
@@ -214,17 +218,25 @@ class ApplyBatch:
     def take(self, max_examples: int) -> None:
         """Collect up to `max_examples` examples; their new features and labels get columns."""
         block, done = _Block(), list[_Entry]()
-        self._block, self._done = block, done
+        self._block, self._done, self._alone = block, done, None
         alone = False
         while self._waiting and len(block) < max_examples:
             entry = self._waiting[0]
             if isinstance(entry, LogEntry):
-                if done or not self._apply(entry):
-                    break  # earlier updates are completed first, or an earlier state is needed
+                if done:
+                    break  # earlier updates are completed first
+                if _control(entry).takes_long:
+                    self._alone = entry
+                    break
+                if not self._apply(entry):
+                    break  # an earlier state is needed
                 continue
             if not entry.begun:
                 if _repeats_key(entry, done):
                     break  # the earlier entry must be completed first
+                if self._begins_long(entry):
+                    self._alone = None if done or len(block) else entry
+                    break
                 self._begin(entry)
             if entry.refusal is None:
                 while entry.taken < len(entry.update.examples) and len(block) < max_examples and not alone:
@@ -241,6 +253,13 @@ class ApplyBatch:
             if alone:
                 break
 
+    def _begins_long(self, entry: _Entry) -> bool:
+        """Return whether many examples of an update must be checked before the first is learnt."""
+        checked = entry.logged.checked
+        return len(entry.update.examples) > CHECKED_AT_ONCE and (
+            checked is None or not checked.still_valid(self._model)
+        )
+
     def _brings_vectors(self, entry: _Entry) -> bool:
         """Return whether the next example has the first vector of a field.
 
@@ -251,7 +270,9 @@ class ApplyBatch:
 
     @property
     def takes_long(self) -> bool:
-        """True if the collected examples change many weights, or make a large model grow."""
+        """True if the collected examples change many weights, or make a large model grow, or an entry takes long."""
+        if self._alone is not None:
+            return True
         model, n_labels = self._model, len(self._model.labels)
         n_values = sum([len(values) for _, values in self._block.columns])
         if n_values * (1 + n_labels) > LONG_WEIGHTS:
@@ -271,7 +292,8 @@ class ApplyBatch:
         return (as_rows(block.columns), block.targets) if len(block) and block.learns else None
 
     def learn(self) -> None:
-        """Learn the collected examples."""
+        """Learn the collected examples, or apply or begin an entry that takes long."""
+        self._do_alone()
         model, block, pipeline = self._model, self._block, self._model.learner.pipeline
         n_known = model.learner.n_features_
         if (collected := self.collected) is not None:
@@ -289,12 +311,21 @@ class ApplyBatch:
 
     def finish(self) -> bool:
         """Complete the learnt entries; return whether entries remain, or a snapshot is needed."""
+        self._do_alone()
         if self._learnt is not None:
             self.learnt += len(self._block)
             self._spread(self._block, *self._learnt)
             self._learnt = None
         self.outcomes.extend(self._finish(entry) for entry in self._done)
         return bool(self._waiting)
+
+    def _do_alone(self) -> None:
+        """Apply or begin the entry that takes long, if any."""
+        entry, self._alone = self._alone, None
+        if isinstance(entry, _Entry):
+            self._begin(entry)
+        elif entry is not None:
+            self._apply(entry)
 
     def roll_back(self, target: OnlineModel) -> None:
         """Roll back to the snapshot `needed_snapshot`; the target must not be used any more. Raises ValueError for
@@ -307,8 +338,7 @@ class ApplyBatch:
 
     def _apply(self, entry: LogEntry, target: OnlineModel | None = None) -> bool:
         """Apply the next entry, a control entry; return False if it needs a snapshot first."""
-        model, change = self._model, entry.change
-        assert isinstance(change, Control)
+        model, change = self._model, _control(entry)
         outcome = None if change.key is None else self._answered(change.key)
         if outcome is None:
             if change.needs is not None and target is None:
@@ -443,6 +473,11 @@ class ApplyBatch:
             previous_position=previous,
             label_changes=tuple([LabelChange(label, "new") for label in entry.new_labels]),
         )
+
+
+def _control(entry: LogEntry) -> Control:
+    assert isinstance(entry.change, Control)
+    return entry.change
 
 
 def _measure(

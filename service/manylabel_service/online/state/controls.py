@@ -18,6 +18,10 @@ from manylabel_service.online.state.label_details import MAX_DESCRIBED, Edit, ch
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.promises import check_target
 
+MANY_DESCRIBED, MANY_CHARACTERS, MANY_GROUPED = 100, 10_000, 500
+"""Numbers of described labels, of their characters, and of labels in groups or with a parent, above which a change
+takes more than some milliseconds."""
+
 
 class LabelChange(NamedTuple):
     """Change of a label by an entry, for events: new, described, renamed, merged, retired, paused or resumed.
@@ -82,6 +86,14 @@ class Control(ABC):
     def needs(self) -> str | None:
         """Position of an earlier state that `apply` needs."""
         return None
+
+    @property
+    def takes_long(self) -> bool:
+        """True if `declared` and `apply` take more than some milliseconds, so that a thread does both.
+
+        Requests read the model meanwhile, so such a change adds names, but never renames one.
+        """
+        return False
 
     def declared(self, model: OnlineModel) -> Declared | None:
         """Return how the entry may enlarge a model; None if it never does. Raises InvalidField for an invalid entry."""
@@ -200,6 +212,11 @@ class Describe(Control):
     def to_json(self) -> dict[str, Any]:
         return {"kind": "describe", "labels": self.edits}
 
+    @property
+    def takes_long(self) -> bool:
+        n_characters = sum(len(text) for edit in self.edits.values() for text in edit.values() if text is not None)
+        return n_characters > MANY_CHARACTERS or len(self.edits) > MANY_DESCRIBED
+
     def declared(self, model: OnlineModel) -> Declared:
         words = 0 if model.titles is None else model.titles.nbytes_of(self.edits.values())
         return Declared(self.edits, nbytes_of(self.edits.values()) + words)
@@ -241,6 +258,10 @@ class Regroup(Control):
     def to_json(self) -> dict[str, Any]:
         groups = [{**group._asdict(), "labels": list(group.labels)} for group in self.groups]
         return {"kind": "groups", "groups": groups, "parents": self.parents}
+
+    @property
+    def takes_long(self) -> bool:
+        return len(self.parents) + sum(len(group.labels) for group in self.groups) > MANY_GROUPED
 
     def declared(self, model: OnlineModel) -> Declared:
         label_groups.check_written(self.groups, self.parents)

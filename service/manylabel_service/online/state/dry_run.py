@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from manylabel_core import Vocabulary
 from manylabel_core.index_columns import IndexColumns
-from manylabel_core.label_structure import Contradiction
+from manylabel_core.label_structure import Contradiction, LabelStructure
 from manylabel_service.errors import InvalidExample
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.online.spec.limits import FeatureLimit, LabelLimit, most_of
@@ -200,14 +200,14 @@ class DryRun:
             self._check_old_names(example.y)
             example = example._replace(y=self._model.resolve(example.y))
         self._check_labels(example.y)
-        if self._model.groups.all is not None:
-            self._check_consistent(example.y)
+        if (structure := self._model.groups.all) is not None:  # a thread may replace it
+            self._check_consistent(structure, example.y)
         return example
 
-    def _check_consistent(self, y: Labels) -> None:
+    def _check_consistent(self, structure: LabelStructure, y: Labels) -> None:
         columns = self._model.labels.lookup(y.names)
         try:
-            self._model.groups.all.imply(columns, y.signs, y.complete)  # type: ignore[union-attr]
+            structure.imply(columns, y.signs, y.complete)
         except Contradiction as error:
             path: tuple[str | int, ...] = ("y",)
             if error.column is not None:

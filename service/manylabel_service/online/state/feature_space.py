@@ -306,7 +306,7 @@ class FeatureSpace:
         """Restore a `state` with the same declared features. Raises ValueError or TypeError."""
         facts = dict(layout)
         ignored = facts.pop("ignored", None) if self._n_kept is not None else 0
-        names = Vocabulary.from_state(arrays)
+        names = self.names if _are_alike(self.names.state(), arrays) else Vocabulary.from_state(arrays)
         vectors = _checked_vectors(facts.pop("vectors", []))
         found = Layout(**facts, vectors=vectors, declared=self.layout.declared, most=self.layout.most)
         if type(found.size) is not int or type(found.fixed) is not bool or not 0 <= found.size <= MAX_COLUMNS:
@@ -332,6 +332,12 @@ class FeatureSpace:
             raise ValueError("indices: missing or too high")
         if numbered and layout.fixed and not layout.declared and len(indices) != size:
             raise ValueError(f"indices: a dense example has all {size}, not {len(indices)}")
+
+
+def _are_alike(own: dict[str, NDArray[Any]], arrays: dict[str, NDArray[Any]]) -> bool:
+    """Return whether names are the declared ones, of which there may be hundreds of thousands: they need no copy."""
+    pairs = [(own[part], arrays[part]) for part in own]
+    return all(one.dtype == other.dtype and np.array_equal(one, other) for one, other in pairs)
 
 
 _NO_INDICES = np.zeros(0, dtype=np.int32)

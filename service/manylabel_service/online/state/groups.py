@@ -60,17 +60,19 @@ class Groups:
         self._parents = dict(zip(labels.lookup(parents), labels.lookup(parents.values()), strict=True))
 
     def build(self, names: Sequence[str], paused: Collection[str]) -> None:
-        """Update the names of labels and the paused ones; raises InvalidStructure, but not after `set`."""
-        self.all = self.shown = None
-        self.parent_columns = NO_PARENTS
+        """Update the names of labels and the paused ones; raises InvalidStructure, but not after `set`.
+
+        Other threads may read the old structure meanwhile.
+        """
         if not (self._groups or self._parents):
+            self.all, self.shown, self.parent_columns = None, None, NO_PARENTS
             return
         groups, parents = self._named(names)
         column_of = {names[column]: column for column in self.columns}
-        self.all = self.shown = LabelStructure(groups, parents, column_of)
+        shown = all_labels = LabelStructure(groups, parents, column_of)
         if not column_of.keys().isdisjoint(paused):
-            self.shown = LabelStructure(groups, parents, column_of, paused)
-        self.parent_columns = self.shown.parent_columns()
+            shown = LabelStructure(groups, parents, column_of, paused)
+        self.all, self.shown, self.parent_columns = all_labels, shown, shown.parent_columns()
 
     def _named(self, names: Sequence[str]) -> tuple[list[Group], dict[str, str]]:
         groups = [Group(name, [names[column] for column in columns], choose) for name, choose, columns in self._groups]  # type: ignore[arg-type]

@@ -64,12 +64,14 @@ class DetailsOfLabels:
 
     def edit(self, column: int, edit: Edit) -> None:
         """Change some fields of the label in a column."""
-        before = self._details.pop(column, None)
+        before = self._details.get(column)
         after = (before or NO_DETAILS)._replace(**edit)
         self._nbytes -= 0 if before is None else before.nbytes
         if after != NO_DETAILS:
             self._details[column] = after
             self._nbytes += after.nbytes
+        elif before is not None:
+            del self._details[column]
 
     def columns_by_uri(self) -> dict[str, int]:
         """Return the columns of the labels by URI; if labels share a URI, the last column."""

@@ -22,7 +22,7 @@ from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.successor.writer import SuccessorWriter
 from manylabel_service.online.updates.past_states import PastStates
-from manylabel_service.online.updates.replay import Interrupted, LogReplayer
+from manylabel_service.online.updates.replay import LARGE_ENTRY_BYTES, Interrupted, LogReplayer
 from manylabel_service.slices import Pace
 from manylabel_service.storage import START, Entry, LogExtent, ModelMeta, Store, pieces_of, position_key
 
@@ -95,7 +95,9 @@ class Rewriter(SuccessorWriter):
         position, pace = findings.begin, Pace()
         while entries := await reader.read(position):
             for entry in entries:
-                _count(findings, entry, self._chosen(entry), position)
+                large = len(entry.payload) >= LARGE_ENTRY_BYTES
+                chosen = await asyncio.to_thread(self._chosen, entry) if large else self._chosen(entry)
+                _count(findings, entry, chosen, position)
                 position = entry.position
                 await pace.rest()
         self.findings = findings
@@ -218,17 +220,21 @@ class Rewriter(SuccessorWriter):
             raise error.error from error
         amended, pace = list(earlier), Pace()
         for entry, logged, result in zip(later, decoded, results, strict=True):
-            change, changed = logged.change, None
+            change, left = logged.change, entry
             if isinstance(change, Update) and (indices := self._selection.of(entry, change)):
-                whole = decode(entry.payload)  # with served scores, which a promoted follower does not learn
-                assert isinstance(whole, Update)
-                changed = whole.forgetting(indices)
+                left = await asyncio.to_thread(self._without, entry, indices)
                 _count(self.counted, entry, (change, indices), "")
             if isinstance(result.answer, ServiceError):  # otherwise the change might be learnt now
-                changed = Update((), change.durability)
-            amended.append(entry if changed is None else entry._replace(payload=encode(changed, self._format)))
+                left = entry._replace(payload=encode(Update((), change.durability), self._format))
+            amended.append(left)
             await pace.rest()
         return amended
+
+    def _without(self, entry: Entry, indices: Sequence[int]) -> Entry:
+        """Return an entry without some examples."""
+        whole = decode(entry.payload)  # with served scores, which a promoted follower does not learn
+        assert isinstance(whole, Update)
+        return entry._replace(payload=encode(whole.forgetting(indices), self._format))
 
     async def _apply_new(self, entries: Sequence[Entry]) -> None:
         """Apply amended entries to the new state, and store it where the old history has one."""

@@ -29,6 +29,9 @@ from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta, Sto
 READ_ENTRIES = 1_000
 """Number of entries read from the log at a time."""
 
+LARGE_ENTRY_BYTES = 2**16
+"""Minimum bytes of an entry that a thread decodes."""
+
 RESTORES = 3
 """Maximum number of attempts to restore; during each, other replicas may trim the log."""
 
@@ -84,7 +87,7 @@ class LogReplayer:
 
     Attributes
     ----------
-    learning : lock held by a thread that learns, and by predictions.
+    learning : lock held by a thread that learns, or that explains.
     """
 
     def __init__(
@@ -192,14 +195,15 @@ class LogReplayer:
         return list(zip(entries, results, strict=True))
 
     async def decoded(self, entries: Sequence[Entry]) -> list[LogEntry]:
-        """Decode entries; other tasks may run between two entries."""
+        """Decode entries; other tasks may run between two entries, and during a large one."""
         decoded: list[LogEntry] = []
         slice_ends = time.perf_counter() + SLICE_SECONDS
         for entry in entries:
             if time.perf_counter() > slice_ends:
                 await self._rest(SLICE_SECONDS)
                 slice_ends = time.perf_counter() + SLICE_SECONDS
-            change = decode(entry.payload)
+            large = len(entry.payload) >= LARGE_ENTRY_BYTES
+            change = await asyncio.to_thread(decode, entry.payload) if large else decode(entry.payload)
             follows = self._roles.follows_at(entry.position)
             decoded.append(LogEntry(entry.position, as_followed(change) if follows else change))
         return decoded
@@ -222,6 +226,9 @@ class LogReplayer:
             while more:
                 if batch.needed_snapshot is not None:
                     batch.roll_back(await self._target(batch.needed_snapshot))
+                if self.learning.locked():
+                    async with self.learning:  # a thread that explains has ended, and none begins before `take`
+                        pass
                 started, learnt = time.perf_counter(), batch.learnt
                 batch.take(self._slice.examples)
                 if batch.takes_long:

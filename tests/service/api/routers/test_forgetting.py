@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
 from tests.service.api.answers import create, ok
 from tests.service.api.routers.test_history import log
 from tests.support.cases import for_each
+
+from manylabel_service.online.history.reader import HistoryReader
 
 REF = "customer-4711"
 
@@ -82,3 +85,18 @@ def test_receipts_are_deleted_with_the_model(client: TestClient, model: str) -> 
     forgotten(client, model, refs=[REF])
     client.delete(model)
     assert ok(client.get(f"{create(client, 'test')}/forget"))["receipts"] == []
+
+
+def test_a_position_is_looked_up_once(client: TestClient, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ok(client.post(f"{model}/update", json=example(1)))
+    position = log(client, model)[0]["position"]
+    asked = list[str]()
+    find = HistoryReader._find
+
+    async def counting(self: HistoryReader, at: str, begin: str) -> str:
+        asked.append(at)
+        return await find(self, at, begin)
+
+    monkeypatch.setattr(HistoryReader, "_find", counting)
+    assert forgotten(client, model, positions=[position] * 1_000)["examples"] == 1
+    assert asked == [position]

@@ -126,6 +126,8 @@ async def test_the_state_at_any_position_or_time_is_restored_exactly(any_fleet: 
     assert len(catalogue.segments) > 3
     assert len(catalogue.states) > 1
     entries = await entries_of(replica)
+    positions = [entry.position for entry in entries]
+    assert await replica.find_entries(positions[::-1]) == positions
     at = {entry.position: entry for entry in entries}
     # A change that was refused at its place in the log has an entry as well, after which nothing was looked at.
     known = [START, *(position for position in at if position in states)]
@@ -477,3 +479,23 @@ async def test_the_log_is_trimmed_past_a_damaged_entry(lone_fleet: Any) -> None:
         await replica.state_at(START)
     for position, checksum in states.items():
         assert (await replica.state_at(position)).checksum() == checksum
+
+
+async def test_a_segment_is_read_once_for_all_positions_in_it(any_fleet: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    registry, replica = await started(any_fleet)
+    await lived(replica, rng, 120)
+    positions = [entry.position for entry in await entries_of(replica)]
+    reader = HistoryReader(replica.record, any_fleet.store(registry))
+    segments = (await reader.catalogue()).segments
+    read = list[str]()
+    blob = CatalogueStore.blob
+
+    async def counting(self: CatalogueStore, id: str) -> Any:
+        read.append(id)
+        return await blob(self, id)
+
+    monkeypatch.setattr(CatalogueStore, "blob", counting)
+    assert await reader.find_all(positions) == positions
+    assert len(segments) > 3
+    assert sorted(read) == sorted(segment.id for segment in segments if segment.entries > 1)

@@ -26,6 +26,7 @@ from tests.support.cases import for_each
 from manylabel_service.errors import InvalidExample, KeyReused
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state import apply, controls
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import Update, decode, encode
 from manylabel_service.online.state.model import OnlineModel
@@ -60,6 +61,48 @@ def test_grouping_slicing_and_restarts_change_no_bit(spec: dict[str, Any], log: 
     assert piecewise.to_bytes() == stepwise.to_bytes()
     if spec in LIMITED:
         assert max(len(whole.labels), len(whole.features), whole.learner.n_features_) <= 2
+
+
+@pytest.mark.parametrize("spec", [*SPECS, *LIMITED], ids=str)
+@settings(max_examples=settings.default.max_examples // 5)
+@given(log=logs())
+def test_entries_that_take_long_change_no_bit(spec: dict[str, Any], log: Log) -> None:
+    """They are applied or begun by `learn`, which a thread may call, instead of `take`."""
+    usual, alone = new_model(**spec), new_model(**spec)
+    log = [LogEntry(entry.position, decode(encode(entry.change))) for entry in log]
+    _, states = fold_one_by_one(new_model(**spec), log)
+    told = facts(fold(usual, log, states=states))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apply, "CHECKED_AT_ONCE", 0)
+        for name in ("MANY_DESCRIBED", "MANY_CHARACTERS", "MANY_GROUPED"):
+            patch.setattr(controls, name, -1)
+        assert facts(fold(alone, log, states=states)) == told
+    assert alone.to_bytes() == usual.to_bytes()
+
+
+def test_many_examples_are_checked_beside_the_event_loop() -> None:
+    model = new_model()
+    update = Update((Example(named(a=1.0), Labels.all_of(["p"])),) * 300, "log")
+    batch = ApplyBatch(model, [LogEntry("1", update)])
+    batch.take(1_000)
+    assert batch.takes_long
+    assert len(model.labels) == 0
+    while batch.step(1_000):
+        pass
+    assert model.updates == 300
+
+
+def test_entries_that_take_long_are_read_without_being_learnt() -> None:
+    """A dataset of a log is made in this way."""
+    update = Update((Example(named(a=1.0), Labels.all_of(["p"])),) * 300, "log")
+    describe = controls.Describe({f"l{n}": {"title": "t"} for n in range(200)}, "log")
+    batch = ApplyBatch(new_model(), [LogEntry("1", describe), LogEntry("2", update)])
+    read, more = 0, True
+    while more:
+        batch.take(1_000)
+        read += 0 if batch.collected is None else len(batch.collected[0].indptr) - 1
+        more = batch.finish()
+    assert read == 300
 
 
 def test_an_update_in_slices_is_one_update() -> None:

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from tests.service.online.folds import append, facts, learn, named, taught
+from tests.service.online.folds import append, facts, learn, named, new_model, taught
 from tests.service.online.state.test_promises import EASY
 from tests.support.cases import for_each
 
 from manylabel_core.label_structure import Group
 from manylabel_service.errors import KeyReused
 from manylabel_service.idempotency import IdempotencyKey
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.controls import Describe, Regroup, Relabel, Rollback, SetPromise
 from manylabel_service.online.state.log_entries import Change, decode, encode
 from manylabel_service.online.state.model import OnlineModel
@@ -81,3 +82,21 @@ def test_an_effect_stays_in_a_state_in_a_copy_and_after_a_rollback(control: Cont
         (found,) = one.predict([named(a=1)])
         assert (found.scores, found.labels, found.review) == (predicted.scores, predicted.labels, predicted.review)
     assert after_restart.to_bytes() == model.to_bytes()
+
+
+def test_a_large_change_is_applied_beside_the_event_loop() -> None:
+    """`take` leaves it to `learn`, which runs in a thread, on every replica."""
+    names = [f"l{n}" for n in range(600)]
+    changes: list[Change] = [
+        Describe({name: {"title": "some words"} for name in names}, "log"),
+        Regroup((), dict.fromkeys(names[1:], names[0]), "log"),
+    ]
+    for change in changes:
+        model = new_model()
+        batch = ApplyBatch(model, [LogEntry("9", change)])
+        batch.take(10)
+        assert batch.takes_long
+        assert (len(model.labels), model.position) == (0, "0")
+        batch.learn()
+        assert not batch.finish()
+        assert (len(model.labels), model.position) == (600, "9")
