@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 _AT_ONCE = 4096
 """Number of names encoded or decoded at once, while other threads wait."""
+_STRING_BYTES = sys.getsizeof("")
 
 
 class Vocabulary:
@@ -74,6 +75,11 @@ class Vocabulary:
         """
         table = sys.getsizeof(self._columns) + sys.getsizeof(self._names)
         return table + self._names_bytes + len(self._columns) * sys.getsizeof(1 << 20)
+
+    @property
+    def mean_bytes(self) -> float:
+        """Return the mean bytes of a name, estimated from memory; 0 without names."""
+        return max(0.0, self._names_bytes / len(self) - _STRING_BYTES) if self._columns else 0.0
 
     def get(self, name: str) -> int | None:
         """Return the column of a name, or None."""

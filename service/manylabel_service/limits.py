@@ -28,8 +28,13 @@ class Limits:
     """Maximum number of examples in a request."""
 
     max_response_scores: int = 1_000_000
-    """Maximum number of scores (examples times labels) and probabilities in a response; a larger batch gets 413. Also
-    the maximum number of contributions of explanations in a response; more get 422."""
+    """Maximum number of scores (examples times labels) and probabilities in a response; a larger batch gets 413."""
+
+    max_contributions: int = 100_000
+    """Maximum number of contributions, plus one for each explained label, in a response; more get 422."""
+
+    max_response_bytes: int = 3 * 2**22
+    """Maximum bytes of the predictions in a response; more get 413."""
 
     max_record_depth: int = 8
     """Maximum depth of nested objects in a record, including the record itself; the server rejects more with 422."""

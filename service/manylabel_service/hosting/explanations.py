@@ -45,7 +45,7 @@ class Explainer:
     Parameters
     ----------
     k : maximum number of features listed for and against a label.
-    most_parts : maximum number of contributions in the response.
+    most_parts : maximum number of contributions in the response; each label counts as one more.
     """
 
     def __init__(self, k: int, most_parts: int) -> None:
@@ -73,7 +73,7 @@ class Explainer:
             raise InvalidField(("explain",), f"must be 0 or omitted: {NOT_LINEAR}") from error
         except ValueError as error:
             raise InvalidField(("explain",), f"cannot be done: {error}") from error
-        self._left -= sum(len(each.features) for each in found)
+        self._left -= sum(1 + len(each.features) for each in found)
         if self._left < 0:
             detail = (
                 f"must be smaller, or send fewer examples: a response has at most {self._most_parts:,} contributions"

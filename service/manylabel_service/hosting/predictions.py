@@ -1,6 +1,6 @@
 """Predictions of both kinds of models: of an example, of a batch, and the result of a request."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -32,6 +32,23 @@ class Prediction(NamedTuple):
     def margins(self) -> NDArray[np.float64]:
         """The scores, in the order of the labels."""
         return np.fromiter(self.scores.values(), dtype=np.float64, count=len(self.scores))
+
+
+class MadePredictions(Sequence[Prediction]):
+    """Predictions that are made again each time they are read, so that a long batch needs the memory of its scores."""
+
+    def __init__(self, makers: Sequence[Callable[[], Prediction]]) -> None:
+        self._makers = makers
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @overload
+    def __getitem__(self, index: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, index: slice) -> "MadePredictions": ...
+    def __getitem__(self, index: int | slice) -> "Prediction | MadePredictions":
+        return MadePredictions(self._makers[index]) if isinstance(index, slice) else self._makers[index]()
 
 
 class Predictions(Sequence[Prediction]):
@@ -78,6 +95,7 @@ def prediction(
     label_names: Sequence[str],
     probabilities: NDArray[np.float64] | None = None,
     hidden: Collection[str] = (),
+    decision: Decision | None = None,
 ) -> Prediction:
     """Return the prediction of raw scores: the threshold, then one for each of the first labels. None for `hidden`."""
     margins = row[1:] - row[0]
@@ -89,7 +107,10 @@ def prediction(
     if likely is not None:
         for name in hidden:
             likely.pop(name, None)
-    return Prediction(relevant, scores, float(row[0]), likely)
+    if decision is None:
+        return Prediction(relevant, scores, float(row[0]), likely)
+    auto = [label_names[column] for column in decision.applied]
+    return Prediction(relevant, scores, float(row[0]), likely, None, auto, decision.review, decision)
 
 
 class PredictResult(NamedTuple):

@@ -28,7 +28,7 @@ UnitRow = tuple[NDArray[np.int64], NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class Unlabelled:
-    """Stored prediction without labels, predicted again by the current model.
+    """Stored prediction without labels.
 
     `record` is the example as posted, in JSON, if stored. `auto` and `review` are the served ones, if precision was
     promised.
@@ -36,7 +36,6 @@ class Unlabelled:
 
     id: str
     uncertainty: float
-    prediction: Prediction
     record: bytes | None
     auto: list[str] | None = None
     review: bool | None = None
@@ -44,9 +43,13 @@ class Unlabelled:
 
 @dataclass(frozen=True, slots=True)
 class RankedPredictions:
-    """Stored predictions to label next, chosen from `candidates` by their uncertainty in the state at a position."""
+    """Stored predictions to label next, chosen from `candidates` by their uncertainty in the state at a position.
+
+    `current` has what the model predicts now for each.
+    """
 
     predictions: Sequence[Unlabelled]
+    current: Sequence[Prediction]
     candidates: int
     position: str
     updates: int
@@ -113,10 +116,10 @@ async def _described(
     predicted = await replica.predict([kept.x for _, kept in chosen], probabilities=replica.has_probabilities)
     names, hidden = replica.model.labels.names, replica.model.hidden
     described = [
-        Unlabelled(id, uncertain[id], one, kept.record, *_served(kept.decision, names, hidden))
-        for (id, kept), one in zip(chosen, predicted.predictions, strict=True)
+        Unlabelled(id, uncertain[id], kept.record, *_served(kept.decision, names, hidden)) for id, kept in chosen
     ]
-    return RankedPredictions(described, len(uncertain), predicted.position, replica.model.updates)
+    current, position = predicted.predictions, predicted.position
+    return RankedPredictions(described, current, len(uncertain), position, replica.model.updates)
 
 
 def _needs_review(kept: StoredPrediction) -> bool:

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,7 +36,7 @@ from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
-from manylabel_service.hosting.predictions import Prediction, PredictResult
+from manylabel_service.hosting.predictions import MadePredictions, Prediction, PredictResult
 from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.online.history.reader import HistoryReader
@@ -58,7 +59,7 @@ from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.past_states import PastStates, Verified
 from manylabel_service.online.updates.update_queue import UpdateQueue
-from manylabel_service.slices import SliceSize
+from manylabel_service.slices import Pace, SliceSize
 from manylabel_service.storage import (
     POSITION,
     Entry,
@@ -69,6 +70,11 @@ from manylabel_service.storage import (
 )
 
 T = TypeVar("T")
+
+EXPLAINED_AT_ONCE = 2**14
+"""Maximum labels times values that are explained on the event loop, in about a millisecond; a thread explains more."""
+EXPLAIN_VALUES = 256
+"""Number of values whose contributions take as long as the other work for a label."""
 
 
 class Replica(HostedModel):
@@ -112,7 +118,7 @@ class Replica(HostedModel):
         self._admission = Admission(record.name, settings, self._in_use)
         self._keys = InFlightKeys()
         self.prediction_store = PredictionStore(record, store, settings)
-        self._predict_slice, self._explain_slice = SliceSize(), SliceSize()
+        self._predict_slice = SliceSize()
 
     @property
     def model(self) -> OnlineModel:
@@ -172,8 +178,9 @@ class Replica(HostedModel):
         model = self.model
         vectors = dict(model.features.layout.vectors)
         inputs = {EXAMPLE: model.features.layout.n_dense, **vectors}
-        hidden = model.hidden
-        labels = [name for name in model.labels.names if name not in hidden]
+        hidden, labels = model.hidden, model.labels.names
+        if hidden:
+            labels = tuple(name for name in labels if name not in hidden)
         return Signature(
             model.online_spec.algorithm, inputs, labels, self.has_probabilities, self._records, vectors=tuple(vectors)
         )
@@ -321,33 +328,52 @@ class Replica(HostedModel):
             self._check_probabilities()
         if at_least is not None:
             await self.wait_until(at_least)
-        slices = self._predict_slice if explainer is None else self._explain_slice
-
-        def predict_part(begin: int, part: Sequence[Features]) -> Sequence[Prediction]:
-            model = self._applier.model
-            for index, x in enumerate(part, begin):
-                model.features.check(index, x)
-            predictions = model.predict(part, probabilities)
-            if explainer is None:
-                return predictions
-            pairs = zip(part, predictions, strict=True)
-            return [one._replace(explanations=model.explain(x, one.labels, explainer)) for x, one in pairs]
-
-        predictions = await self._in_slices(xs, predict_part, slices)
+        predictions: Sequence[Prediction]
+        if explainer is not None:
+            predictions = await self._explained(xs, probabilities, explainer)
+        elif len(xs) == 1:
+            predictions = await self._in_slices(xs, partial(self._predict_part, probabilities))
+        else:
+            predictions = MadePredictions(await self._in_slices(xs, partial(self._predicting_part, probabilities)))
         return PredictResult(predictions, self._applier.model.position, self._store_health.stale_seconds)
 
+    def _predict_part(self, probabilities: bool, begin: int, part: Sequence[Features]) -> list[Prediction]:
+        return self._checked(begin, part).predict(part, probabilities)
+
+    def _predicting_part(
+        self, probabilities: bool, begin: int, part: Sequence[Features]
+    ) -> list[Callable[[], Prediction]]:
+        return self._checked(begin, part).predicting(part, probabilities)
+
+    def _checked(self, begin: int, part: Sequence[Features]) -> OnlineModel:
+        """Return the model, which the examples fit; raise InvalidExample."""
+        model = self._applier.model
+        for index, x in enumerate(part, begin):
+            model.features.check(index, x)
+        return model
+
+    async def _explained(self, xs: Sequence[Features], probabilities: bool, explainer: Explainer) -> list[Prediction]:
+        """Return predictions with explanations; nothing is learnt while a thread makes a long one."""
+        made: list[Prediction] = []
+        pace = Pace()
+        for index, x in enumerate(xs):
+            await pace.rest()
+            async with self._applier.learning:
+                model = self._applier.model
+                (one,) = self._predict_part(probabilities, index, [x])
+                if len(one.labels) * (EXPLAIN_VALUES + x.n_values) > EXPLAINED_AT_ONCE:
+                    why = await asyncio.to_thread(model.explain, x, one.labels, explainer)
+                else:
+                    why = model.explain(x, one.labels, explainer)
+            made.append(one._replace(explanations=why))
+        return made
+
     async def _in_slices(
-        self,
-        xs: Sequence[Features],
-        work: Callable[[int, Sequence[Features]], Sequence[T]],
-        slices: SliceSize | None = None,
+        self, xs: Sequence[Features], work: Callable[[int, Sequence[Features]], Sequence[T]]
     ) -> list[T]:
         """Return the results of `work` for slices of examples; each call gets a slice and the index of its first
-        example.
-
-        `slices` adapts the size of slices; None: the size for predictions.
-        """
-        slices = slices or self._predict_slice
+        example."""
+        slices = self._predict_slice
         made: list[T] = []
         while (begin := len(made)) < len(xs):
             if begin:

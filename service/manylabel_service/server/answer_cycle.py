@@ -20,6 +20,10 @@ _FOR_UVICORN = frozenset({b"connection", b"transfer-encoding"})
 """Headers about the length of the response and the connection."""
 
 
+LARGE_BYTES = 2**18
+"""Bytes above which a body is written separately from the headers."""
+
+
 class ResponseCycle(RequestResponseCycle):
     """Request cycle that writes headers and body together if the length of the body is known.
 
@@ -38,7 +42,10 @@ class ResponseCycle(RequestResponseCycle):
             if head and not self.disconnected:
                 body = message.get("body", b"")
                 if not message.get("more_body") and len(body) == self.expected_content_length:
-                    self._end(head + body)
+                    if len(body) > LARGE_BYTES:  # a copy would double the memory
+                        self.transport.write(head)
+                        head = b""
+                    self._end(head + body if head else body)
                     return
                 self.transport.write(head)
         elif not self.disconnected and self.scope["method"] != "HEAD" and (head := self._rendered(message)):

@@ -824,7 +824,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         model = replica.model
         predicted = self.run(replica.predict(PROBES))
         assert (predicted.position, model.position, model.updates) == (known.position,) * 2 + (count(known.learnt),)
-        assert predicted.predictions == plain(known.kind, known.learnt).predict(PROBES)
+        assert list(predicted.predictions) == plain(known.kind, known.learnt).predict(PROBES)
         assert (len(model.keys), len(model.labelled)) == (len(known.answers), len(known.labelled))
         assert all(key in model.keys for key in known.answers)
         assert all(id in model.labelled for id in known.labelled)

@@ -66,7 +66,7 @@ async def list_predictions(request: Request, name: str) -> Response:
     replica = online(await context.registry.get(name))
     check_numbers(wanted.limit, numbers(wanted.limit * replica.n_labels, replica.has_probabilities), context)
     ranked = await context.registry.ask(replica, lambda replica: label_next(replica, wanted.limit, wanted.order))
-    return RawJSONResponse(await unlabelled(ranked))
+    return RawJSONResponse(await unlabelled(ranked, context.settings.limits.max_response_bytes))
 
 
 class _Truth(NamedTuple):

@@ -18,7 +18,7 @@ from manylabel_service.api.translation import model_access
 from manylabel_service.api.translation.batches import Items, take_count, take_flag, take_selection, to_items
 from manylabel_service.api.translation.from_json import max_fields_of, read_position, to_example, to_features, to_inputs
 from manylabel_service.api.translation.model_access import counting_refusals, online, signature_of
-from manylabel_service.api.translation.to_json import check_size, posted, receipt, response_json
+from manylabel_service.api.translation.to_json import check_bytes, check_size, posted, receipt, response_json
 from manylabel_service.api.web.access import access_of
 from manylabel_service.api.web.bodies import JSON, REPLAYED, idempotency_key, read_body
 from manylabel_service.api.web.large_json import read_value
@@ -117,7 +117,7 @@ async def predict(request: Request, name: str) -> Response:
         records = await posted(document) if wanted.keep == "record" else None
         del document
     check_size(items, len(items.values) * hosted.n_labels, probabilities, context)
-    explainer = Explainer(k, settings.limits.max_response_scores) if k else None
+    explainer = Explainer(k, settings.limits.max_contributions) if k else None
     access_of(request).charge(len(items.values))
     predicted = await model_access.predict(
         context,
@@ -134,10 +134,13 @@ async def predict(request: Request, name: str) -> Response:
         facts["stale_seconds"] = round(predicted.stale_seconds, 3)
     ids = None
     if wanted.keep != "false":
-        ids, facts["expires"] = await _keep(context, hosted, items.values, predicted, records)
+        ids, facts["expires"] = _new_ids(context, len(items.values))
     if selection.always_ranked and isinstance(hosted, Replica):
         selection = replace(selection, learning=hosted.model.learning())
-    content = await response_json(predicted.predictions, items.batch, facts, selection, ids)
+    max_bytes = settings.limits.max_response_bytes
+    content = await response_json(predicted.predictions, items.batch, facts, selection, ids, max_bytes)
+    if ids is not None:
+        await _keep(context, hosted, ids, items.values, predicted, records)
     context.telemetry.predicted(name, len(items.values), time.perf_counter() - started)
     return RawJSONResponse(content)
 
@@ -173,16 +176,24 @@ async def predict_update(request: Request, name: str) -> Response:
     return await _learn(request, name, "predict-update")
 
 
-async def _keep(
-    context: Context, hosted: HostedModel, xs: Sequence[Any], predicted: PredictResult, records: list[bytes] | None
-) -> tuple[list[str], str]:
-    """Store the predicted examples with the response; return an id for each, and the expiry. Raises PredictionsFull or
-    StorageError."""
+def _new_ids(context: Context, n: int) -> tuple[list[str], str]:
+    """Return ids of predictions to store, and their expiry."""
     now_ms = time.time_ns() // 1_000_000
-    ids = [prediction_ids.make(now_ms, os.urandom(prediction_ids.N_RANDOM_BYTES)) for _ in xs]
+    ids = [prediction_ids.make(now_ms, os.urandom(prediction_ids.N_RANDOM_BYTES)) for _ in range(n)]
+    return ids, rfc3339(now_ms + int(context.settings.prediction_ttl_seconds * 1000))
+
+
+async def _keep(
+    context: Context,
+    hosted: HostedModel,
+    ids: Sequence[str],
+    xs: Sequence[Any],
+    predicted: PredictResult,
+    records: list[bytes] | None,
+) -> None:
+    """Store the predicted examples with the response. Raises PredictionsFull or StorageError."""
     predictions, version = predicted.predictions, predicted.version
     await context.registry.ask(hosted, lambda hosted: hosted.keep(ids, xs, predictions, version, records))
-    return ids, rfc3339(now_ms + int(context.settings.prediction_ttl_seconds * 1000))
 
 
 async def _learn(request: Request, name: str, operation: str) -> Response:
@@ -215,7 +226,9 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
         items = await to_items(document, convert, batch, settings.limits.max_batch_examples)
         del document
     if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets the same response
-        check_size(items, sum(replica.answer_sizes(items.values)), probabilities, context)
+        sizes = replica.answer_sizes(items.values)
+        check_size(items, sum(sizes), probabilities, context)
+        check_bytes(items, sizes, replica.model.labels.mean_bytes, probabilities, context)
     access_of(request).charge(len(items.values))
     updated = await _update(context, replica, items, key, want_predictions, probabilities, deadline)
     seconds = time.perf_counter() - started

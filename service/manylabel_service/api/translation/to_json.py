@@ -1,5 +1,6 @@
 """Predictions and the results of updates as JSON."""
 
+import sys
 from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
@@ -23,26 +24,69 @@ from manylabel_service.online.state.outcome import UpdateResult
 from manylabel_service.slices import in_slices
 
 
+class ResponseItems:
+    """JSON of a response up to the end of the list of its items, which has a maximum size.
+
+    Parameters
+    ----------
+    begin : JSON up to the list.
+    most : maximum bytes.
+    advice : what a client can send instead, in an error.
+
+    Attributes
+    ----------
+    content : the JSON, without a second copy of each item.
+    """
+
+    def __init__(self, begin: bytes, most: int, advice: str) -> None:
+        self._most, self._advice = most, advice
+        self._separator = b""
+        self.content = bytearray(begin + b"[")
+
+    def add(self, *parts: bytes) -> None:
+        """Append an item; raise a Problem batch_too_large above the maximum."""
+        if len(self.content) + sum(map(len, parts)) > self._most:
+            raise response_too_large(self._most, self._advice)
+        self.content += self._separator
+        self._separator = b","
+        for part in parts:
+            self.content += part
+
+    def end(self, rest: bytes) -> bytes | bytearray:
+        """Return the response with the JSON after the list."""
+        self.content += b"]"
+        self.content += rest
+        return self.content
+
+
+def response_too_large(most: int, advice: str) -> Problem:
+    """Return the problem of a response with more than `most` bytes."""
+    detail = f"the predictions have more than {most:,} bytes, the limit of a response: {advice}"
+    return Problem("batch_too_large", detail)
+
+
 async def response_json(
     predictions: Sequence[Prediction] | None,
     batch: bool,
     facts: dict[str, Any],
     selection: Selection,
     ids: Sequence[str] | None = None,
-) -> bytes:
+    max_bytes: int | None = None,
+) -> bytes | bytearray:
     """Return the JSON of a response with facts, and with predictions, if any, of one example or a batch.
 
-    `ids` are those of stored predictions.
+    `ids` are those of stored predictions. Raises a Problem batch_too_large for predictions above `max_bytes`.
     """
     if predictions is None:
         return pydantic_core.to_json(facts)
     if not batch:
         document = {**to_dict(predictions[0], selection, None if ids is None else ids[0]), **facts}
         return pydantic_core.to_json(document, inf_nan_mode="null")
-    parts = []
+    most = sys.maxsize if max_bytes is None else max_bytes
+    items = ResponseItems(b'{"predictions":', most, "send fewer examples, or a smaller top")
     async for prediction, id in in_slices(zip(predictions, repeat(None) if ids is None else ids, strict=False)):
-        parts.append(pydantic_core.to_json(to_dict(prediction, selection, id), inf_nan_mode="null"))
-    return b'{"predictions":[' + b",".join(parts) + b"]," + pydantic_core.to_json(facts)[1:]
+        items.add(pydantic_core.to_json(to_dict(prediction, selection, id), inf_nan_mode="null"))
+    return items.end(b"," + pydantic_core.to_json(facts)[1:])
 
 
 async def posted(document: Any) -> list[bytes]:
@@ -50,26 +94,52 @@ async def posted(document: Any) -> list[bytes]:
     return [pydantic_core.to_json(item["x"]) async for item in in_slices(document.get("examples", [document]))]
 
 
-async def unlabelled(found: RankedPredictions) -> bytes:
-    """Return the JSON of stored predictions that wait for their labels."""
-    parts = []
-    async for one in in_slices(found.predictions):
-        prediction = one.prediction
+async def unlabelled(found: RankedPredictions, max_bytes: int) -> bytes | bytearray:
+    """Return the JSON of stored predictions that wait for their labels; raise a Problem above `max_bytes`."""
+    items = ResponseItems(b'{"predictions":', max_bytes, "ask for fewer with limit")
+    async for one, prediction in in_slices(zip(found.predictions, found.current, strict=True)):
         document = {"id": one.id, "uncertainty": one.uncertainty, "labels": prediction.labels}
         document["probabilities"] = prediction.probabilities
         if one.auto is not None:
             document["auto"], document["review"] = one.auto, one.review
         part = pydantic_core.to_json(document)
         # The record is JSON already.
-        parts.append(part if one.record is None else part[:-1] + b',"record":' + one.record + b"}")
+        items.add(*((part,) if one.record is None else (part[:-1], b',"record":', one.record, b"}")))
     facts = {"candidates": found.candidates, "position": found.position, "updates": found.updates}
-    return b'{"predictions":[' + b",".join(parts) + b"]," + pydantic_core.to_json(facts)[1:]
+    return items.end(b"," + pydantic_core.to_json(facts)[1:])
 
 
 def check_size(items: Items[Any], scores: int, probabilities: bool, context: Context) -> None:
     """Reject a batch whose response would have too many scores and probabilities; raises a Problem."""
     if items.batch:
         check_numbers(len(items.values), numbers(scores, probabilities), context)
+
+
+_NUMBER_BYTES = 24
+"""Maximum bytes of a score or a probability in a response, with its separators."""
+
+
+def check_bytes(
+    items: Items[Any], labels: Sequence[int], mean_bytes: float, probabilities: bool, context: Context
+) -> None:
+    """Reject a batch to learn whose response would probably exceed `max_response_bytes`; raises a Problem.
+
+    Parameters
+    ----------
+    items : the batch.
+    labels : number of labels of each prediction.
+    mean_bytes : mean bytes of the name of a label.
+    probabilities : whether the response has probabilities.
+    """
+    if not items.batch:
+        return
+    limits, shown = context.settings.limits, context.settings.max_scores
+    listed = sum(numbers(min(n, shown), probabilities) for n in labels)
+    needed = int(listed * (mean_bytes + _NUMBER_BYTES) + sum(labels) * mean_bytes)
+    if needed > limits.max_response_bytes:
+        fitting = max(1, len(labels) * limits.max_response_bytes // needed)
+        detail = f"with labels of this number and length, a batch can have at most about {fitting:,} examples"
+        raise Problem("batch_too_large", detail)
 
 
 def check_numbers(examples: int, needed: int, context: Context) -> None:

@@ -209,8 +209,8 @@ def _queries(endpoint: Callable[..., Any]) -> list[type[Parameters]]:
 class RawJSONResponse(Response):
     """JSON response from bytes that skips Starlette's detection of the response type."""
 
-    def __init__(self, content: bytes, status: int = 200, headers: RawHeaders = ()) -> None:
-        self.body = content
+    def __init__(self, content: bytes | bytearray, status: int = 200, headers: RawHeaders = ()) -> None:
+        self.body = content  # type: ignore[assignment]  # never changed
         self.status_code = status
         self.background = None
         self.raw_headers = [

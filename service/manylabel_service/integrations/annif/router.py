@@ -7,18 +7,19 @@ from functools import wraps
 from importlib.metadata import version as release_of
 from typing import Any
 
+import pydantic_core
 from starlette.requests import Request
 from starlette.responses import Response
 
 from manylabel_service.api.context import Context, ContextOf, context_of
 from manylabel_service.api.translation.model_access import counting_refusals, online, signature_of
-from manylabel_service.api.translation.to_json import check_numbers, receipt
+from manylabel_service.api.translation.to_json import ResponseItems, check_numbers, receipt
 from manylabel_service.api.web.access import AccessOf, access_of
 from manylabel_service.api.web.bodies import idempotency_key, note_replayed, read_body
 from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
 from manylabel_service.api.web.parameters import described, read_parameters
 from manylabel_service.api.web.problems import Problem, invalid, problem_of
-from manylabel_service.api.web.routes import Router, body, json_response
+from manylabel_service.api.web.routes import RawJSONResponse, Router, body
 from manylabel_service.api.web.validation import Path, validated
 from manylabel_service.errors import InvalidExample, ServiceError
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -43,6 +44,9 @@ _SENDING = (
     "queue_full",
 )
 _STATUS_OF_ANNIF = {"invalid_request": "bad_request", "model_is_trained": "learning_not_allowed"}
+
+LONG_TEXT = 10_000
+"""Characters of a text above which a thread reads it."""
 
 Endpoint = Callable[..., Awaitable[Response]]
 
@@ -108,7 +112,7 @@ async def annif_suggest(request: Request, context: ContextOf, name: str) -> Resp
         small = len(raw) < LARGE_BYTES
         sent, metadata = read_form(raw, limits) if small else await asyncio.to_thread(read_form, raw, limits)
     document = schemas.AnnifDocument.model_construct(text=sent.text, metadata=metadata)
-    return json_response({"results": (await _suggest(request, hosted, [document], sent, ()))[0]})
+    return RawJSONResponse(await _suggest(request, hosted, [document], sent, ()))
 
 
 @router.endpoint(
@@ -129,9 +133,7 @@ async def annif_suggest_batch(request: Request, context: ContextOf, name: str) -
     hosted = await context.registry.get(name)
     document, _ = await read_large_json(request)
     documents = validated(schemas.AnnifDocuments, document).documents
-    found = await _suggest(request, hosted, documents, limits, ("documents",))
-    ids = (each.document_id for each in documents)
-    return json_response([{"document_id": id, "results": each} for id, each in zip(ids, found, strict=True)])
+    return RawJSONResponse(await _suggest(request, hosted, documents, limits, ("documents",)))
 
 
 @router.endpoint(
@@ -161,7 +163,8 @@ async def _suggest(
     documents: list[schemas.AnnifDocument],
     wanted: schemas.AnnifLimits,
     at: Path,
-) -> list[list[Any]]:
+) -> bytes | bytearray:
+    """Return the JSON of the suggestions: a list for documents at a path, or an object for a single one."""
     context, started, pace = context_of(request), time.perf_counter(), Pace()
     signature = await signature_of(context, hosted)
     if signature.records is None or not signature.has_probabilities:
@@ -170,23 +173,30 @@ async def _suggest(
     access_of(request).charge(len(documents))
     reader, xs = DocumentReader(signature.records, context.settings.max_features), []
     for index, each in enumerate(documents):
-        xs.append(reader.features(each.text, each.metadata, (*at, index) if at else ()))
+        place = (*at, index) if at else ()
+        if len(each.text) > LONG_TEXT:
+            xs.append(await asyncio.to_thread(reader.features, each.text, each.metadata, place))
+        else:
+            xs.append(reader.features(each.text, each.metadata, place))
         await pace.rest()
 
-    async def ask(model: HostedModel) -> list[list[Any]]:
+    async def ask(model: HostedModel) -> ResponseItems:
         predicted = await model.predict(xs, probabilities=True)
-        found = []
-        for prediction in predicted.predictions:
-            found.append(suggestions(model, prediction, predicted.version, wanted))
+        most = context.settings.limits.max_response_bytes
+        items = ResponseItems(b"", most, "send fewer documents, or a smaller limit")
+        for document, prediction in zip(documents, predicted.predictions, strict=True):
+            found = {"results": suggestions(model, prediction, predicted.version, wanted)}
+            about = {"document_id": document.document_id} if at else {}
+            items.add(pydantic_core.to_json({**about, **found}, inf_nan_mode="null"))
             await pace.rest()
-        return found
+        return items
 
     try:
         found = await context.registry.ask(hosted, ask)
     except InvalidExample as error:
         raise invalid((*at, error.index) if at else (), error.detail) from error
     context.telemetry.predicted(hosted.name, len(documents), time.perf_counter() - started)
-    return found
+    return found.end(b"") if at else found.content[1:]
 
 
 async def _learn(request: Request, context: Context, replica: Replica) -> UpdateResult:
@@ -205,7 +215,11 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
     labels = {uri: names[column] for uri, column in replica.model.details.columns_by_uri().items()}
     examples = []
     for index, item in enumerate(items):
-        examples.append(reader.example(item, labels, (index,)))
+        text = item.get("text") if isinstance(item, dict) else None
+        if isinstance(text, str) and len(text) > LONG_TEXT:
+            examples.append(await asyncio.to_thread(reader.example, item, labels, (index,)))
+        else:
+            examples.append(reader.example(item, labels, (index,)))
         await pace.rest()
     access_of(request).charge(len(examples))
     try:

@@ -13,7 +13,7 @@ Metadata = Annotated[dict[str, str], Field(max_length=100)]
 class AnnifLimits(Parameters):
     """Parameters of suggestions."""
 
-    limit: Annotated[int, Field(ge=0, le=1_000_000)] = 10
+    limit: Annotated[int, Field(ge=0, le=1_000)] = 10
     """Maximum number of subjects of a document."""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Minimum probability of a subject."""

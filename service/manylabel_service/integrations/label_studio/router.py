@@ -222,10 +222,10 @@ def _features(replica: Replica, reader: TaskReader, task: schemas.Task) -> Featu
     return x if replica.model.features.fits(x) else None
 
 
-async def _predict(context: Context, replica: Replica, xs: Sequence[Features | None]) -> list[Prediction | None]:
+async def _predict(context: Context, replica: Replica, xs: Sequence[Features | None]) -> Iterator[Prediction | None]:
     fitting = [x for x in xs if x is not None]
     predicted = iter((await context.registry.ask(replica, lambda replica: replica.predict(fitting))).predictions)
-    return [None if x is None else next(predicted) for x in xs]
+    return (None if x is None else next(predicted) for x in xs)
 
 
 def _pairs(sent: schemas.WebhookRequest) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

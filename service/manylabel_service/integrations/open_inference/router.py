@@ -182,9 +182,10 @@ async def _infer(request: Request, name: str, version: int | None) -> Response:
     facts["parameters"] = {"position": predicted.position}
     if predicted.stale_seconds is not None:
         facts["parameters"]["stale_seconds"] = round(predicted.stale_seconds, 3)
-    document, binary = await to_response(predicted.predictions, outputs, facts)
+    max_bytes = settings.limits.max_response_bytes
+    document, binary = await to_response(predicted.predictions, outputs, facts, max_bytes)
     context.telemetry.predicted(name, n_examples, time.perf_counter() - started)
     if not any(output.binary for output in outputs):
         return RawJSONResponse(document)
     headers = {HEADER_LENGTH: str(len(document)), "content-type": "application/octet-stream"}
-    return Response(document + binary, headers=headers)
+    return Response(bytes(document + binary), headers=headers)

@@ -10,6 +10,7 @@ import pydantic_core
 from numpy.typing import NDArray
 from starlette.requests import Request
 
+from manylabel_service.api.translation.to_json import response_too_large
 from manylabel_service.api.web.bodies import length_of
 from manylabel_service.api.web.large_json import read_value
 from manylabel_service.api.web.problems import Problem, invalid
@@ -199,27 +200,35 @@ def n_numbers(outputs: Sequence[Output], n_examples: int, n_labels: int) -> int:
 
 
 async def to_response(
-    predictions: Sequence[Prediction], outputs: Sequence[Output], facts: dict[str, Any]
-) -> tuple[bytes, bytes]:
-    """Return a response with these facts in two parts: the JSON, and the binary data after it."""
+    predictions: Sequence[Prediction], outputs: Sequence[Output], facts: dict[str, Any], max_bytes: int
+) -> tuple[bytearray, bytearray]:
+    """Return a response with these facts in two parts: the JSON, and the binary data after it. Raises a Problem
+    batch_too_large for predictions above `max_bytes`."""
     # A model that learns in the meantime may know more labels at the end of a long batch than at its start.
-    names = [name for name in predictions[0].scores if name in predictions[-1].scores]
-    parts: list[list[bytes]] = [[] for _ in outputs]
-    async for prediction in in_slices(predictions):
-        for output, written in zip(outputs, parts, strict=True):
-            if output.name == "labels" or names:
-                written.append(_row(prediction, output, names))
-    tensors, binary = [], []
+    first, last = predictions[0].scores, predictions[-1].scores
+    names = [name for name in first if name in last]
+    del first, last
+    document, binary = bytearray(pydantic_core.to_json(facts)[:-1] + b',"outputs":['), bytearray()
     columns = pydantic_core.to_json(names).decode()
-    for output, written in zip(outputs, parts, strict=True):
+    for number, output in enumerate(outputs):
         head = _head(output, len(predictions), names, columns)
+        written, begin = (binary, len(binary)) if output.binary else (document, 0)
+        document += b"," if number else b""
+        if not output.binary:
+            document += pydantic_core.to_json(head)[:-1] + b',"data":['
+            begin = len(document)
+        async for prediction in in_slices(predictions if output.name == "labels" or names else ()):
+            row = _row(prediction, output, names)
+            if len(document) + len(binary) + len(row) > max_bytes:
+                raise response_too_large(max_bytes, "send fewer examples, or ask for fewer outputs")
+            written += b"," + row if len(written) > begin and not output.binary else row
         if output.binary:
-            binary += written
-            head["parameters"][BINARY_SIZE] = sum(map(len, written))
-        tensor = pydantic_core.to_json(head)
-        tensors.append(tensor if output.binary else tensor[:-1] + b',"data":[' + b",".join(written) + b"]}")
-    head_json = pydantic_core.to_json(facts)
-    return head_json[:-1] + b',"outputs":[' + b",".join(tensors) + b"]}", b"".join(binary)
+            head["parameters"][BINARY_SIZE] = len(binary) - begin
+            document += pydantic_core.to_json(head)
+        else:
+            document += b"]}"
+    document += b"]}"
+    return document, binary
 
 
 def _head(output: Output, n: int, names: Sequence[str], columns: str) -> dict[str, Any]:

@@ -4,7 +4,8 @@ No code here waits, does I/O, reads a clock or depends on server settings, so tw
 have the same bits.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from manylabel_core import Prequential, Vocabulary
 from manylabel_core.label_structure import Group
 from manylabel_core.online.learner import OnlineLearner
-from manylabel_core.promise import Target
+from manylabel_core.promise import Decision, Target
 from manylabel_core.records import TextSettings
 from manylabel_core.rows import VECTOR_COLUMNS, Rows
 from manylabel_core.state import DamagedState, NewerState, State
@@ -158,23 +159,32 @@ class OnlineModel:
 
         The examples must have passed `features.check`; probabilities need a learner with calibration.
         """
+        names, hidden = self.labels.names, self.hidden
+        raw = self._predicted(xs, probabilities)
+        return [prediction(row, names, own, hidden, decision) for row, own, decision in raw]
+
+    def predicting(self, xs: Sequence[Features], probabilities: bool = False) -> list[Callable[[], Prediction]]:
+        """Predict like `predict`; return a maker of each prediction, which has the state of now."""
+        names, hidden = self.labels.names, frozenset(self.hidden)
+        raw = self._predicted(xs, probabilities)
+        return [partial(prediction, row, names, own, hidden, decision) for row, own, decision in raw]
+
+    def _predicted(
+        self, xs: Sequence[Features], probabilities: bool
+    ) -> Iterable[tuple[NDArray[np.float64], NDArray[np.float64] | None, Decision | None]]:
+        """Return the scores, the probabilities if requested, and the decision if precision is promised."""
         scores = self._score(xs)
-        names = self.labels.names
         promise = self.promises.promise
         likely = self.learner.pipeline.probabilities(scores) if probabilities or promise is not None else None
         if (shown := self.groups.shown) is not None:
             shown.decide(scores)
             if likely is not None:
                 shown.agree(likely)
-        hidden, rows = self.hidden, repeat(None) if likely is None or not probabilities else likely
-        found = [prediction(row, names, own, hidden) for row, own in zip(scores, rows, strict=False)]
-        if promise is None or likely is None:
-            return found
-        decisions = promise.decide(*self.for_promise(likely, scores))
-        return [
-            one._replace(auto=[names[column] for column in decision.applied], review=decision.review, decision=decision)
-            for one, decision in zip(found, decisions, strict=True)
-        ]
+        rows = repeat(None) if likely is None or not probabilities else likely
+        decisions: Iterable[Decision | None] = repeat(None)
+        if promise is not None and likely is not None:
+            decisions = promise.decide(*self.for_promise(likely, scores))
+        return zip(scores, rows, decisions, strict=False)
 
     def factor(self, source: str) -> float:
         """Return the factor of the weight of examples whose labels come from a source; 0: they are not learnt."""

@@ -8,6 +8,7 @@ from tests.service.api.answers import new_model, ok
 
 from manylabel_service.api.routers import learning
 from manylabel_service.hosting.explanations import Explainer
+from manylabel_service.online import replica
 
 ARTICLES: list[Any] = [
     {"x": {"title": "cat and dog", "country": "FR", "size": 3.25, "home": True}, "y": ["pets"]},
@@ -100,8 +101,27 @@ def test_the_contributions_of_a_response_are_limited(client: TestClient, monkeyp
     address = new_model(client, scaling="none")
     x = {f"w{n}": 1 for n in range(20)}
     ok(client.post(f"{address}/update", json={"examples": [{"x": x, "y": ["a"]}] * 3}))
-    monkeypatch.setattr(learning, "Explainer", lambda k, most: Explainer(k, most // 33_333))
+    monkeypatch.setattr(learning, "Explainer", lambda k, most: Explainer(k, most // 3_333))
     ok(client.post(f"{address}/predict", json={"x": x, "explain": 20}))
     refused = client.post(f"{address}/predict", json={"examples": [{"x": x}] * 2, "explain": 20})
     assert refused.status_code == 422
     assert "at most 30 contributions" in refused.json()["detail"]
+
+
+def test_a_thread_explains_as_the_event_loop_does(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = new_model(client)
+    examples = [{"x": {f"w{n}": 1, "all": 2}, "y": [f"l{n % 3}", "a"]} for n in range(9)]
+    ok(client.post(f"{address}/update", json={"examples": examples}))
+    body = {"examples": [{"x": each["x"]} for each in examples], "explain": 3, "probabilities": True}
+    usual = ok(client.post(f"{address}/predict", json=body))
+    monkeypatch.setattr(replica, "EXPLAINED_AT_ONCE", 0)
+    assert ok(client.post(f"{address}/predict", json=body)) == usual
+    assert usual["predictions"][0]["explanations"]
+
+
+def test_a_label_counts_as_a_contribution(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = new_model(client, scaling="none")
+    ok(client.post(f"{address}/update", json={"examples": [{"x": {"w": 1}, "y": ["a", "b", "c"]}] * 3}))
+    for most, status in ((6, 200), (5, 422)):
+        monkeypatch.setattr(learning, "Explainer", lambda k, _, most=most: Explainer(k, most))
+        assert client.post(f"{address}/predict", json={"x": {"w": 1}, "explain": 1}).status_code == status
