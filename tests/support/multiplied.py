@@ -316,6 +316,12 @@ def prepare(ask: Ask) -> None:
     examples = [{"x": {"a": 1}, "y": ["b"]} for _ in range(10_000)]
     done("POST", "/v1/models/logged/update", {"examples": examples})
     done("POST", "/v1/models", {"name": "free", "algorithm": "falt"})
+    done("POST", "/v1/models", {"name": "wide", "algorithm": "falt", "features": _features()})
+    done("POST", "/v1/models/wide/update", {"x": {"f000001": 1}, "y": ["a"]})
+
+
+def _features() -> list[str]:
+    return [f"f{i:06d}" for i in range(N_FEATURES)]
 
 
 def _vector(n: int) -> str:
@@ -442,7 +448,6 @@ def loads(position_of: Callable[[str], str]) -> Iterator[Load]:
         yield load("GET /v1/models/{name}", "name", model, model)
 
     create = "POST /v1/models"
-    names = [f"f{i:06d}" for i in range(N_FEATURES)]
     new = {"name": "new", "algorithm": "falt"}
     details = [{"name": f"l{i}", "title": " ".join(f"w{i}{j}" for j in range(80))[:490]} for i in range(4_000)]
     yield load(
@@ -450,7 +455,7 @@ def loads(position_of: Callable[[str], str]) -> Iterator[Load]:
         "features labels",
         "300,000 features, one title",
         "",
-        {**new, "features": names, "labels": [{"name": "a", "title": "f000001"}]},
+        {**new, "features": _features(), "labels": [{"name": "a", "title": "f000001"}]},
         ends="new",
         copied_bytes=2**25,
     )
@@ -460,6 +465,9 @@ def loads(position_of: Callable[[str], str]) -> Iterator[Load]:
     yield load(create, "parents", "chain", "", {**new, "labels": ordinary, "parents": _chain(ordinary)}, ends="new")
     fork = {"name": "new", "fork": {"model": "logged", "at": earlier(position_of("logged"))}}
     yield load(create, "fork", "of two large entries", "", fork, ends="new")
+    fork = {"name": "new", "fork": {"model": "wide"}}
+    yield load(create, "fork", "of 300,000 features", "", fork, ends="new", copied_bytes=3 * 2**26)
+    yield load("POST /v1/models/{name}/verify", "name", "300,000 features", "wide", copied_bytes=3 * 2**26)
     follow = {**new, "follow": {"model": "logged", "from": "start"}}
     yield load(create, "follow", "of three large entries", "", follow, ends="new")
 

@@ -14,6 +14,8 @@ from manylabel_service.storage import ModelMeta, Store
 
 LOOK_UP_SECONDS = 1.0
 """Timeout in seconds of `existing` and `log_lags`."""
+SMALL_SPEC_BYTES = 2**16
+"""Maximum bytes of a spec parsed on the event loop; a larger one, with thousands of names, is parsed in a thread."""
 COUNTED_ENTRIES = 1_000
 """Maximum number of entries counted in a log."""
 
@@ -50,7 +52,9 @@ class Listing:
                 damaged.append(record.name)
             else:
                 try:
-                    statuses.append(self.described(record))
+                    large = len(record.spec) > SMALL_SPEC_BYTES
+                    found = await asyncio.to_thread(self.described, record) if large else self.described(record)
+                    statuses.append(found)
                 except ReleaseTooOld:
                     pass  # another release can read it
                 except Exception:  # a spec that cannot be read must not hide the other models

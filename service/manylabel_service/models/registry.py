@@ -32,7 +32,7 @@ from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.eviction import Eviction
 from manylabel_service.models.follower import Follower
 from manylabel_service.models.forgetting import Forgetter
-from manylabel_service.models.listing import Listing
+from manylabel_service.models.listing import SMALL_SPEC_BYTES, Listing
 from manylabel_service.models.loader import ModelLoader
 from manylabel_service.models.membership import MAX_MODELS, Membership
 from manylabel_service.models.promoting import Promoter
@@ -61,9 +61,6 @@ T = TypeVar("T")
 H = TypeVar("H", bound=HostedModel)
 
 _ACTION = "delete it, or repair the store"
-
-SMALL_SPEC_BYTES = 2**16
-"""Maximum bytes of a spec parsed on the event loop; a larger one, with thousands of names, is parsed in a thread."""
 
 
 class Registry:

@@ -678,9 +678,12 @@ class Replica(HostedModel):
             position = await self.history().find(at)
             if self.follow is not None:
                 position = min(position, self.position, key=position_key)
-            return await PastStates(self.record, self._store).at(position)
+            return await self._past_states().at(position)
         except (LogTrimmed, LogLost) as error:
             raise NotReady(f"the history of model {self.record.name!r} is being trimmed: {error}") from error
+
+    def _past_states(self) -> PastStates:
+        return PastStates(self.record, self._store, spec=self.spec)
 
     async def find_entries(self, positions: Iterable[str]) -> list[str]:
         """Return positions of the history in the syntax of the log.
@@ -696,7 +699,7 @@ class Replica(HostedModel):
         Raises BeforeHistory, HistoryDamaged, NotReady, LimitExceeded, StorageError or ModelGone.
         """
         await self.take_snapshot()
-        return await PastStates(self.record, self._store).verify(self._in_use.versions.format)
+        return await self._past_states().verify(self._in_use.versions.format)
 
     async def read_log(
         self, after: str | int | None, to: str | int | None, limit: int, limit_bytes: int

@@ -143,8 +143,9 @@ async def _forked(context: Context, name: str, source: schemas.ForkSource, docum
         raise invalid(("fork", "at"), str(error)) from None
     model = online(await context.registry.get(source.model))
     async with context.examining:
-        state = await context.registry.ask(model, lambda model: model.state_at(model.position if at is None else at))
-        return await context.registry.create(state.online_spec.model_copy(update={"name": name}), state)
+        states = [await context.registry.ask(model, lambda model: model.state_at(model.position if at is None else at))]
+        spec = states[0].online_spec.model_copy(update={"name": name})
+        return await context.registry.create(spec, states.pop())  # the model needs the memory of the state
 
 
 async def _followed(

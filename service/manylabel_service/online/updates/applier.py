@@ -100,7 +100,7 @@ class Applier:
         self._store = store = host.store
         self._queue = queue
         self._snapshotter = snapshotter
-        self._past_states = PastStates(record, store, snapshot_reader, host.pace)
+        self._past_states = PastStates(record, store, snapshot_reader, host.pace, model.spec)
         self._history = HistoryReader(record, store)
         read, target = self._history.read, self._past_states.target
         self._replayer = LogReplayer(record, model.spec, store, snapshot_reader, read, target, host.pace)

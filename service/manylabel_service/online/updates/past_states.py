@@ -13,7 +13,8 @@ from manylabel_service.online.history.catalogue import LOST, CatalogueStore
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import follow_of
-from manylabel_service.online.spec.trained import read_spec
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import TrainedSpec, read_spec
 from manylabel_service.online.state.apply import ApplyResult
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.events import events_of
@@ -42,6 +43,7 @@ class PastStates:
     record, store : the model and its store.
     snapshots : reader of its snapshots.
     pace : see `LogReplayer`.
+    spec : spec of the model, if the caller has read it: reading hundreds of thousands of names takes long.
     """
 
     def __init__(
@@ -50,10 +52,11 @@ class PastStates:
         store: Store,
         snapshots: SnapshotReader | None = None,
         pace: HalfPace | None = None,
+        spec: ModelSpec | TrainedSpec | None = None,
     ) -> None:
         self._record = record
         self._store = store
-        self._spec = read_spec(record.spec)
+        self._spec = read_spec(record.spec) if spec is None else spec
         self._snapshots = snapshots or SnapshotReader(record, store)
         self._catalogue = CatalogueStore(record, store)
         self._follow = follow_of(record.spec)
