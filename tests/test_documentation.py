@@ -165,6 +165,8 @@ ROWS = {
     "max_buffered_bytes": "buffered request bodies, total",
     "max_batch_examples": "examples per request",
     "max_response_scores": "scores per response",
+    "max_response_bytes": "bytes of the predictions in a response, estimated for `predict-update`",
+    "max_contributions": "explained features per label; contributions per response; features times predicted labels",
     "max_record_depth": "nested objects of a record",
     "max_record_fields": "fields of a record; numbers of an example; labels of an example",
     "max_queue_examples": "examples in the update queue per model",

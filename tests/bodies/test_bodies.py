@@ -27,7 +27,7 @@ from tests.support.body_server import (
     row,
     say,
 )
-from tests.support.body_shapes import Body, files, infer_bodies, json_bodies, lines
+from tests.support.body_shapes import Body, files, forms, infer_bodies, json_bodies, lines
 from tests.support.waiting import eventually
 
 from manylabel_service.api.web.large_json import MAX_DOCUMENT_BYTES
@@ -39,6 +39,8 @@ EVERY = int(os.environ.get("MANYLABEL_TEST_BODY_EVERY", 1))
 SIZE = int(os.environ.get("MANYLABEL_TEST_BODY_BYTES", 4 * 2**20 - 2**12))
 LARGE = ("/predict", "/update", "/predict-update", "/labels", "/infer", "/models", "/setup", "/webhook")
 """Calls whose bodies may have the largest size."""
+FORM = "application/x-www-form-urlencoded"
+
 _CHOICES = '<Choices name="c" toName="t"><Choice value="a"/><Choice value="b"/></Choices>'
 CONFIG = f'<View><Text name="t" value="$t"/>{_CHOICES}</View>'
 EXAMPLES: dict[str, Any] = {
@@ -120,6 +122,9 @@ def requests(method: str, template: str, kinds: dict[str, Any], description: dic
         if "application/x-ndjson" in kinds and template.endswith("/stream"):
             for body in lines(SIZE, SIZE - 2**10):
                 yield Request(method, path, "application/x-ndjson", body)
+        elif FORM in kinds:
+            for body in forms(SIZE):
+                yield Request(method, path, FORM, body)
         elif "application/json" in kinds:
             kind = kinds["application/json"]
             models = kind["schema"].get("anyOf", [kind["schema"]])

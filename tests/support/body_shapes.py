@@ -149,6 +149,19 @@ def infer_bodies(size: int, n_rows: int) -> Iterator[Body]:
     yield Body("texts", json.dumps({"inputs": [text]}).encode())
 
 
+def forms(size: int) -> Iterator[Body]:
+    """Yield forms with a text."""
+    yield Body("one text", b"text=" + b"a+" * (size // 2))
+    yield Body("different words", b"text=" + b"+".join(b"%07d" % i for i in range(size // 8)))
+    yield Body("escapes", b"text=" + b"%41" * (size // 3))
+    yield Body("fields", b"text=a&" + b"&".join(b"metadata_%05d=a" % i for i in range(size // 18)))
+    yield Body(
+        "large fields", b"text=a&" + b"&".join(b"metadata_%d=%b" % (i, b"a+" * (size // 100)) for i in range(50))
+    )
+    yield Body("one field many times", b"&".join([b"text=a"] * (size // 7)))
+    yield Body("empty fields", b"&" * size)
+
+
 def lines(size: int, line_bytes: int) -> Iterator[Body]:
     """Yield bodies of lines of JSON: many small ones, and large ones in each shape."""
     small = b'{"x":{"a":1},"y":["b"]}\n'

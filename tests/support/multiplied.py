@@ -206,7 +206,7 @@ PARAMETERS: dict[str, dict[str, str]] = {
     "GET /v1/replicas": {},
     "GET /metrics": {},
 }
-"""What each parameter of a call multiplies with."""
+"""Factor of each parameter of each call, by which its work multiplies."""
 
 
 Ask = Callable[..., tuple[int, bytes]]
@@ -485,7 +485,7 @@ def loads(position_of: Callable[[str], str]) -> Iterator[Load]:
     yield load(groups, "parents", "chain", "plain", {"parents": _chain(ordinary)})
     yield load(groups, "parents", "star", "plain", {"parents": dict.fromkeys(ordinary[1:], ordinary[0])})
     yield load(groups, "groups", "990 groups", "plain", {"groups": _groups(ordinary)})
-    yield load("POST /v1/models/{name}/snapshots", "name", "large", "large", {}, copied_bytes=2**26)
+    yield load("POST /v1/models/{name}/snapshots", "name", "large", "large", {}, copied_bytes=2**27)
     yield load("GET /v1/models/{name}/log", "limit", "large entries", "logged", None, "?limit=10000")
     position = position_of("logged")
     yield load(

@@ -3,14 +3,18 @@
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import parse_qsl, quote, quote_plus
 
 import annif_client
 import httpx2
 import pytest
 import requests
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.server_process import ServerProcess
 
 from manylabel_service.integrations.annif import schemas
+from manylabel_service.integrations.annif.translation import read_form
 
 FOX, DOG = "http://example.org/fox", "http://example.org/dog"
 DOCUMENTS = [
@@ -195,3 +199,18 @@ def test_a_trained_model_suggests_with_its_titles(annif: Any, http: httpx2.Clien
     assert annif.get_project("served")["is_trained"] is True
     refused = http.post("/annif/v1/projects/served/learn", json=DOCUMENTS)
     assert (refused.status_code, refused.json()["code"]) == (403, "learning_not_allowed")
+
+
+@given(
+    pairs=st.dictionaries(
+        st.text(st.characters(codec="utf-8"), max_size=4).map(lambda name: f"metadata_{name}"),
+        st.text(st.characters(codec="utf-8"), max_size=9),
+        max_size=4,
+    ),
+    quote=st.sampled_from([quote, quote_plus]),
+)
+def test_a_form_is_read_as_urllib_reads_it(pairs: dict[str, str], quote: Callable[[str], str]) -> None:
+    raw = "&".join(["text=a%2bb+c%", *(f"{quote(name)}={quote(value)}" for name, value in pairs.items())]).encode()
+    sent, metadata = read_form(raw, schemas.AnnifLimits())
+    expected = parse_qsl(raw.decode(), keep_blank_values=True, errors="strict")
+    assert [("text", sent.text), *((f"metadata_{name}", value) for name, value in metadata.items())] == expected

@@ -93,7 +93,7 @@ def test_many_examples_are_checked_beside_the_event_loop() -> None:
 
 
 def test_entries_that_take_long_are_read_without_being_learnt() -> None:
-    """As a dataset of a log is made."""
+    """A dataset of a log is made in this way."""
     update = Update((Example(named(a=1.0), Labels.all_of(["p"])),) * 300, "log")
     describe = controls.Describe({f"l{n}": {"title": "t"} for n in range(200)}, "log")
     batch = ApplyBatch(new_model(), [LogEntry("1", describe), LogEntry("2", update)])
