@@ -4,7 +4,8 @@
 
 counts  int64 (2, 2, capacity, 3)  true positives, false positives and false negatives of each label: from the
                                    start (`ALL`) and in the window (`RECENT`)
-totals  int64 (2, 14)              counters from the start, the start and length of the two rings, and the rows of bins
+totals  int64 (2, 15)              counters from the start, the start and length of the two rings, the length of `codes`
+                                   with the example that was tried last, and the rows of bins
 sums    float64 (2, 16)            from the start, one term per example: see `PRECISION` and those after it
 ring    int64 (2, capacity, 10)    outcome of each example in the window: see `TP` and those after it
 groups  int64 (4, 3)               counts from the start, of the predictions alone: by how often each label had been
@@ -41,7 +42,7 @@ TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, BEST, GAIN, WEIGHT, N_FIELDS = r
 ALL, RECENT = 0, 1
 MODEL, BASELINE = 0, 1
 EXAMPLES, ONE_ERRORS, EXACT, WEIGHED, RANKED, COMPLETE, GIVEN, LABELS = range(8)
-OLDEST, LENGTH, FIRST_CODE, N_CODES, ROWS, N_TOTALS = range(8, 14)
+OLDEST, LENGTH, FIRST_CODE, N_CODES, NEEDED, ROWS, N_TOTALS = range(8, 15)
 PRECISION, RECALL, HAMMING, RANKING, PRECISION_AT, F1_AT, NDCG_AT, N_SUMS = 0, 1, 2, 3, 4, 8, 12, 16
 PARTIAL, FIRST, LAST, ORDER, ROW, N_SEEN = range(6)
 NUMBER, TRUE, PROBABILITY, SQUARE, N_BIN_SUMS = range(5)
@@ -444,6 +445,7 @@ def has_room(n_entries, window, totals, ring, codes):  # type: ignore[no-untyped
     if length == window:
         length -= 1
         n_codes -= n_held(n_found(ring[totals[OLDEST]]), totals[FIRST_CODE], codes)
+    totals[NEEDED] = n_codes
     return bool(length < len(ring) and n_codes <= len(codes))
 
 
@@ -564,17 +566,16 @@ def add_to_bins(  # type: ignore[no-untyped-def]
         probability = probabilities[label] if existed else 0.0
         place = min(max(np.int64(probability * N_BINS), 0), N_BINS - 1)
         square = (probability - true) ** 2
-        add_to_bin(share, true, probability, square, bins[place])
-        if seen[label, ROW] > 0:
-            add_to_bin(share, true, probability, square, label_bins[seen[label, ROW] - 1, place])
-
-
-@compiled
-def add_to_bin(share, true, probability, square, own):  # type: ignore[no-untyped-def]
-    own[NUMBER] += share
-    own[TRUE] += share * true
-    own[PROBABILITY] += share * probability
-    own[SQUARE] += share * square
+        bins[place, NUMBER] += share
+        bins[place, TRUE] += share * true
+        bins[place, PROBABILITY] += share * probability
+        bins[place, SQUARE] += share * square
+        row = seen[label, ROW] - 1
+        if row >= 0:
+            label_bins[row, place, NUMBER] += share
+            label_bins[row, place, TRUE] += share * true
+            label_bins[row, place, PROBABILITY] += share * probability
+            label_bins[row, place, SQUARE] += share * square
 
 
 @compiled

@@ -80,11 +80,12 @@ class History:
         self._measures.append((covered, measures))
         if given % self._counts.stride(given) == 0:
             self._counts.thin()
-            before = np.zeros_like(counts)
+            by_label = np.ascontiguousarray(counts.transpose(1, 0, 2))
+            before = np.zeros_like(by_label)
             for changed in self._counts:
-                before[:, changed.columns] = changed.counts
-            columns = np.flatnonzero((counts != before).any(axis=(0, 2))).astype(np.int32)
-            self._counts.append(_Changed(columns, counts[:, columns]))
+                before[changed.columns] = changed.counts
+            columns = np.flatnonzero((by_label != before).any(axis=(1, 2))).astype(np.int32)
+            self._counts.append(_Changed(columns, by_label[columns]))
 
     def of_measures(self, given: int, covered: int, measures: NDArray[np.float64]) -> MeasureHistory:
         """Return the past metrics, and the current ones, which are passed in."""
@@ -100,7 +101,7 @@ class History:
         for at, changed in enumerate(self._counts):
             place = np.searchsorted(changed.columns, label)
             if place < len(changed.columns) and changed.columns[place] == label:
-                past[:, at] = changed.counts[:, place] / UNIT
+                past[:, at] = changed.counts[place] / UNIT
             elif at:
                 past[:, at] = past[:, at - 1]
         if len(numbers) > len(self._counts) and label < counts.shape[1]:
@@ -109,14 +110,15 @@ class History:
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the history as named arrays that share no memory with this object."""
-        none = _Changed(np.zeros(0, dtype=np.int32), np.zeros((2, 0, 3), dtype=np.int64))
+        none = _Changed(np.zeros(0, dtype=np.int32), np.zeros((0, 2, 3), dtype=np.int64))
+        counts = np.concatenate([each.counts for each in (none, *self._counts)])
         measures = [each for _, each in self._measures]
         return {
             "covered": np.array([covered for covered, _ in self._measures], dtype=np.int64),
             "points": np.array(measures, dtype=np.float64).reshape(-1, 2, 2, N_BASIC),
             "point_labels": np.array([len(each.columns) for each in self._counts], dtype=np.int64),
             "point_columns": np.concatenate([each.columns for each in (none, *self._counts)]),
-            "point_counts": np.concatenate([each.counts for each in (none, *self._counts)], axis=1),
+            "point_counts": np.ascontiguousarray(counts.transpose(1, 0, 2)),
             "alarms": np.array(self.alarms, dtype=np.int64).reshape(-1, 2),
         }
 
@@ -126,10 +128,10 @@ class History:
         history = cls()
         covered = arrays["covered"].tolist()
         history._measures.extend(zip(covered, map(np.copy, arrays["points"]), strict=True))
-        columns, counts, end = arrays["point_columns"], arrays["point_counts"], 0
+        columns, counts, end = arrays["point_columns"], arrays["point_counts"].transpose(1, 0, 2), 0
         for n_labels in arrays["point_labels"].tolist():
             own = slice(end, end := end + n_labels)
-            history._counts.append(_Changed(columns[own].copy(), counts[:, own].copy()))
+            history._counts.append(_Changed(columns[own].copy(), counts[own].copy()))
         history.alarms.extend((number, column) for number, column in arrays["alarms"].tolist())
         return history
 
@@ -138,7 +140,7 @@ class _Changed(NamedTuple):
     """Labels whose counts changed since the point before, in ascending order, and their counts."""
 
     columns: NDArray[np.int32]  # (n_changed,)
-    counts: NDArray[np.int64]  # (2, n_changed, 3): from the start and in the window
+    counts: NDArray[np.int64]  # (n_changed, 2, 3): from the start and in the window
 
     @property
     def nbytes(self) -> int:
@@ -147,9 +149,9 @@ class _Changed(NamedTuple):
     def then(self, second: _Changed) -> _Changed:
         """Return the changes of two points together."""
         columns = np.union1d(self.columns, second.columns)
-        counts = np.empty((2, len(columns), 3), dtype=np.int64)
+        counts = np.empty((len(columns), 2, 3), dtype=np.int64)
         for each in (self, second):
-            counts[:, np.searchsorted(columns, each.columns)] = each.counts
+            counts[np.searchsorted(columns, each.columns)] = each.counts
         return _Changed(columns, counts)
 
 

@@ -449,8 +449,9 @@ class Prequential:
             # Until the window is full, no example has been dropped and the oldest is in front.
             self._ring = np.stack([_moved(ring, min(self._window, 2 * capacity)) for ring in self._ring])
             return
-        fullest = max(_SYSTEMS, key=lambda of: self._totals[of, _prequential.N_CODES] / len(self._codes[of]))
-        self._grow_codes(fullest, 2 * len(self._codes[fullest]))
+        for of in _SYSTEMS:
+            if (needed := int(self._totals[of, _prequential.NEEDED])) > len(self._codes[of]):
+                self._grow_codes(of, max(2 * len(self._codes[of]), needed))
 
     def _grow_codes(self, of: int, capacity: int) -> None:
         self._codes[of] = _unrolled(self._codes[of], *self._extent(of, _prequential.FIRST_CODE), capacity)

@@ -472,6 +472,18 @@ def test_a_bad_state_changes_nothing(change: Any, field: str) -> None:
     assert same_bits(prequential, untouched)
 
 
+def test_the_first_example_may_have_many_labels() -> None:
+    n = 1_000
+    Y = np.arange(2 * n).reshape(2, n) % 3 == 0
+    scores = np.column_stack([np.zeros(2), np.where(np.arange(2 * n).reshape(2, n) % 2, 1.0, -1.0)])
+    prequential = Prequential()
+    prequential.update(scores, as_targets(Y.astype(int)), np.full(2, n))
+    counts = prequential.labels()
+    np.testing.assert_array_equal(counts.window, counts.cumulative)
+    np.testing.assert_array_equal(counts.cumulative[:, 0], (Y & (scores[:, 1:] > 0)).sum(axis=0))
+    assert prequential.nbytes < 2_000_000
+
+
 def test_a_label_seen_once_takes_at_most_400_bytes() -> None:
     n_labels, step = 10_000, 400
     prequential, empty = Prequential(), Prequential()
