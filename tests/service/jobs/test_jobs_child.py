@@ -55,7 +55,7 @@ async def test_too_little_memory_is_reported(tmp_path):
     labels = (big[:, :2] > 0).astype(np.int8)
     (tmp_path / "data").write_bytes(Dataset.of(big, labels, ("a", "b")).to_bytes())
     rows, params = Part(file="data", split=None), {"kernel": "rbf", "max_iter": 1}
-    told = await run_child(tmp_path, rows=rows, params=params, memory_bytes=350 * 2**20)
+    told = await run_child(tmp_path, rows=rows, params=params, memory_bytes=450 * 2**20)
     assert (told[-1]["event"], told[-1]["code"]) == ("failed", "out_of_memory")
 
 
