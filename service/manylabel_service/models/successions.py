@@ -16,7 +16,7 @@ import structlog
 
 from manylabel_service.backoff import pauses
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import DocumentNewer, ModelGone, RevisionConflict, ServiceError, StorageUnavailable
+from manylabel_service.errors import DocumentDamaged, ModelGone, RevisionConflict, ServiceError, StorageUnavailable
 from manylabel_service.models.membership import Membership
 from manylabel_service.online.history.catalogue import CatalogueStore
 from manylabel_service.online.history.lineage import (
@@ -95,11 +95,13 @@ class Successions:
 
         Raises DocumentNewer.
         """
-        found = (await self.lineages.all()).get(name)
-        if isinstance(found, DocumentNewer):
-            raise found
-        if found is not None:
-            await self.lineages.delete(name, found.revision)
+        try:
+            left = await self.lineages.get(name)
+        except DocumentDamaged as error:  # it belongs to no model
+            await self.lineages.delete(name, error.revision)
+        else:
+            if left is not None:
+                await self.lineages.delete(name, left.revision)
 
     # -- the work ---------------------------------------------------------------------------------
 
