@@ -57,7 +57,7 @@ def choose_and_measure(task: Task, settings: list[Setting], run: Run, seconds: f
     """Search a grid within the time limit, then evaluate the chosen setting for each target."""
     began, problem = processor_seconds(), task.problem
     true = problem.Y > 0
-    parts = divided(*problem.Y.shape, FOLDS, SEED)
+    parts = divided(len(problem.Y), FOLDS, SEED)
     if not parts:
         raise ValueError("too few rows for folds")
     trials: list[Trial] = []

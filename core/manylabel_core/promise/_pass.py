@@ -165,7 +165,10 @@ def _lowest_candidate(probabilities):  # type: ignore[no-untyped-def]
         likely[at] = p
     if n < MAX_CANDIDATES:
         return LOWEST, n
-    return likely[0], (likely == likely[0]).sum()
+    n_lowest = 0
+    for p in likely:
+        n_lowest += p == likely[0]
+    return likely[0], n_lowest
 
 
 @compiled
