@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import click
@@ -102,6 +104,13 @@ def test_the_balancer_does_not_buffer_endless_responses(tmp_path: Path) -> None:
     unbuffered = re.findall(r"location ~ (\S+) \{\s+proxy_buffering off;\s+proxy_request_buffering off;", NGINX)
     for path in endless:
         assert any(re.fullmatch(pattern.strip("^$"), re.sub(r"\{\w+\}", "x", path)) for pattern in unbuffered), path
+
+
+def test_the_check_of_the_deployment_needs_no_package() -> None:
+    """`make deploy-check` runs with a Python with nothing installed."""
+    command = [sys.executable, "-S", "-m", "tests.deployment.check", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_build_context_has_exactly_the_copied_files() -> None:

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from fastapi import APIRouter
@@ -12,6 +12,7 @@ from tests.service.access.calls import ALL_SCOPES, PAGE, SCOPES
 
 from manylabel_clients.http.resources import keys
 from manylabel_service import app as app_module
+from manylabel_service.access.scopes import Scope
 from manylabel_service.api.web.access import OPEN, needs
 from manylabel_service.api.web.routes import DirectRoute, GuardedRoute
 from manylabel_service.app import create_app
@@ -29,7 +30,8 @@ def test_every_call_needs_the_scopes_of_the_table(client: TestClient) -> None:
 
 def test_the_client_and_the_docs_have_all_scopes() -> None:
     table = (ROOT / "docs" / "concepts.md").read_text().partition("| scope | allows |")[2].partition("\n\n")[0]
-    assert re.findall(r"^\| `(\w+)`", table, re.MULTILINE) == list(keys.SCOPES) == list(ALL_SCOPES)
+    documented = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+    assert documented == list(keys.SCOPES) == list(get_args(Scope)) == list(ALL_SCOPES)
 
 
 def test_the_description_has_the_scopes(client: TestClient) -> None:
