@@ -163,7 +163,7 @@ class Replica(HostedModel):
             "position": model.position,
             "updates": model.updates,
             "labels": len(model.labels),
-            **model.groups.to_json(model.labels.names),
+            **model.groups.to_json(model.labels),
             **model.promises.to_json(),
             "features": len(model.features),
             "bytes": model.nbytes,
