@@ -59,7 +59,7 @@ from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.past_states import PastStates, Verified
 from manylabel_service.online.updates.update_queue import UpdateQueue
-from manylabel_service.slices import Pace, SliceSize
+from manylabel_service.slices import Pace, SliceSize, in_thread
 from manylabel_service.storage import (
     POSITION,
     Entry,
@@ -362,7 +362,7 @@ class Replica(HostedModel):
                 model = self._applier.model
                 (one,) = self._predict_part(probabilities, index, [x])
                 if len(one.labels) * (EXPLAIN_VALUES + x.n_values) > EXPLAINED_AT_ONCE:
-                    why = await asyncio.to_thread(model.explain, x, one.labels, explainer)
+                    why = await in_thread(partial(model.explain, x, one.labels, explainer))
                 else:
                     why = model.explain(x, one.labels, explainer)
             made.append(one._replace(explanations=why))
