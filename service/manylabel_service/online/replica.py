@@ -580,6 +580,14 @@ class Replica(HostedModel):
             new.update(labels.unknown(y.names))
         return sizes
 
+    def mean_label_bytes(self, examples: Iterable[Example]) -> float:
+        """Return the mean bytes of the names of the labels, including the new ones of examples."""
+        labels, new = self.model.labels, set[str]()
+        for _, y, *_ in examples:
+            new.update(labels.unknown(y.names))
+        total = labels.mean_bytes * len(labels) + sum(map(len, new))
+        return total / max(1, len(labels) + len(new))
+
     def has_seen(self, key: IdempotencyKey) -> bool:
         """Return whether an update with this key is in progress or remembered."""
         return key.key in self._keys or key.key in self.model.keys
