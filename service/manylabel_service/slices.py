@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -80,3 +80,13 @@ class _Slices(Pace, Generic[T]):
                 await self.rest()
             return item
         raise StopAsyncIteration
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Return the result of `work` in a thread; a cancelled caller waits for its end, and holds its locks until then."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise

@@ -59,7 +59,7 @@ from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
 from manylabel_service.online.updates.past_states import PastStates, Verified
 from manylabel_service.online.updates.update_queue import UpdateQueue
-from manylabel_service.slices import Pace, SliceSize
+from manylabel_service.slices import Pace, SliceSize, in_thread
 from manylabel_service.storage import (
     POSITION,
     Entry,
@@ -163,7 +163,7 @@ class Replica(HostedModel):
             "position": model.position,
             "updates": model.updates,
             "labels": len(model.labels),
-            **model.groups.to_json(model.labels.names),
+            **model.groups.to_json(model.labels),
             **model.promises.to_json(),
             "features": len(model.features),
             "bytes": model.nbytes,
@@ -362,7 +362,7 @@ class Replica(HostedModel):
                 model = self._applier.model
                 (one,) = self._predict_part(probabilities, index, [x])
                 if len(one.labels) * (EXPLAIN_VALUES + x.n_values) > EXPLAINED_AT_ONCE:
-                    why = await asyncio.to_thread(model.explain, x, one.labels, explainer)
+                    why = await in_thread(partial(model.explain, x, one.labels, explainer))
                 else:
                     why = model.explain(x, one.labels, explainer)
             made.append(one._replace(explanations=why))
@@ -579,6 +579,14 @@ class Replica(HostedModel):
             sizes.append(len(labels) + len(new))
             new.update(labels.unknown(y.names))
         return sizes
+
+    def mean_label_bytes(self, examples: Iterable[Example]) -> float:
+        """Return the mean bytes of the names of the labels, including the new ones of examples."""
+        labels, new = self.model.labels, set[str]()
+        for _, y, *_ in examples:
+            new.update(labels.unknown(y.names))
+        total = labels.mean_bytes * len(labels) + sum(map(len, new))
+        return total / max(1, len(labels) + len(new))
 
     def has_seen(self, key: IdempotencyKey) -> bool:
         """Return whether an update with this key is in progress or remembered."""

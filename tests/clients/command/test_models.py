@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from manylabel_clients import Client, Invalid
+from manylabel_clients import Client, Invalid, TooLarge
 from manylabel_clients.command.models import label_next
+from manylabel_clients.command.models.label_next import LabelLoop
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.http.resources.labels import Learning
+from manylabel_clients.http.resources.predictions import UnlabelledPage
 
 Command = Callable[..., Any]
 CAT = '{"x": {"word=cat": 1}, "y": ["pets"]}'
@@ -435,6 +437,24 @@ def test_skipped_predictions_may_hide_others(
         "2 skipped, the most that the server lists: label some of them to see others\n0 labelled\n"
     )
     assert len(left(client, waiting)) == 3
+
+
+def test_predictions_too_large_for_one_response_are_listed_in_parts(
+    manylabel: Command, client: Client, waiting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send, limits = LabelLoop._predictions, list[int]()
+
+    def limited(self: LabelLoop, limit: int) -> UnlabelledPage:
+        limits.append(limit)
+        if limit > 2:  # as if the records were large
+            raise TooLarge(413, "batch_too_large", "the predictions have more than 12,582,912 bytes")
+        return send(self, limit)
+
+    monkeypatch.setattr(LabelLoop, "_predictions", limited)
+    done = manylabel("label", waiting, "--send-every", "9", stdin="p\n-\ns\n").checked()
+    assert done.out.endswith("no other predictions wait for labels\n2 labelled\n")
+    assert limits == [9, 4, 2, 2, 2]
+    assert len(left(client, waiting)) == 1
 
 
 def test_a_prediction_labelled_by_another_client_does_not_stop_the_rest(

@@ -273,6 +273,37 @@ def test_a_split_call_without_a_key_has_a_new_one_for_each_request() -> None:
     assert None not in fake.keys
 
 
+TOO_LARGE = problem(413, "batch_too_large")
+
+
+def predicted(n: int) -> httpx2.Response:
+    return ok({"predictions": [PREDICTION] * n, "position": "7"})
+
+
+def test_predictions_too_large_for_a_response_are_divided() -> None:
+    fake = FakeServer(TOO_LARGE, TOO_LARGE, *map(predicted, (2, 1, 2, 2, 1)))
+    found = fake(model().predict_many([[float(i)] for i in range(8)], batch_size=5, keep=True))
+    assert len(found) == 8
+    sent = [[x for (x,) in (item["x"] for item in body["examples"])] for body in fake.bodies]
+    assert sent == [[0, 1, 2, 3, 4], [0, 1, 2], [0, 1], [2], [3, 4], [5, 6], [7]]
+
+
+def test_one_prediction_too_large_for_a_response_is_an_error_with_its_number() -> None:
+    fake = FakeServer(TOO_LARGE, predicted(1), TOO_LARGE)
+    with pytest.raises(TooLarge) as caught:
+        fake(model().predict_many([[0.0], [1.0]]))
+    assert caught.value.done == 1
+
+
+@for_each("refusal", [TOO_LARGE, problem(413, "body_too_large")])
+def test_a_batch_to_learn_is_not_divided(refusal: httpx2.Response) -> None:
+    """The server learns all of its examples or none."""
+    fake = FakeServer(refusal)
+    with pytest.raises(TooLarge):
+        fake(model().predict_update_many(examples(4)))
+    assert len(fake.requests) == 1
+
+
 def test_one_replayed_request_marks_the_whole_call() -> None:
     fake = FakeServer(ok(RECEIPT, **{"Idempotent-Replayed": "true"}), ok(RECEIPT))
     assert fake(model().update_many(examples(4), batch_size=2, key="k")).replayed

@@ -47,6 +47,16 @@ def test_a_batch_to_learn_is_refused_before_it_is_learnt(client: TestClient) -> 
     ok(client.post("/v1/models/m/predict-update", json={"examples": examples[:2]}))
 
 
+def test_the_labels_of_the_batch_itself_count(client: TestClient) -> None:
+    ok(client.post("/v1/models", json={"name": "new", "algorithm": "falt"}), 201)
+    examples = [{"x": {"text": "a b"}, "y": [f"{n:0250d}"]} for n in range(20)]
+    assert "about " in too_large(client.post("/v1/models/new/predict-update", json={"examples": examples}))
+    assert ok(client.get("/v1/models/new"))["updates"] == 0
+    found = client.post("/v1/models/new/predict-update", json={"examples": examples[:4]})
+    assert ok(found)["updates"] == 4
+    assert len(found.content) <= MOST
+
+
 def test_a_large_list_of_stored_predictions_is_refused(client: TestClient) -> None:
     few = {**MANY, "top": 1, "examples": MANY["examples"][:9]}
     ok(client.post("/v1/models/m/predict?keep=true", json=few))

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,12 @@ from manylabel_service.errors import (
     StorageUnavailable,
 )
 from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.hosting.explanations import Explainer
+from manylabel_service.hosting.predictions import PredictResult
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import restarts
 from manylabel_service.models.registry import Registry
+from manylabel_service.online import replica as online_replica
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
@@ -167,8 +170,8 @@ async def test_a_large_example_does_not_block_other_models(hosting: Hosting, mon
         plain(fold)
         assert threading.current_thread() is threading.main_thread() or may_end.wait(DEADLINE_SECONDS)
 
-    monkeypatch.setattr(ApplyBatch, "learn", held)
     async with hosting() as registry:
+        monkeypatch.setattr(ApplyBatch, "learn", held)  # not in the thread that warms up
         replica, other = await registry.create(spec()), await registry.create(spec("other"))
         await learn(other, 3)
         assert not replica.model.learner.n_features_
@@ -196,6 +199,72 @@ async def test_predictions_are_answered_between_large_examples(hosting: Hosting)
             await asyncio.sleep(0)
         assert len(seen) > 5
         assert (await update).updates == 51
+
+
+class TestExplanations:
+    """Nothing changes a model while a thread explains."""
+
+    @pytest.fixture
+    def may_end(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+        """Event that ends the threads; all explanations are made in threads."""
+        may_end, plain = threading.Event(), OnlineModel.explain
+
+        def held(model: OnlineModel, *args: Any) -> Any:
+            assert may_end.wait(DEADLINE_SECONDS)
+            return plain(model, *args)
+
+        monkeypatch.setattr(OnlineModel, "explain", held)
+        monkeypatch.setattr(online_replica, "EXPLAINED_AT_ONCE", -1)
+        yield may_end
+        may_end.set()
+
+    async def test_a_rollback_waits_for_one_that_began_while_its_target_was_loaded(
+        self, hosting: Hosting, may_end: threading.Event
+    ) -> None:
+        async with hosting() as registry:
+            replica = await registry.create(spec())
+            await learn(replica, 5)
+            snapshot = await replica.take_snapshot()
+            await learn(replica, 3)
+            lock, replayer = replica._applier.learning, replica._applier._replayer
+            explained, load = list[asyncio.Task[Any]](), replayer._target
+
+            async def loaded(position: str) -> OnlineModel:
+                target = await load(position)
+                explained.append(asyncio.create_task(explain(replica)))
+                await eventually_async(lock.locked)
+                return target
+
+            replayer._target = loaded
+            change = asyncio.create_task(replica.rollback(snapshot.position))
+            await eventually_async(lambda: change.done() or bool(lock._waiters))
+            assert replica.model.updates == 8
+            may_end.set()
+            assert (await change).updates == 5
+            assert (await explained[0]).position in ("8", replica.position)
+
+    async def test_an_update_waits_for_the_thread_of_a_cancelled_request(
+        self, hosting: Hosting, may_end: threading.Event
+    ) -> None:
+        async with hosting() as registry:
+            replica = await registry.create(spec())
+            await learn(replica, 5)
+            lock = replica._applier.learning
+            explained = asyncio.create_task(explain(replica))
+            await eventually_async(lock.locked)
+            explained.cancel()
+            await asyncio.sleep(0)
+            change = asyncio.create_task(replica.update([example(5)]))
+            await eventually_async(lambda: change.done() or bool(lock._waiters))
+            assert replica.model.updates == 5
+            may_end.set()
+            assert (await change).updates == 6
+            await asyncio.wait([explained])
+            assert explained.cancelled()
+
+
+async def explain(replica: Replica) -> PredictResult:
+    return await replica.predict([example(0).x], explainer=Explainer(3, 100))
 
 
 async def test_updates_that_wait_together_share_an_append(hosting: Hosting) -> None:

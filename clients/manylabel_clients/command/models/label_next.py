@@ -13,7 +13,7 @@ from manylabel_clients.command.options import ModelName, remote
 from manylabel_clients.command.output.tables import print_table, print_text
 from manylabel_clients.command.output.text import as_json as in_json
 from manylabel_clients.http.client import Client
-from manylabel_clients.http.errors import Conflict, Expired, Invalid, NotFound
+from manylabel_clients.http.errors import Conflict, Expired, Invalid, NotFound, TooLarge
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.resources.predictions import UnlabelledPage, UnlabelledPrediction
 
@@ -70,6 +70,7 @@ class LabelLoop:
         self._model, self._order, self._send_every = model, order, send_every
         self._done = set[str]()  # ids labelled or skipped
         self._told = 0
+        self._most = MAX_ASKED  # number that the server lists
         self._is_full = False  # whether the server lists no more than it did last
 
     def run(self) -> None:
@@ -80,16 +81,29 @@ class LabelLoop:
             answers, more = self._ask(batch)
             self._send(answers)
         if more and self._is_full:
-            click.echo(f"{MAX_ASKED} skipped, the most that the server lists: label some of them to see others")
+            click.echo(f"{self._most} skipped, the most that the server lists: label some of them to see others")
         elif more:
             click.echo("no other predictions wait for labels")
         click.echo(f"{self._told:,} labelled")
 
     def _next(self) -> list[UnlabelledPrediction]:
-        limit = min(MAX_ASKED, self._send_every + len(self._done))
-        page = self._model.predictions(order=self._order, limit=limit)
-        self._is_full = len(page.predictions) == MAX_ASKED
+        page = self._page()
+        self._is_full = len(page.predictions) == self._most
         return [one for one in page.predictions if one.id not in self._done][: self._send_every]
+
+    def _page(self) -> UnlabelledPage:
+        """Return the next predictions; large records, and many labels, make a response with fewer."""
+        while True:
+            limit = min(self._most, self._send_every + len(self._done))
+            try:
+                return self._predictions(limit)
+            except TooLarge:
+                if limit == 1:
+                    raise
+                self._most = limit // 2
+
+    def _predictions(self, limit: int) -> UnlabelledPage:
+        return self._model.predictions(order=self._order, limit=limit)
 
     def _ask(self, batch: list[UnlabelledPrediction]) -> tuple[dict[str, list[str]], bool]:
         """Return the labels by id, and whether the person continues."""

@@ -27,7 +27,9 @@ class ModelSummary:
     text: dict[str, Any] | None = field(default=None, kw_only=True)
     """Text options of records with all defaults."""
     follow: dict[str, Any] | None = field(default=None, kw_only=True)
-    """The "model" whose log it learns from, and where that part begins and ends ("begin", "until"); None: its own."""
+    """The "model" whose log it learns from (None if the key may not see it), and where that part begins and ends
+    ("begin", "until"); None: its own.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import httpx2
 
-from manylabel_clients.http.errors import ManyLabelError
+from manylabel_clients.http.errors import ManyLabelError, TooLarge
 from manylabel_clients.http.resources.examples import (
     Example,
     Features,
@@ -134,7 +134,10 @@ class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
         only: Iterable[str] | None = None,
         except_: Iterable[str] | None = None,
     ) -> Exchange[list[Prediction]]:
-        """Return labels and scores of many examples, in their order."""
+        """Return labels and scores of many examples, in their order.
+
+        Requests whose responses would be too large are divided, because a response grows with the number of labels.
+        """
         batches = Batches(xs, encode_example, batch_size)
         wanted = _wanted(probabilities, explain, top, only, except_)
         responses = yield from self._post_many(self._predict_path(keep, at_least, version), batches, None, wanted)
@@ -342,17 +345,33 @@ class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
     def _post_many(
         self, path: str, batches: Batches[Any], key: str | None, wanted: Mapping[str, Any] = MappingProxyType({})
     ) -> Exchange[list[httpx2.Response]]:
-        """Send the examples in as many sequential requests as necessary; the server learns them in order."""
+        """Send the examples in as many sequential requests as necessary; the server learns them in order.
+
+        Without a key nothing is learnt: a batch too large for a response is halved, and later ones are smaller.
+        """
         responses: list[httpx2.Response] = []
         while (batch := (yield from batches.draw())) is not None:
             # Derived from the key of the call and the offset, so that a repeated call repeats the same keys.
             batch_key = f"{key}-{batch.start}" if key is not None and batch.start else key
-            try:
-                responses.append((yield from self._post(path, batch.body(wanted), batch_key)))
-            except ManyLabelError as error:
-                count_from(error, batch.start)
-                raise
+            parts = [batch]
+            while parts:
+                part = parts.pop()
+                try:
+                    responses.append((yield from self._post(path, part.body(wanted), batch_key)))
+                except ManyLabelError as error:
+                    if key is None and len(part.items) > 1 and _is_batch_too_large(error):
+                        first, second = part.halves()
+                        batches.limit(len(first.items))
+                        parts += second, first
+                        continue
+                    count_from(error, part.start)
+                    raise
         return responses
+
+
+def _is_batch_too_large(error: ManyLabelError) -> bool:
+    """Return whether the server rejected a batch that it may accept in parts."""
+    return isinstance(error, TooLarge) and error.code == "batch_too_large"
 
 
 def _wanted(

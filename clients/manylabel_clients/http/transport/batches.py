@@ -28,6 +28,11 @@ class Batch(NamedTuple):
         """Return the batch as one body of JSON, with the fields `wanted`."""
         return asking(b'{"examples":[' + b",".join(self.items) + b"]}", wanted)
 
+    def halves(self) -> tuple["Batch", "Batch"]:
+        """Return the items in two batches, the first of which is not the smaller one."""
+        half = (1 + len(self.items)) // 2
+        return Batch(self.start, self.items[:half]), Batch(self.start + half, self.items[half:])
+
 
 class Batches(Generic[T]):
     """Batches of items in order, limited in number of items and in bytes (a larger item is a batch alone).
@@ -56,6 +61,10 @@ class Batches(Generic[T]):
         if self._next is None or not self._take(self._next):
             yield Draw(self._items, self._add)
         return Batch(self._start, self._batch) if self._batch else None
+
+    def limit(self, batch_size: int) -> None:
+        """Limit the number of items of the next batches."""
+        self._batch_size = min(self._batch_size, batch_size)
 
     def _add(self, item: T) -> bool:
         with located(f"/examples/{self._start + len(self._batch)}"):

@@ -228,7 +228,7 @@ async def _learn_with(replica: Replica, request: Request, operation: str, contex
     if want_predictions and (key is None or not replica.has_seen(key)):  # a retry gets the same response
         sizes = replica.answer_sizes(items.values)
         check_size(items, sum(sizes), probabilities, context)
-        check_bytes(items, sizes, replica.model.labels.mean_bytes, probabilities, context)
+        check_bytes(items, sizes, replica.mean_label_bytes(items.values), probabilities, context)
     access_of(request).charge(len(items.values))
     updated = await _update(context, replica, items, key, want_predictions, probabilities, deadline)
     seconds = time.perf_counter() - started

@@ -211,8 +211,9 @@ async def _learn(request: Request, context: Context, replica: Replica) -> Update
         raise Problem("batch_too_large", f"the list has more than {settings.limits.max_batch_examples:,} documents")
     started, pace = time.perf_counter(), Pace()
     reader = DocumentReader(replica.records, settings.max_features)
-    names = replica.model.labels.names
-    labels = {uri: names[column] for uri, column in replica.model.details.columns_by_uri().items()}
+    columns = replica.model.details.columns_by_uri()
+    names = replica.model.labels.names  # read after the columns: a thread may add labels
+    labels = {uri: names[column] for uri, column in columns.items()}
     examples = []
     for index, item in enumerate(items):
         text = item.get("text") if isinstance(item, dict) else None

@@ -120,6 +120,7 @@ class DryRun:
 
     def __init__(self, model: OnlineModel) -> None:
         self._model = model
+        self._relabels = model.relabels  # of now: labels may change between two examples
         self._features = model.features
         self._new_features = _Gain(model.features.names, model.limits.features)
         self._new_labels = _Gain(model.labels, model.limits.labels)
@@ -134,7 +135,7 @@ class DryRun:
     def checked(self) -> Checked:
         """Result for the examples so far."""
         growth = self._growth(self.layout, self._new_features.size_with(), self._new_labels.size_with(), 0)
-        return Checked(self.layout, growth, self._features.names, self._model.relabels)
+        return Checked(self.layout, growth, self._features.names, self._relabels)
 
     def _growth(self, layout: Layout, n_names: int, n_labels: int, n_indices: int) -> SizeDelta:
         n_features, _ = self._model.limits.within(max(layout.size, len(self._features.names) + n_names), 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
@@ -27,6 +27,17 @@ NO_PARENTS = np.zeros(0, dtype=np.int32)
 Path = tuple[str | int, ...]
 
 
+class _Columns(NamedTuple):
+    """Groups (name, choose, labels) and parents, by column."""
+
+    groups: list[tuple[str, str, list[int]]]
+    parents: dict[int, int]
+
+    def named(self, names: Sequence[str]) -> tuple[list[Group], dict[str, str]]:
+        groups = [Group(name, [names[column] for column in columns], choose) for name, choose, columns in self.groups]  # type: ignore[arg-type]
+        return groups, {names[child]: names[parent] for child, parent in self.parents.items()}
+
+
 class Groups:
     """Groups and parents of labels, by column, so they stay valid when labels are renamed.
 
@@ -37,8 +48,7 @@ class Groups:
     """
 
     def __init__(self) -> None:
-        self._groups: list[tuple[str, str, list[int]]] = []
-        self._parents: dict[int, int] = {}
+        self._columns = _Columns([], {})  # replaced as a whole, because other threads read it
         self.all: LabelStructure | None = None
         self.shown: LabelStructure | None = None
         self.parent_columns = NO_PARENTS
@@ -46,46 +56,47 @@ class Groups:
     @property
     def nbytes(self) -> int:
         """Estimated bytes of memory."""
-        return nbytes_of(sum(len(columns) for _, _, columns in self._groups) + len(self._parents))
+        groups, parents = self._columns
+        return nbytes_of(sum(len(columns) for _, _, columns in groups) + len(parents))
 
     @property
     def columns(self) -> set[int]:
         """Columns of the labels that are in groups or have parents."""
-        grouped = (column for _, _, columns in self._groups for column in columns)
-        return {*self._parents, *self._parents.values(), *grouped}
+        groups, parents = self._columns
+        grouped = (column for _, _, columns in groups for column in columns)
+        return {*parents, *parents.values(), *grouped}
 
     def set(self, groups: Sequence[Group], parents: Mapping[str, str], labels: Vocabulary) -> None:
         """Replace all groups and parents, whose labels must be known."""
-        self._groups = [(name, choose, labels.lookup(names)) for name, names, choose in groups]
-        self._parents = dict(zip(labels.lookup(parents), labels.lookup(parents.values()), strict=True))
+        self._columns = _Columns(
+            [(name, choose, labels.lookup(names)) for name, names, choose in groups],
+            dict(zip(labels.lookup(parents), labels.lookup(parents.values()), strict=True)),
+        )
 
     def build(self, names: Sequence[str], paused: Collection[str]) -> None:
         """Update the names of labels and the paused ones; raises InvalidStructure, but not after `set`.
 
         Other threads may read the old structure meanwhile.
         """
-        if not (self._groups or self._parents):
+        if not any(self._columns):
             self.all, self.shown, self.parent_columns = None, None, NO_PARENTS
             return
-        groups, parents = self._named(names)
+        groups, parents = self._columns.named(names)
         column_of = {names[column]: column for column in self.columns}
         shown = all_labels = LabelStructure(groups, parents, column_of)
         if not column_of.keys().isdisjoint(paused):
             shown = LabelStructure(groups, parents, column_of, paused)
         self.all, self.shown, self.parent_columns = all_labels, shown, shown.parent_columns()
 
-    def _named(self, names: Sequence[str]) -> tuple[list[Group], dict[str, str]]:
-        groups = [Group(name, [names[column] for column in columns], choose) for name, choose, columns in self._groups]  # type: ignore[arg-type]
-        return groups, {names[child]: names[parent] for child, parent in self._parents.items()}
-
-    def to_json(self, names: Sequence[str]) -> dict[str, Any]:
+    def to_json(self, labels: Vocabulary) -> dict[str, Any]:
         """Return groups and parents by label name."""
-        groups, parents = self._named(names)
+        columns = self._columns  # read before the names: a thread adds labels first
+        groups, parents = columns.named(labels.names)
         return {"groups": [{**group._asdict(), "labels": list(group.labels)} for group in groups], "parents": parents}
 
     def to_array(self) -> NDArray[np.uint8]:
         """Return all groups and parents as bytes."""
-        return np.frombuffer(msgpack.packb([self._groups, list(self._parents.items())]), dtype=np.uint8)
+        return np.frombuffer(msgpack.packb([self._columns.groups, list(self._columns.parents.items())]), dtype=np.uint8)
 
     @classmethod
     def from_array(cls, packed: NDArray[np.uint8], names: Sequence[str], hidden: Sequence[Collection[str]]) -> Groups:
@@ -100,14 +111,13 @@ class Groups:
         paused, retired = hidden
         try:
             groups, parents = msgpack.unpackb(packed.tobytes())
-            found._groups = [(name, choose, columns) for name, choose, columns in groups]
-            found._parents = dict(parents)
-            if len(found._parents) != len(parents):
+            found._columns = _Columns([(name, choose, columns) for name, choose, columns in groups], dict(parents))
+            if len(found._columns.parents) != len(parents):
                 raise ValueError("expected one parent of each child")
             for column in found.columns:
                 if type(column) is not int or not 0 <= column < len(names) or names[column] in retired:
                     raise ValueError("expected columns of labels")
-            check_written(*found._named(names))
+            check_written(*found._columns.named(names))
             found.build(names, paused)
         except (ValueError, TypeError, msgpack.UnpackException, InvalidField) as error:
             raise ValueError(f"groups: {error}") from error

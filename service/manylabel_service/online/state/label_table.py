@@ -99,9 +99,9 @@ def _columns(facts: LabelFacts) -> dict[str, Column]:
         **_measured("window_", counted.window, n),
     }
     for name in ("threshold", "slope", "intercept"):
-        columns[name] = np.full(n, np.nan) if facts.curves is None else getattr(facts.curves, name)
+        columns[name] = _padded(np.empty(0) if facts.curves is None else getattr(facts.curves, name), n, np.nan)
     alarms = facts.alarms or Alarms(*np.zeros((2, 1 + n), dtype=np.int64))
-    columns["alarms"], columns["last_alarm"] = alarms.counts[1:].astype(float), _or_nan(alarms.last[1:])
+    columns["alarms"], columns["last_alarm"] = _padded(alarms.counts[1:], n), _or_nan(_padded(alarms.last[1:], n))
     return columns
 
 
@@ -117,9 +117,11 @@ def measures_of_labels(counts: NDArray[np.float64]) -> dict[str, Column]:
     return dict(zip(_MEASURES, values, strict=True))
 
 
-def _padded(array: NDArray[Any], n: int) -> Column:
-    """Return the values of the first labels, followed by zeros for labels that a rollback left without metrics."""
-    padded = np.zeros(n)
+def _padded(array: NDArray[Any], n: int, missing: float = 0.0) -> Column:
+    """Return the values of the first labels, followed by `missing` for labels that a rollback left without metrics, or
+    that a thread is adding to the learner.
+    """
+    padded = np.full(n, missing)
     padded[: len(array)] = array
     return padded
 

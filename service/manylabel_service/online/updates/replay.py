@@ -23,7 +23,7 @@ from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
 from manylabel_service.online.state.log_entries import as_followed, decode
 from manylabel_service.online.state.model import OnlineModel
-from manylabel_service.slices import SLICE_SECONDS, HalfPace, SliceSize
+from manylabel_service.slices import SLICE_SECONDS, HalfPace, SliceSize, in_thread
 from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta, Store, position_key
 
 READ_ENTRIES = 1_000
@@ -233,16 +233,18 @@ class LogReplayer:
             await self._pace.turn()
         try:
             while more:
-                if batch.needed_snapshot is not None:
-                    batch.roll_back(await self._target(batch.needed_snapshot))
+                needed = batch.needed_snapshot
+                target = None if needed is None else await self._target(needed)
                 if self.learning.locked():
                     async with self.learning:  # a thread that explains has ended, and none begins before `take`
                         pass
+                if target is not None:
+                    batch.roll_back(target)
                 started, learnt = time.perf_counter(), batch.learnt
                 batch.take(self._slice.examples)
                 if batch.takes_long:
                     async with self.learning:
-                        await asyncio.to_thread(batch.learn)
+                        await in_thread(batch.learn)
                 else:
                     batch.learn()
                 more = batch.finish()

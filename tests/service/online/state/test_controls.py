@@ -5,10 +5,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import pytest
 from tests.service.online.folds import append, facts, learn, named, new_model, taught
 from tests.service.online.state.test_promises import EASY
 from tests.support.cases import for_each
 
+from manylabel_core import Vocabulary
 from manylabel_core.label_structure import Group
 from manylabel_service.errors import KeyReused
 from manylabel_service.idempotency import IdempotencyKey
@@ -41,7 +43,7 @@ SETTINGS: dict[str, Control] = {
     ),
     "regroup": Control(
         Regroup((Group("g", ("p", "q"), "one"),), {"\u00e9": "billing"}, "log", KEY),
-        lambda model: (model.groups.to_json(model.labels.names), model.groups.nbytes),
+        lambda model: (model.groups.to_json(model.labels), model.groups.nbytes),
     ),
     "promise": Control(
         SetPromise(EASY, "log", KEY), lambda model: model.promises.promise and model.promises.promise.target
@@ -100,3 +102,20 @@ def test_a_large_change_is_applied_beside_the_event_loop() -> None:
         batch.learn()
         assert not batch.finish()
         assert (len(model.labels), model.position) == (600, "9")
+
+
+def test_groups_are_read_while_a_thread_adds_labels_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other thread gets to run whenever the names of labels are read."""
+    model = taught()
+    groups = (Group("g", ("p", "new"), "one"),)
+    names = vars(Vocabulary)["names"].fget
+
+    def late(labels: Vocabulary) -> tuple[str, ...]:
+        monkeypatch.undo()
+        found: tuple[str, ...] = names(labels)
+        model.regroup(groups, {})
+        return found
+
+    monkeypatch.setattr(Vocabulary, "names", property(late))
+    assert model.groups.to_json(model.labels) == {"groups": [], "parents": {}}
+    assert model.groups.to_json(model.labels)["groups"][0]["labels"] == ["p", "new"]

@@ -10,6 +10,7 @@ from tests.support.cases import for_each
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, UnreadableEntry
 from manylabel_service.online.state.controls import Describe, Relabel
+from manylabel_service.online.state.label_table import label_page
 from manylabel_service.online.state.log_entries import decode, encode
 from manylabel_service.online.state.model import OnlineModel
 
@@ -48,6 +49,16 @@ def test_a_label_that_is_not_known_is_declared() -> None:
     described(fresh, r={"title": "Ravens"})
     assert list(fresh.predict([X])[0].scores) == ["r"]
     assert OnlineModel.from_bytes(fresh.to_bytes()).to_bytes() == fresh.to_bytes()
+
+
+@for_each("params", [{}, {"drift": "adwin"}])
+def test_labels_are_listed_before_the_learner_has_them(params: dict[str, str]) -> None:
+    """Requests read the labels while a thread declares some, or learns examples with new ones."""
+    model = taught(params=params)
+    model.describe({"new": {"title": "New"}})
+    (row,) = label_page(model.label_facts, "name", descending=False, offset=0, limit=1).labels
+    assert (row["label"], row["title"], row["threshold"], row["calibration"]) == ("new", "New", None, None)
+    assert row["drift"] == ({"alarms": 0, "last": None} if params else None)
 
 
 def test_details_follow_a_renamed_label_and_survive_a_merge() -> None:

@@ -156,7 +156,7 @@ def test_groups_that_do_not_fit_change_nothing(
 def test_groups_follow_a_name_and_keep_their_labels() -> None:
     model = grouped()
     append(model, Relabel("low", "minor", "log"))
-    assert model.groups.to_json(model.labels.names)["groups"][0]["labels"] == ["minor", "mid", "high"]
+    assert model.groups.to_json(model.labels)["groups"][0]["labels"] == ["minor", "mid", "high"]
     learn(model, (X, ["other"]))
     assert isinstance(learn(model, (X, ["other", "low"])).answer, UpdateOutcome)  # the old name
     for change in (Relabel("mid", None, "log"), Relabel("mid", "other", "log", merges=True)):
