@@ -29,8 +29,11 @@ from manylabel_service.webhooks.webhook import MAX_NAMED, OF_LOG, DeliveryState,
 
 MAX_WAITING = 10_000
 """Maximum number of events of a model in memory until the next poll; older ones are read from the log again."""
-PREDICTIONS_AGE_MS = 2_000
-"""Age in milliseconds from which a stored prediction is examined, when it is certainly stored."""
+PREDICTIONS_AGE_MS = 10_000
+"""Age in milliseconds from which a stored prediction is examined.
+
+Its id, made by the clock of any server, is in the response, which may take seconds to write before it is stored.
+"""
 REVIEW_UNCERTAINTY = 0.5
 """Uncertainty from which a stored prediction needs review if the model promises no precision; 0.5 is a probability of
 1/4 or 3/4 at a threshold of 1/2.
