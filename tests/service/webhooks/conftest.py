@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from tests.service.webhooks.receiver import Receiver, receiving
 
 from manylabel_service.settings import origin_of
-from manylabel_service.webhooks import deliverer
+from manylabel_service.webhooks import deliverer, sources
 
 
 @pytest.fixture
@@ -23,6 +23,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deliverer, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(deliverer, "LOOK_SECONDS", 0.2)
     monkeypatch.setattr(deliverer, "BACKOFF_SECONDS", (0.02, 0.1))
+    monkeypatch.setattr(sources, "PREDICTIONS_AGE_MS", 1_000)
 
 
 @pytest.fixture
