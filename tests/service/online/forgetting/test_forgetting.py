@@ -517,6 +517,44 @@ async def test_appends_go_on_while_a_reader_keeps_deleted_data_in_the_database(
     await fleet.end()
 
 
+async def test_a_server_stops_while_a_reader_keeps_deleted_data_in_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "EMPTY_WAL_SECONDS", 0.5)
+    fleet = Fleet(lambda: SQLiteStore(tmp_path / "data"))
+    registry = await fleet.start()
+    replica = await registry.create(fleet.spec())
+    await replica.update([named(REF, a=1), named(b=1)])
+    attempts, truncate = [], WalCheckpointer.truncate
+
+    def noted(self: WalCheckpointer) -> bool:
+        attempts.append(1)
+        return truncate(self)
+
+    monkeypatch.setattr(WalCheckpointer, "truncate", noted)
+    with reader_of(tmp_path / "data" / "manylabel.sqlite3"):
+        receipt = await registry.forgetter.begin(replica, REFS, None)
+        await eventually_async(lambda: attempts)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await fleet.stop(registry)
+    again = await fleet.start()
+    assert (await ended(again, receipt.id)).status == "done"
+    await fleet.end()
+
+
+async def test_the_recovery_of_a_change_leaves_a_later_one_alone(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    replica = await registry.create(lone_fleet.spec())
+    await replica.update([named(REF, a=1), named(b=1)])
+    former = await forgotten(registry)
+    await (await registry.get("m")).update([named(REF, c=1)])
+    with hanging_after(Rewriter, "build") as reached:
+        receipt = await registry.forgetter.begin(await registry.get("m"), REFS, None)
+        await reached.wait()
+        await registry.successions.recover("m", former.id)  # by a process that has seen the former one run
+        assert (await registry.forgetter.receipt("m", receipt.id)).status == "running"
+
+
 async def test_a_change_whose_recovery_failed_is_completed_without_a_restart(
     any_fleet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
