@@ -24,7 +24,7 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import successions
 from manylabel_service.online.history import archiver as archivers
-from manylabel_service.online.history.catalogue import CatalogueStore
+from manylabel_service.online.history.catalogue import CatalogueStore, collect_garbage
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
@@ -311,6 +311,41 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any
     if not switched:
         await forgotten(again)
         assert REF not in refs_of(await entries_of(await again.get("m")))
+
+
+async def test_garbage_collection_spares_a_successor_that_takes_its_name_meanwhile(
+    any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, replica = await started(any_fleet, window=20)
+    await lived(replica, random.Random(3), 40)
+    await replica.update([named(REF, a=1)])
+    store, finished, complete = any_fleet.store(registry), Rewriter.finish, asyncio.Event()
+
+    async def finish(self: Rewriter, *args: Any) -> Any:
+        reached.set()
+        await complete.wait()
+        return await finished(self, *args)
+
+    reached = asyncio.Event()
+    monkeypatch.setattr(Rewriter, "finish", finish)
+    receipt = await registry.forgetter.begin(replica, REFS, None)
+    await reached.wait()
+    read = store.models.all
+
+    async def slow() -> Any:
+        """A server that is suspended after its first look at the models."""
+        monkeypatch.setattr(store.models, "all", read)
+        found = await read()
+        complete.set()
+        assert (await ended(registry, receipt.id)).status == "done"
+        return found
+
+    monkeypatch.setattr(store.models, "all", slow)
+    await collect_garbage(store)
+    replica = await registry.get("m")
+    assert await store.blobs.keys(f"history/{replica.record.incarnation}/")
+    assert (await replica.verify()).states
+    assert await registry.forgetter.receipts("m")
 
 
 async def test_updates_during_forgetting_are_in_the_new_state(fleet: Any) -> None:
