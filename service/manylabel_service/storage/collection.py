@@ -138,7 +138,8 @@ class Collection(Generic[T]):
         Documents of the store.
     kind : str
         The kind of the documents.
-    model : type Pydantic model that parses and serialises a document.
+    model : type
+        Pydantic model that parses and serialises a document.
     """
 
     def __init__(self, documents: Documents, kind: str, model: type[T]) -> None:
