@@ -238,8 +238,9 @@ class _Restoring:
             for incarnation, named in (await named_models(store, kind, prefix)).items():
                 if named.record is not None:
                     continue
-                if (revision := (await store.documents.revisions(kind)).get(str(incarnation))) is not None:
-                    await store.documents.delete(kind, str(incarnation), revision=revision)
+                at = (await store.documents.revisions(kind)).get(str(incarnation))
+                if at is not None:
+                    await store.documents.delete(kind, str(incarnation), revision=at)
                 for key in named.keys:
                     await store.blobs.delete(key)
 
