@@ -139,6 +139,14 @@ def test_an_unreadable_document_stays_and_other_things_go_on(
         check_everything(copied, client)
 
 
+def test_a_webhook_with_a_damaged_queue_is_listed_as_damaged(copied: Filled) -> None:
+    spoil(copied, DeliveryState, "flipped")
+    with serving(copied.place, copied.admin) as client:
+        assert ok(client.get("/v1/webhooks"))["damaged"] == [copied.webhook]
+        assert client.delete(f"/v1/webhooks/{copied.webhook}").is_success
+        assert ok(client.get("/v1/webhooks")) == {"webhooks": []}
+
+
 def test_a_dataset_that_a_newer_job_may_need_is_not_deleted(copied: Filled) -> None:
     document = copied.documents[JobDocument]
     before = copied.place.documents()[document]
