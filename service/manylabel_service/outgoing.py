@@ -8,6 +8,7 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from ssl import SSLContext
 from typing import Any, TypeVar
@@ -64,7 +65,7 @@ def client(
     headers: dict[str, str],
     transport: httpx2.AsyncBaseTransport | None = None,
 ) -> httpx2.AsyncClient:
-    """Return a client that follows no redirect and uses no proxy.
+    """Return a client that follows no redirect, uses no proxy, and keeps no cookies.
 
     Parameters
     ----------
@@ -73,8 +74,15 @@ def client(
     headers : headers of all requests.
     transport : transport to use instead of the default one.
     """
+    no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
     return httpx2.AsyncClient(
-        verify=context, timeout=seconds, headers=headers, transport=transport, trust_env=False, follow_redirects=False
+        verify=context,
+        timeout=seconds,
+        headers=headers,
+        cookies=no_cookies,
+        transport=transport,
+        trust_env=False,
+        follow_redirects=False,
     )
 
 

@@ -161,6 +161,8 @@ class Keyring:
                 await self._revoke(id, unix_ms, lambda key: None)
             except KeyNotFound:
                 del self._unstored[id]
+            except DocumentNewer:
+                continue  # the key is rejected, and the revocation is stored once this release can read it
             except StorageError:
                 return
             else:
@@ -169,7 +171,9 @@ class Keyring:
     def _note(self, found: Mapping[str, Key | Unreadable]) -> None:
         """Add keys read from the store, unless this process knows a newer revision."""
         for id, key in found.items():
-            known = self._holders.get(id)
+            known, newer = self._holders.get(id), self._newer.get(id)
+            if newer is not None and key.revision < newer.revision:
+                continue
             if isinstance(key, DocumentNewer):
                 log.error("key_unreadable", key=id, error=str(key), action="it is rejected with 503")
                 self._holders.pop(id, None)
@@ -225,7 +229,7 @@ class Keyring:
         """Return the permissions of the key with this text; None if there is no such key."""
         parts = key_text.parse(text) or key_text.NO_KEY
         if (newer := self._newer.get(parts.id)) is not None:
-            return Access(parts.id, refusal=newer)
+            return Access(None, refusal=newer)  # the secret cannot be checked, so this may be another caller
         holder = self._holders.get(parts.id)
         is_right = key_text.is_secret(parts.secret, key_text.DIGEST_OF_NONE if holder is None else holder.digest)
         if not is_right or holder is None:
@@ -237,7 +241,7 @@ class Keyring:
         """Return the permissions of the token with this text; None if no key signed it."""
         token = token_text.parse(text)
         if token is not None and (newer := self._newer.get(token.key_id)) is not None:
-            return Access(token.key_id, refusal=newer)
+            return Access(None, refusal=newer)
         holder = None if token is None else self._holders.get(token.key_id)
         signing = key_text.DIGEST_OF_NONE if holder is None else holder.token_key
         if token is None or not token.is_signed_by(signing) or holder is None:

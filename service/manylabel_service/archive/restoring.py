@@ -73,6 +73,7 @@ from manylabel_service.storage import (
     position_key,
 )
 from manylabel_service.storage.places.place import ArchiveError, ObjectDamaged, Place, PlaceUnavailable
+from manylabel_service.storage.store import named_models
 from manylabel_service.trained.version_store import BLOBS as VERSION_BLOBS
 from manylabel_service.trained.version_store import KIND as VERSIONS
 
@@ -214,7 +215,11 @@ class _Restoring:
         await self._store.documents.delete(RESTORE, RESTORE, revision=mark)
 
     async def wipe(self, name: str | None) -> None:
-        """Remove the results of a restore."""
+        """Remove the results of a restore.
+
+        If the metadata of another model is damaged, the history and the versions of removed models stay: they may
+        belong to that model.
+        """
         store = self._store
         await asyncio.to_thread(remove_stale, self._scratch)
         for record in await store.models.all():
@@ -224,16 +229,19 @@ class _Restoring:
             for kind in (*KINDS, ARCHIVE):
                 for document, revision in (await store.documents.revisions(kind)).items():
                     await store.documents.delete(kind, document, revision=revision)
+            for prefix in BLOBS:
+                for key in await store.blobs.keys(prefix):
+                    await store.blobs.delete(key)
         else:
             await LineageStore(store).delete(name)
-        there = {str(record.incarnation) for record in await store.models.all()}
-        for kind in (HISTORY, VERSIONS):
-            for document, revision in (await store.documents.revisions(kind)).items():
-                if document not in there:
-                    await store.documents.delete(kind, document, revision=revision)
-        for prefix in {*(BLOBS if name is None else ()), HISTORY_BLOBS, VERSION_BLOBS}:
-            for key in await store.blobs.keys(prefix):
-                if name is None or key.removeprefix(prefix).partition("/")[0] not in there:
+        for kind, prefix in ((HISTORY, HISTORY_BLOBS), (VERSIONS, VERSION_BLOBS)):
+            for incarnation, named in (await named_models(store, kind, prefix)).items():
+                if named.record is not None:
+                    continue
+                at = (await store.documents.revisions(kind)).get(str(incarnation))
+                if at is not None:
+                    await store.documents.delete(kind, str(incarnation), revision=at)
+                for key in named.keys:
                     await store.blobs.delete(key)
 
     # -- all and one --------------------------------------------------------------------------------

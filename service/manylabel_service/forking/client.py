@@ -256,11 +256,14 @@ async def start(
     ----------
     module : str
         Name of the module.
-    arguments : str Argument of its ``main``.
-    threads : int Number of threads of each numerical library in the child.
+    arguments : str
+        Argument of its ``main``.
+    threads : int
+        Number of threads of each numerical library in the child.
     files : sequence of int
         Open file descriptors. The child gets copies of them, and no others.
-    line_bytes : int Maximum bytes of a line of its output.
+    line_bytes : int
+        Maximum bytes of a line of its output.
     """
     request = json.dumps({"module": module, "arguments": arguments, "threads": threads}).encode() + b"\n"
     reason = ""

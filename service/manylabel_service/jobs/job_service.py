@@ -7,7 +7,14 @@ from typing import Any, get_args
 
 from manylabel_service import ulid
 from manylabel_service.datasets.dataset_store import DatasetStore
-from manylabel_service.errors import DatasetNotFound, InvalidJob, JobNotFound, KeyReused, RevisionConflict
+from manylabel_service.errors import (
+    DatasetNotFound,
+    DocumentNewer,
+    InvalidJob,
+    JobNotFound,
+    KeyReused,
+    RevisionConflict,
+)
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.jobs.context import HEARTBEAT_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobDocument
@@ -132,8 +139,10 @@ class JobService:
         return record.to_job()
 
     async def uses_dataset(self, name: str) -> bool:
-        """Return whether an unfinished job needs a dataset."""
+        """Return whether an unfinished job needs a dataset; raise DocumentNewer if a job that cannot be read may."""
         await self._job_store.refresh()
+        if (newer := next(iter(self._job_store.newer.values()), None)) is not None:
+            raise DocumentNewer(newer.detail)
         return any(name in record.checksums for record in self._job_store.jobs.values() if not record.has_ended)
 
     async def watch(self, id: str, after: int | None = None) -> AsyncIterator[Event]:

@@ -7,7 +7,7 @@ from contextlib import suppress
 import structlog
 
 from manylabel_service.clock import now_ms, rfc3339
-from manylabel_service.errors import DocumentDamaged, JobNotFound
+from manylabel_service.errors import DocumentNewer, JobNotFound
 from manylabel_service.jobs.job_record import JobDocument, Unchanged
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, UNREADABLE, Collection, Store
 
@@ -43,6 +43,7 @@ class JobStore:
     ----------
     jobs : jobs by id; only `refresh` changes them.
     damaged : ids of damaged jobs.
+    newer : errors of jobs that a newer release wrote, by id.
     """
 
     def __init__(self, store: Store) -> None:
@@ -52,6 +53,7 @@ class JobStore:
         self._changed = asyncio.Condition()
         self.jobs: dict[str, JobDocument] = {}
         self.damaged: set[str] = set()
+        self.newer: dict[str, DocumentNewer] = {}
 
     async def add(self, record: JobDocument) -> JobDocument:
         """Add a job; raises RevisionConflict if there is one with its id."""
@@ -108,13 +110,17 @@ class JobStore:
                 return
             if ids is not None:
                 self.damaged &= ids
+                self.newer = {id: error for id, error in self.newer.items() if id in ids}
                 self.jobs = {id: record for id, record in self.jobs.items() if id in ids}
             for id, record in found.items():
                 self.damaged.discard(id)
+                self.newer.pop(id, None)
                 if isinstance(record, UNREADABLE):
                     log.error("job_unreadable", job=id, error=str(record))
                     self.jobs.pop(id, None)
-                    if isinstance(record, DocumentDamaged):
+                    if isinstance(record, DocumentNewer):
+                        self.newer[id] = record
+                    else:
                         self.damaged.add(id)
                 else:
                     self.jobs[id] = record

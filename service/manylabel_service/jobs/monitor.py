@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import structlog
 
+from manylabel_service import ulid
 from manylabel_service.errors import JobNotFound, StorageUnavailable
 from manylabel_service.jobs.context import LEASE_SECONDS, POLL_SECONDS, JobContext
 from manylabel_service.jobs.job_record import JobDocument, Unchanged, queued
@@ -116,6 +117,8 @@ class JobMonitor:
         for record in ended[: max(0, len(ended) - MAX_ENDED_JOBS)]:
             await job_store.remove(record)
         for id in {key.split("/")[1] for key in await self._context.store.blobs.keys(BLOBS)}:
+            if not ulid.valid(id.upper()):
+                continue  # a later release may use other names
             try:
                 unneeded = (await job_store.get(id)).state == "succeeded"
             except JobNotFound:

@@ -560,6 +560,7 @@ class Registry:
         name = replica.record.name
         del self._replicas[name]
         replica.evict()
+        self._restarts.forget(name)
 
     def _replaced(self, record: ModelMeta) -> None:
         """Release a replaced model; pending requests use its successor."""
@@ -589,6 +590,7 @@ class Registry:
         name = replica.record.name
         if self._replicas.get(name) is replica:
             del self._replicas[name]
+            self._restarts.forget(name)
             log.info("model_deleted_elsewhere", model=name)
 
 

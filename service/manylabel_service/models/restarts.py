@@ -80,7 +80,7 @@ class Restarts:
             crash.due = None
 
     def forget(self, name: str) -> None:
-        """Note that a model was deleted."""
+        """Note that a model was deleted, or is restored by its next request."""
         self._crashes.pop(name, None)
 
     async def run(self) -> None:
@@ -98,13 +98,14 @@ class Restarts:
     async def _try(self, name: str, crash: _Crash) -> None:
         try:
             await self._restart(name)
+            crash.due = None  # also if another load had restored it; a further error has replaced the crash
         except ModelNotFound:
             self.forget(name)
         except (NotReady, StorageError):
             pass
         except Exception:
             log.exception("model_restart_failed", model=name)
-        if crash.due is not None:  # it was not restored; a further error has replaced the crash
+        if crash.due is not None:
             crash.due = time.monotonic() + PAUSES_SECONDS[0]
 
 

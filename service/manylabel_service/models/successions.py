@@ -125,7 +125,7 @@ class Successions:
             if (running := found.running) is not None:
                 if await self._is_owned(found, running):
                     raise busy(running.id)
-                await self.recover(record.name)
+                await self.recover(record.name, running.id)
                 continue
             owned = {"owner": self._membership.id, "incarnation": record.incarnation, "successions": ()}
             incarnations = found.incarnations or (record.incarnation,)
@@ -153,12 +153,13 @@ class Successions:
         try:
             await working
         except asyncio.CancelledError:
-            await asyncio.shield(self._recovered(name, "the server was stopped"))
+            with suppress(StorageUnavailable):  # this process or another completes it after a start
+                await asyncio.shield(self.recover(name, change.id, "the server was stopped"))
             raise
         except Exception as error:
             known = isinstance(error, ServiceError | ReplayDiffers)
             log.error("replacement_failed", model=name, change=change.id, error=str(error), exc_info=not known)
-            await self._recovered(name, error.answer() if isinstance(error, ServiceError) else str(error))
+            await self._recovered(name, change.id, error.answer() if isinstance(error, ServiceError) else str(error))
             return error
         return None
 
@@ -251,7 +252,7 @@ class Successions:
             for name, lineage in list(self._running.items()):
                 if lineage.running is not None and not await self._is_owned(lineage, lineage.running):
                     try:
-                        await self.recover(name)
+                        await self.recover(name, lineage.running.id)
                     except StorageUnavailable:
                         raise
                     except Exception:
@@ -276,24 +277,26 @@ class Successions:
     def _members(self) -> set[str]:
         return {member.id for member in self._membership.members}
 
-    async def _recovered(self, name: str, reason: str) -> None:
-        """Complete the running request as soon as the store is reachable."""
+    async def _recovered(self, name: str, id: str, reason: str) -> None:
+        """Complete a change as soon as the store is reachable."""
         for pause in pauses(0.1, POLL_SECONDS):
             try:
-                await self.recover(name, reason)
+                await self.recover(name, id, reason)
                 return
             except StorageUnavailable:
                 await asyncio.sleep(pause)
 
-    async def recover(self, name: str, reason: str = "the server that worked on it has ended") -> None:
-        """Complete the running change if the successor has the name; else mark it as failed.
+    async def recover(self, name: str, id: str, reason: str = "the server that worked on it has ended") -> None:
+        """Complete a change if the successor has the name; else mark it as failed.
+
+        Nothing happens if it has ended: another change may run, perhaps in another process.
 
         Raises
         ------
         StorageUnavailable, DocumentDamaged
         """
         lineage = await self.lineages.find(name)
-        if (change := lineage.running) is None or lineage.incarnation is None:
+        if (change := lineage.running) is None or change.id != id or lineage.incarnation is None:
             return
         staged = [ModelMeta(each.name, each.successor, b"") for each in lineage.successions]
         for successor in staged:

@@ -87,7 +87,8 @@ class StoredModel(BaseModel):
         try:
             model = cls.model_validate_json(value)
         except ValidationError as error:
-            unknown = all(each["type"] in _UNKNOWN for each in error.errors(include_input=False, include_url=False))
+            # Other errors may be of the alternatives of the part.
+            unknown = any(each["type"] in _UNKNOWN for each in error.errors(include_input=False, include_url=False))
             if (release := newer_than(cls.FORMAT - unknown, value)) is not None:
                 raise DocumentNewer.of(kind, name, release, revision) from error
             raise DocumentDamaged(kind, name, revision) from error
@@ -138,7 +139,8 @@ class Collection(Generic[T]):
         Documents of the store.
     kind : str
         The kind of the documents.
-    model : type Pydantic model that parses and serialises a document.
+    model : type
+        Pydantic model that parses and serialises a document.
     """
 
     def __init__(self, documents: Documents, kind: str, model: type[T]) -> None:

@@ -343,8 +343,8 @@ class Snapshots:
                 await self._forget_deleted(ModelMeta(table.model, int(name), b""))
         for key in keys:
             name, id = key.split("/")[1], key.rpartition("/")[2]
-            if name in tables and name not in readable:
-                continue  # the blobs of an unreadable table are unknown
+            if not name.isdecimal() or (name in tables and name not in readable):
+                continue  # a later release may use other names; the blobs of an unreadable table are unknown
             named = readable[name].snapshots if name in readable else {}
             if id not in named and is_old(id, before_ms):
                 await self._blobs.delete(key)

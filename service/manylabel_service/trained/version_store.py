@@ -324,14 +324,15 @@ class VersionStore:
     async def collect_garbage(self) -> None:
         """Remove the blobs of failed publications; raises StorageUnavailable.
 
-        A job that has made its version makes no other; one that has not may still be publishing.
+        A job that has made its version makes no other; one that has not may still be publishing. Blobs with other names
+        may belong to a later release.
         """
         catalogue = self.catalogue
         needed = {self.key(version.job, version.id) for version in catalogue.versions.values()}
         for key in await self._store.blobs.keys(self._prefix):
             artifact = key.removesuffix(META_SUFFIX)
             job, _, id = artifact.removeprefix(self._prefix).rpartition("/")
-            if artifact not in needed and (job in catalogue.jobs or is_old(id)):
+            if artifact not in needed and ulid.valid(id) and (job in catalogue.jobs or is_old(id)):
                 await self._store.blobs.delete(key)
 
     async def is_newer(self) -> bool:

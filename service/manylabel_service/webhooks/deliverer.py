@@ -12,8 +12,9 @@ import random
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
+import httpx2
 import structlog
 
 from manylabel_service import ulid
@@ -275,10 +276,12 @@ class Deliverer:
 
     async def _deliver(self, running: _Running) -> None:
         """Send the queued events in order until the queue is empty or the webhook is disabled."""
-        async with self.sender.connected() as client:
+        async with AsyncExitStack() as stack:
+            client: httpx2.AsyncClient | None = None
             while (state := running.state).queue and state.reason(running.webhook) is None:
                 message, attempt = state.queue[0], state.failures + 1
                 try:
+                    client = client or await stack.enter_async_context(self.sender.connected())
                     sent = await self.sender.send(running.webhook, message, attempt, client)
                 except Exception:
                     log.exception("webhook_delivery_failed", webhook=running.webhook.id, event_id=message.id)

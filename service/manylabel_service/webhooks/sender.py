@@ -136,7 +136,8 @@ async def _request(
     async def post(address: str) -> tuple[int, float]:
         async with outgoing.requested(client, "POST", url, address, **options) as response:
             if response.status_code == 204 or response.headers.get("content-length") == "0":
-                await response.aread()  # nothing, after which the connection can be used again
+                async for _ in response.aiter_raw():  # nothing, after which the connection can be used again;
+                    pass  # a chunked body, which is longer than it says, is not decompressed
             return response.status_code, _retry_after(response)
 
     return await outgoing.from_first(addresses, post)

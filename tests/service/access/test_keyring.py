@@ -9,7 +9,7 @@ from manylabel_service.access import keyring as module
 from manylabel_service.access.key import Key, KeyStore, new_key
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.access.rates import RateLimits
-from manylabel_service.errors import KeyInvalid, KeyRequired, NotReady, StorageFull, StorageUnavailable
+from manylabel_service.errors import DocumentNewer, KeyInvalid, KeyRequired, NotReady, StorageFull, StorageUnavailable
 from manylabel_service.storage import Document, document_follower
 
 MAX_KEYS = 2
@@ -204,3 +204,48 @@ async def test_a_revocation_holds_before_a_full_store_accepts_it(keyring: Keyrin
     assert store.kept[-1].key == renamed.model_copy(update={"revoked_unix_ms": unstored.revoked_unix_ms})
     await eventually_async(lambda: not keyring._unstored)
     assert await keyring.revoke(key.id, access) is None
+
+
+def later(key: Key) -> Key:
+    """The key in a format of a later release."""
+    return key.model_copy(update={"format": Key.FORMAT + 1})
+
+
+async def test_a_revocation_that_cannot_be_stored_does_not_delay_others(keyring: Keyring, store: Store) -> None:
+    (admin, admin_text), (one, _), (other, text) = (
+        new_key("a", ["admin"]),
+        new_key("n", ["read"]),
+        new_key("o", ["read"]),
+    )
+    store.kept = [Kept(admin.id, 1, admin), Kept(one.id, 2, one), Kept(other.id, 3, other)]
+    await eventually_async(lambda: opens(keyring, text))
+    store.full = True
+    for key in (one, other):
+        await keyring.revoke(key.id, keyring.access(admin_text, ""))
+    store.kept[1] = Kept(one.id, 4, later(one))
+    await eventually_async(lambda: one.id in keyring._newer)
+    store.full = False
+    await eventually_async(lambda: list(keyring._unstored) == [one.id])
+    store.kept = [each if each.id != one.id else Kept(one.id, 9, one) for each in store.kept]
+    await eventually_async(lambda: not keyring._unstored)
+    assert all(each.key and each.key.revoked_unix_ms for each in store.kept if each.id != admin.id)
+
+
+async def test_the_caller_with_a_newer_key_is_unknown(keyring: Keyring, store: Store) -> None:
+    key, text = new_key("n", ["read"])
+    store.kept = [Kept(key.id, 2, later(key))]
+    await eventually_async(lambda: key.id in keyring._newer)
+    access = keyring.access(text[:-1] + ("a" if text[-1] != "a" else "b"), "")
+    assert access.key_id is None  # the audit log must not name a key whose secret was not checked
+    with pytest.raises(DocumentNewer):
+        access.require(["read"])
+
+
+async def test_an_older_document_does_not_make_a_newer_key_valid(keyring: Keyring, store: Store) -> None:
+    key, text = new_key("n", ["read"])
+    store.kept = [Kept(key.id, 3, later(key))]
+    await eventually_async(lambda: key.id in keyring._newer)
+    keyring._note({key.id: key.model_copy().at(2)})
+    assert not opens(keyring, text)
+    store.kept = [Kept(key.id, 4, key)]
+    await eventually_async(lambda: opens(keyring, text))

@@ -24,6 +24,7 @@ from tests.service.archive.origin import (
 from tests.service.fleet import Fleet
 from tests.service.online.forgetting.test_forgetting import forgotten
 from tests.service.online.history.test_history import entries_of
+from tests.service.storage.test_storage_damage import client_of
 
 from manylabel_service import ulid
 from manylabel_service.access.key import KeyStore, new_key
@@ -42,9 +43,10 @@ from manylabel_service.online.replica import Replica
 from manylabel_service.online.successor.rewriter import Selection
 from manylabel_service.online.updates.past_states import PastStates
 from manylabel_service.settings import Settings
-from manylabel_service.storage import SQLiteStore, Store
+from manylabel_service.storage import SQLiteStore, Store, pieces_of
 from manylabel_service.storage.places.files import FilePlace
 from manylabel_service.storage.places.place import ArchiveError, PlaceUnavailable
+from manylabel_service.storage.redis.keys import MODELS
 
 
 @pytest.mark.parametrize(("source", "target"), KINDS)
@@ -483,6 +485,30 @@ async def test_a_restore_is_not_repeated_over_a_mark_that_cannot_be_read(
         await restore(place, store, Settings())
     assert await store.models.all() == [other]
     assert [each.value for each in await store.documents.all(RESTORE)] == [value]
+
+
+async def test_a_failed_restore_of_one_model_leaves_what_it_cannot_read(place: FilePlace, new_store: Make) -> None:
+    origin = await start_origin(new_store("sqlite"), place)
+    await origin.registry.create(Fleet.spec())
+    await origin.shipper.ship()
+    store = await opened(new_store("redis"))
+    other = await store.models.create("other", b"{}")
+    names = str(other.incarnation), "later"
+    for kind in ("history", "versions"):
+        for name in names:
+            await store.documents.put(kind, name, NEWER, revision=None)
+            await store.blobs.put(f"{kind}/{name}/x", pieces_of(b"some bytes"))
+    blobs = await store.blobs.keys()
+    for damaged in (False, True):
+        if damaged:
+            with client_of(store) as client:
+                client.hset(MODELS, "other", b"???")
+        with pytest.raises(PositionNotFound):
+            await restore(place, store, Settings(), model="m", until="99-0")
+        assert [record.name for record in await store.models.all()] == ["other"]
+        assert await store.blobs.keys() == blobs
+        for kind in ("history", "versions"):
+            assert set(await store.documents.revisions(kind)) == set(names)
 
 
 async def test_receipts_of_a_later_release_are_not_dropped_by_a_restore(place: FilePlace, new_store: Make) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.service.jobs.test_jobs_tasks import job
 from tests.support.waiting import eventually_async
 
+from manylabel_service import ulid
 from manylabel_service.errors import JobNotFound, StorageUnavailable
 from manylabel_service.jobs import monitor as monitor_module
 from manylabel_service.jobs.context import VALID_SECONDS
@@ -21,6 +22,7 @@ from manylabel_service.jobs.supervision.workdirs import remove_stale
 from manylabel_service.storage import MAX_DOCUMENT_BYTES, document_follower, pieces_of
 
 OF_A_DELETED_MODEL = "history/999/01890000000000000000000000"
+DELETED_JOB = "01890000000000000000000000"
 """Key of an old blob."""
 
 
@@ -245,7 +247,7 @@ async def test_old_jobs_and_unneeded_blobs_are_removed(monitored, monkeypatch):
     for id in "abcd":
         await job_store.add(job(id))
         await store.blobs.put(f"{blobs_of(id)}0/t/checkpoint", pieces_of(b"x"))
-    await store.blobs.put(f"{blobs_of('nobody')}gathered", pieces_of(b"x"))
+    await store.blobs.put(f"{blobs_of(DELETED_JOB)}gathered", pieces_of(b"x"))
     for id, now in (("b", "1"), ("a", "2")):
         await job_store.change(id, lambda record, _, now=now: record.cancel(now))
     await monitored.poll(after=100.0)
@@ -275,7 +277,7 @@ async def test_directories_of_dead_processes_are_removed(tmp_path):
 async def test_an_unreadable_job_stays_with_its_blobs_and_other_remains_are_removed(monitored, value):
     store = monitored.context.store
     await store.documents.put(KIND, "unreadable", value, revision=None)
-    for key in (f"{blobs_of('unreadable')}gathered", f"{blobs_of('gone')}gathered", OF_A_DELETED_MODEL):
+    for key in (f"{blobs_of('unreadable')}gathered", f"{blobs_of(DELETED_JOB)}gathered", OF_A_DELETED_MODEL):
         await store.blobs.put(key, pieces_of(b"some bytes"))
     await monitored.poll(after=100.0)
     assert await store.blobs.keys() == [f"{blobs_of('unreadable')}gathered"]
@@ -285,6 +287,7 @@ async def test_an_unreadable_job_stays_with_its_blobs_and_other_remains_are_remo
 async def test_blobs_and_documents_with_names_of_a_later_release_stay(monitored):
     store = monitored.context.store
     keys = ["history/1.later/x", "history/7/later", "snapshots/7/later", "snapshots/7/1/2/later", "versions/later/x"]
+    keys += ["jobs/later/x", f"snapshots/later/1/{ulid.make(1, bytes(10))}"]
     for key in (*keys, OF_A_DELETED_MODEL):
         await store.blobs.put(key, pieces_of(b"some bytes"))
     record = await store.models.create("m", b"{}")

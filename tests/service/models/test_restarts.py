@@ -16,7 +16,7 @@ from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.log_entries import decode
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import LogReplayer
-from manylabel_service.storage import START
+from manylabel_service.storage import START, ModelMeta
 
 LEAST, MOST = 0.05, 0.4
 
@@ -205,3 +205,14 @@ async def test_a_follower_is_restored(lone_fleet: Any, monkeypatch: pytest.Monke
 
     await eventually_async(has_learnt, ignore=NotReady)
     assert leader.model.updates == 6
+
+
+async def test_a_model_that_another_load_has_restored_does_not_wait() -> None:
+    async def restart(name: str) -> None:
+        """The model is in memory already."""
+
+    models = restarts.Restarts(restart)
+    models.note(ModelMeta("m", 1, b""), START)
+    running = asyncio.create_task(models.run())
+    await eventually_async(lambda: not models.waiting)
+    running.cancel()

@@ -174,6 +174,7 @@ class Nested(StoredModel):
     part: Part = Field(default_factory=Part)
     pairs: tuple[Pair, ...] = ()
     strict: Strict | None = None
+    either: list[int] | Strict | None = None
 
 
 async def test_fields_of_a_later_release_survive_a_change(store: Any) -> None:
@@ -182,11 +183,11 @@ async def test_fields_of_a_later_release_survive_a_change(store: Any) -> None:
     await store.documents.put("nested", "a", json.dumps(value).encode(), revision=None)
     await nested.change("a", lambda found: found and found.model_copy(update={"pairs": (Pair(1, 2),)}))
     (document,) = await store.documents.all("nested")
-    rest = {"pairs": [[1, 2]], "strict": None}
+    rest = {"pairs": [[1, 2]], "strict": None, "either": None}
     assert json.loads(document.value) == {**value, "release": RELEASE, **rest}
 
 
-@for_each("later", [{"pairs": [[1, 2, 3]]}, {"strict": {"one": 1, "later": 2}}])
+@for_each("later", [{"pairs": [[1, 2, 3]]}, {"strict": {"one": 1, "later": 2}}, {"either": {"one": 1, "later": 2}}])
 async def test_a_field_that_a_part_cannot_keep_makes_a_document_newer(sqlite_store: Any, later: dict[str, Any]) -> None:
     value = json.dumps({"format": 1, "release": "9.9", **later}).encode()
     (name,) = later

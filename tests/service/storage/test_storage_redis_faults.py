@@ -277,6 +277,20 @@ async def test_a_blocking_call_is_no_trial(monkeypatch: pytest.MonkeyPatch) -> N
     await connection.close()
 
 
+async def test_the_wait_of_many_calls_that_begin_together_does_not_count_against_redis(redis_server: Any) -> None:
+    connection = Connection(Address.parse(redis_server.url), timeout_seconds=1.0)
+    seconds = 2 * connection.timeout_seconds
+
+    async def work(duration: float) -> float:
+        await asyncio.sleep(duration)
+        return duration
+
+    first = [connection._call(work(0.5 * seconds)) for _ in range(CONNECTIONS)]
+    await asyncio.gather(*first, connection._call(work(0.75 * seconds)))
+    assert not connection.breaker.is_open
+    await connection.close()
+
+
 async def test_a_call_that_waits_long_for_its_turn_does_not_count_against_redis(redis_server: Any) -> None:
     connection = Connection(Address.parse(redis_server.url), timeout_seconds=0.2)
     async with AsyncExitStack() as turns:

@@ -309,6 +309,21 @@ async def test_a_model_predicts_while_its_metrics_are_restored(
     assert model.answers.model.updates == 2
 
 
+async def test_an_evicted_model_predicts_although_its_metrics_had_an_error(
+    lone_fleet: Any, one: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(restarts, "PAUSES_SECONDS", (3600.0, 3600.0))
+    registry = await lone_fleet.start()
+    await lone_fleet.publish(registry, one)
+    model = await registry.get("m")
+    model.answers.crash(MemoryError())
+    assert (await model.predict([dense(one.X[0])])).version == 1
+    registry._evict(model)
+    model = await registry.get("m")
+    assert (await model.predict([dense(one.X[0])])).version == 1
+    assert registry.failed == []
+
+
 async def test_an_evicted_model_keeps_its_metrics(lone_fleet: Any, one: Any) -> None:
     registry = await lone_fleet.start(evict_idle_seconds=0)
     await lone_fleet.publish(registry, one)

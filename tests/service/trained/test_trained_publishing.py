@@ -210,6 +210,19 @@ async def test_garbage_collection_with_an_old_catalogue_keeps_newer_versions(lon
     assert len(await store.blobs.keys(BLOBS)) == 4
 
 
+async def test_garbage_collection_keeps_blobs_with_names_of_a_later_release(lone_fleet: Any, one: Any) -> None:
+    registry = await lone_fleet.start()
+    store = lone_fleet.store(registry)
+    await lone_fleet.publish(registry, one)
+    versions = await lone_fleet.versions(registry)
+    await versions.read()
+    (artifact, _) = await store.blobs.keys(BLOBS)
+    for key in (f"{artifact}.later", f"{artifact.rpartition('/')[0]}/later"):
+        await store.blobs.put(key, pieces_of(b"some bytes"))
+    await versions.collect_garbage()
+    assert len(await store.blobs.keys(BLOBS)) == 4
+
+
 @pytest.mark.parametrize("has_versions", [True, False])
 async def test_a_model_deleted_during_publishing_is_created_again(
     lone_fleet: Any, one: Any, meta_of: Any, has_versions: bool

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import pytest
 from starlette.testclient import TestClient
-from tests.service.unreadable.filling import CannotStart, Filled, check_everything, context_of, serving, work
+from tests.service.unreadable.filling import CannotStart, Filled, check_everything, context_of, ok, serving, work
 from tests.service.unreadable.places import OnRedis
 from tests.support.stored_models import stored_models
 
@@ -137,6 +137,26 @@ def test_an_unreadable_document_stays_and_other_things_go_on(
     place.write_document(document, documents[document])
     with serving(place, copied.admin) as client:
         check_everything(copied, client)
+
+
+def test_a_webhook_with_a_damaged_queue_is_listed_as_damaged(copied: Filled) -> None:
+    spoil(copied, DeliveryState, "flipped")
+    with serving(copied.place, copied.admin) as client:
+        assert ok(client.get("/v1/webhooks"))["damaged"] == [copied.webhook]
+        assert client.delete(f"/v1/webhooks/{copied.webhook}").is_success
+        assert ok(client.get("/v1/webhooks")) == {"webhooks": []}
+
+
+def test_a_dataset_that_a_newer_job_may_need_is_not_deleted(copied: Filled) -> None:
+    document = copied.documents[JobDocument]
+    before = copied.place.documents()[document]
+    spoil(copied, JobDocument, "newer")
+    with serving(copied.place, copied.admin) as client:
+        assert _answer(client.delete("/v1/datasets/rows")) == TOO_OLD
+        assert ok(client.get("/v1/datasets/rows"))["rows"] == 20
+    copied.place.write_document(document, before)
+    with serving(copied.place, copied.admin) as client:
+        assert _answer(client.delete("/v1/datasets/rows")) == (409, "dataset_in_use")
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import gzip
 import hashlib
 import hmac
 import socket
@@ -10,7 +11,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.service.webhooks.receiver import SECRET, Receiver, receiving
+from httpx2._decoders import GZipDecoder
+from tests.service.webhooks.receiver import SECRET, Receiver, receiving, status
 from tests.support.hosts import resolving
 from tests.support.server_process import free_port
 
@@ -199,3 +201,26 @@ async def test_events_of_a_webhook_share_a_connection(answer: bytes) -> None:
             for _ in range(5):
                 assert (await sender.send(webhook(url), event(), 1, client)).delivery.error is None
         assert requests == [5]
+
+
+async def test_cookies_of_a_receiver_are_not_kept(receiver: Receiver) -> None:
+    receiver.respond = lambda handler: status(handler, 204, **{"Set-Cookie": f"c{len(receiver.events)}=1"})
+    sender = Sender([str(origin_of(receiver.url))], ())
+    async with sender.connected() as client:
+        for _ in range(3):
+            assert (await sender.send(webhook(receiver.url), event(), 1, client)).delivery.error is None
+    assert len(receiver.headers) == 3
+    assert not any("cookie" in headers for headers in receiver.headers)
+
+
+async def test_a_body_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decode(*_: Any) -> bytes:
+        raise AssertionError
+
+    monkeypatch.setattr(GZipDecoder, "decode", decode)
+    body = gzip.compress(bytes(2**20))
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunked = f"{len(body):x}\r\n".encode() + body + b"\r\n0\r\n\r\n"
+    async with answering(head + chunked) as (url, requests):
+        assert await sent(url) is None
+        assert requests == [1]

@@ -193,6 +193,7 @@ class TestDelivery:
         assert [each["error"] for each in deliveries] == [None, *["status"] * 4]
         assert [each["attempt"] for each in deliveries] == [5, 4, 3, 2, 1]
 
+    @pytest.mark.parametrize("part", ["send", "connected"])
     def test_an_unexpected_error_is_counted_and_tried_again(
         self,
         client: TestClient,
@@ -200,18 +201,19 @@ class TestDelivery:
         create: Create,
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],
+        part: str,
     ) -> None:
         id = made(client, receiver)["id"]
-        send, failures = sender.Sender.send, 2
+        working, failures = getattr(sender.Sender, part), 2
 
-        async def failing(*args: Any) -> Any:
+        def failing(*args: Any) -> Any:
             nonlocal failures
             failures -= 1
             if failures >= 0:
                 raise ValueError("for the test")
-            return await send(*args)
+            return working(*args)
 
-        monkeypatch.setattr(sender.Sender, "send", failing)
+        monkeypatch.setattr(sender.Sender, part, failing)
         update(client, create(client, "tags"), "a")
         eventually(lambda: shown(client, id)["delivered"] == 1)
         attempts = [(each["attempt"], each["error"]) for each in shown(client, id)["deliveries"]]

@@ -2,7 +2,6 @@
 
 import base64
 import binascii
-from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
@@ -20,7 +19,7 @@ from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router
 from manylabel_service.clock import rfc3339
 from manylabel_service.documented import Documented
-from manylabel_service.errors import DocumentNewer, WebhookNotFound
+from manylabel_service.errors import DocumentDamaged, DocumentNewer, WebhookNotFound
 from manylabel_service.settings import origin_of
 from manylabel_service.webhooks.webhook import (
     KINDS,
@@ -175,9 +174,13 @@ async def list_webhooks(context: ContextOf, access: AccessOf) -> dict[str, Any]:
     covered = [each for each in found if access.covers(["admin"], each.models)]
     shown = []
     for webhook in covered:
-        with suppress(DocumentNewer):  # the newer release shows it
+        try:
             shown.append(_status(webhook, await context.webhooks.state(webhook)))
-    return {"webhooks": shown, "damaged": damaged if access.sees_all else []}
+        except DocumentNewer:
+            pass  # the newer release shows it
+        except DocumentDamaged:
+            damaged.append(webhook.id)
+    return {"webhooks": shown, "damaged": sorted(damaged) if access.sees_all else []}
 
 
 @router.endpoint("GET /v1/webhooks/{id}", "Show a webhook", "admin", WebhookDetail)

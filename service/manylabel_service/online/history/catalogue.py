@@ -14,7 +14,7 @@ from pydantic import ConfigDict
 
 from manylabel_service import ulid
 from manylabel_service.errors import BlobDamaged, BlobNotFound, DocumentNewer, RevisionConflict
-from manylabel_service.online.history.lineage import LineageStore
+from manylabel_service.online.history.lineage import Lineage, LineageStore
 from manylabel_service.storage import (
     START,
     UNREADABLE,
@@ -232,14 +232,16 @@ async def collect_garbage(store: Store) -> None:
     """
     models = await named_models(store, KIND, BLOBS)
     lineages = LineageStore(store)
-    staged, is_known = set[int](), True
+    needed, is_known = set[int](), True
     if any(named.record is None for named in models.values()):
         found = await lineages.all()
         readable = intact(found)
         staged = {each.successor for lineage in readable.values() for each in lineage.successions}
+        # Read last, because a successor may have taken its name before the lineages were read.
+        needed = staged | {record.incarnation for record in await store.models.all()}
         is_known = len(readable) == len(found)
     for incarnation, (record, keys) in models.items():
-        if incarnation in staged or (record is None and not is_known):
+        if record is None and (incarnation in needed or not is_known):
             continue
         catalogue = CatalogueStore(record or ModelMeta("", incarnation, b""), store)
         try:
@@ -254,11 +256,13 @@ async def collect_garbage(store: Store) -> None:
 
 async def _collect_lineages(store: Store, lineages: LineageStore) -> None:
     """Delete the lineages of deleted models, unless the name of a model is unreadable."""
-    names, records = await lineages.names(), await store.models.all()
+    names, found = await lineages.names(), dict[str, Lineage]()
+    for name in names - {record.name for record in await store.models.all()}:
+        with suppress(*UNREADABLE):
+            if (lineage := await lineages.get(name)) is not None and lineage.running is None:
+                found[name] = lineage
+    records = await store.models.all() if found else []  # read last: the lineage of a model created later has changed
     if any(record.damaged for record in records):
         return
-    for name in names - {record.name for record in records}:
-        with suppress(*UNREADABLE):
-            lineage = await lineages.get(name)
-            if lineage is not None and lineage.running is None:
-                await lineages.delete(name, lineage.revision)
+    for name in found.keys() - {record.name for record in records}:
+        await lineages.delete(name, found[name].revision)

@@ -24,7 +24,7 @@ from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models import successions
 from manylabel_service.online.history import archiver as archivers
-from manylabel_service.online.history.catalogue import CatalogueStore
+from manylabel_service.online.history.catalogue import CatalogueStore, collect_garbage
 from manylabel_service.online.history.lineage import Receipt
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.history.segment import decode as decode_segment
@@ -313,6 +313,41 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any
         assert REF not in refs_of(await entries_of(await again.get("m")))
 
 
+async def test_garbage_collection_spares_a_successor_that_takes_its_name_meanwhile(
+    any_fleet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, replica = await started(any_fleet, window=20)
+    await lived(replica, random.Random(3), 40)
+    await replica.update([named(REF, a=1)])
+    store, finished, complete = any_fleet.store(registry), Rewriter.finish, asyncio.Event()
+
+    async def finish(self: Rewriter, *args: Any) -> Any:
+        reached.set()
+        await complete.wait()
+        return await finished(self, *args)
+
+    reached = asyncio.Event()
+    monkeypatch.setattr(Rewriter, "finish", finish)
+    receipt = await registry.forgetter.begin(replica, REFS, None)
+    await reached.wait()
+    read = store.models.all
+
+    async def slow() -> Any:
+        """A server that is suspended after its first look at the models."""
+        monkeypatch.setattr(store.models, "all", read)
+        found = await read()
+        complete.set()
+        assert (await ended(registry, receipt.id)).status == "done"
+        return found
+
+    monkeypatch.setattr(store.models, "all", slow)
+    await collect_garbage(store)
+    replica = await registry.get("m")
+    assert await store.blobs.keys(f"history/{replica.record.incarnation}/")
+    assert (await replica.verify()).states
+    assert await registry.forgetter.receipts("m")
+
+
 async def test_updates_during_forgetting_are_in_the_new_state(fleet: Any) -> None:
     registry, replica = await started(fleet)
     for n in range(50):
@@ -515,6 +550,44 @@ async def test_appends_go_on_while_a_reader_keeps_deleted_data_in_the_database(
     assert (replica.model.updates, features_of(replica)) == (2, "bc")
     assert files_with_traces(tmp_path) == []
     await fleet.end()
+
+
+async def test_a_server_stops_while_a_reader_keeps_deleted_data_in_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "EMPTY_WAL_SECONDS", 0.5)
+    fleet = Fleet(lambda: SQLiteStore(tmp_path / "data"))
+    registry = await fleet.start()
+    replica = await registry.create(fleet.spec())
+    await replica.update([named(REF, a=1), named(b=1)])
+    attempts, truncate = [], WalCheckpointer.truncate
+
+    def noted(self: WalCheckpointer) -> bool:
+        attempts.append(1)
+        return truncate(self)
+
+    monkeypatch.setattr(WalCheckpointer, "truncate", noted)
+    with reader_of(tmp_path / "data" / "manylabel.sqlite3"):
+        receipt = await registry.forgetter.begin(replica, REFS, None)
+        await eventually_async(lambda: attempts)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await fleet.stop(registry)
+    again = await fleet.start()
+    assert (await ended(again, receipt.id)).status == "done"
+    await fleet.end()
+
+
+async def test_the_recovery_of_a_change_leaves_a_later_one_alone(lone_fleet: Any) -> None:
+    registry = await lone_fleet.start()
+    replica = await registry.create(lone_fleet.spec())
+    await replica.update([named(REF, a=1), named(b=1)])
+    former = await forgotten(registry)
+    await (await registry.get("m")).update([named(REF, c=1)])
+    with hanging_after(Rewriter, "build") as reached:
+        receipt = await registry.forgetter.begin(await registry.get("m"), REFS, None)
+        await reached.wait()
+        await registry.successions.recover("m", former.id)  # by a process that has seen the former one run
+        assert (await registry.forgetter.receipt("m", receipt.id)).status == "running"
 
 
 async def test_a_change_whose_recovery_failed_is_completed_without_a_restart(

@@ -6,6 +6,7 @@ may have succeeded, and a repeated append could be stored twice.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast
@@ -134,17 +135,16 @@ class Connection:
         if (earlier := self.breaker.before_call()) is not None:
             work.close()
             raise gone(earlier, str(self.address)) from None
-        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        begun: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         task = self._tasks.begin(self._attempt(self._in_turn(work, begun)))
         if trial:
             task.add_done_callback(lambda _: self.breaker.end_trial())
         # Timeouts to get a connection and to connect, then to get a response.
         seconds = 2 * self.timeout_seconds
         try:
-            if waits := self._turns.locked():  # the time until its turn does not count
-                await asyncio.wait((task, begun), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if begun.done() or not waits:
-                await asyncio.wait((task,), timeout=seconds)
+            await asyncio.wait((task,), timeout=seconds)
+            if not task.done() and begun.done():  # the time until its turn does not count
+                await asyncio.wait((task,), timeout=max(0.0, begun.result() + seconds - time.monotonic()))
         finally:
             if left_behind is not None and not task.done():
                 left_behind(task)
@@ -155,9 +155,9 @@ class Connection:
             raise gone(error, str(self.address))
         return task.result()
 
-    async def _in_turn(self, work: Coroutine[Any, Any, T], begun: asyncio.Future[None]) -> T:
+    async def _in_turn(self, work: Coroutine[Any, Any, T], begun: asyncio.Future[float]) -> T:
         async with self._turns:
-            begun.set_result(None)
+            begun.set_result(time.monotonic())
             return await work
 
     async def wait(self, *words: Argument) -> Any:
