@@ -90,3 +90,12 @@ def test_annif_gets_at_most_a_thousand_suggestions(client: TestClient) -> None:
         answer = client.post(f"/annif/v1/projects/m/suggest?limit={limit}", data={"text": "a"})
         assert answer.status_code == status, answer.text
     assert "limit" in answer.json()["detail"]
+
+
+def test_a_new_model_with_too_many_fields_or_parents_is_refused_before_each_is_described(client: TestClient) -> None:
+    for kind in ("labels", "groups"):
+        refused_at = client.post("/v1/models", json={"name": "wide", kind: [dict.fromkeys(map(str, range(101)), 1)]})
+        assert (refused_at.status_code, refused_at.json()["errors"][0]["pointer"]) == (422, f"/{kind}/0")
+    parents = dict.fromkeys(map(str, range(10_001)), 1)
+    refused_at = client.post("/v1/models", json={"name": "wide", "parents": parents})
+    assert (refused_at.status_code, refused_at.json()["errors"][0]["pointer"]) == (422, "/parents")

@@ -25,7 +25,7 @@ from manylabel_service.api.web.large_json import LARGE_BYTES, read_large_json
 from manylabel_service.api.web.parameters import Parameters, from_query, wrong
 from manylabel_service.api.web.problems import invalid
 from manylabel_service.api.web.routes import Router, body, json_response
-from manylabel_service.api.web.validation import Path, check_all_known, invalid_body
+from manylabel_service.api.web.validation import Path, check_all_known, check_known, invalid_body
 from manylabel_service.audit.call import note
 from manylabel_service.errors import InvalidField, LabelNotFound, NoReliability, NotCalibrated, check_limit
 from manylabel_service.hosting.hosted_model import HostedModel
@@ -59,9 +59,9 @@ async def create_model(request: Request, response: Response, context: ContextOf,
     state of another model at a position or time. A follower learns from the log of another model, with its own spec,
     and accepts no updates. The header Location has its address."""
     document, raw = await read_large_json(request)
+    _check_count(document, context.settings)
     names_of_clients = isinstance(document, dict) and isinstance(document.get("parents"), dict)
     check_all_known({**document, "parents": None} if names_of_clients else document, ())
-    _check_count(document, context.settings)
     try:
         # Parsing hundreds of thousands of names holds the interpreter lock for long.
         large = len(raw) >= LARGE_BYTES
@@ -101,11 +101,21 @@ def _change(state: OnlineModel, wanted: schemas.ModelRequest) -> None:
 
 
 def _check_count(document: Any, settings: Settings) -> None:
-    """Reject more names than a model may have, before validating each. Raises LimitExceeded."""
+    """Reject more names than a model may have, and more fields than a label or group may have, before validating each.
+    Raises LimitExceeded or a Problem.
+    """
     for kind, most in (("features", settings.max_features), ("labels", settings.max_labels)):
         named = document.get(kind) if isinstance(document, dict) else None
         if isinstance(named, list):
             check_limit(f"{kind} of the model", len(named), most)
+    for kind, type_ in (("groups", list), ("parents", dict)):
+        named = document.get(kind) if isinstance(document, dict) else None
+        if isinstance(named, type_) and len(named) > settings.max_labels:
+            raise invalid((kind,), f"must have at most {settings.max_labels:,} entries, one per label")
+    for kind in ("labels", "groups") if isinstance(document, dict) else ():
+        listed = document.get(kind)
+        for place, each in enumerate(listed if isinstance(listed, list) else ()):
+            check_known(each, (kind, place))
 
 
 def _validated(document: Any) -> tuple[schemas.ModelRequest, ModelSpec]:
