@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.support.lanes import LANES, Guard, in_rest, lanes_of
+from tests.support.lanes import in_rest
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
+
+pytest_plugins = ["tests.support.lane_plugin", "pytester"]
 
 # The duration of an example is not checked: the first may compile a kernel, and the machine may be busy.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -33,21 +35,11 @@ MEMORY_BYTES = 12 * 2**30
 """Minimum free memory for pytest's directories in memory; a run of all tests takes up to 6 GiB, and 3 for these."""
 
 
-GUARD = pytest.StashKey[Guard]()
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    group = parser.getgroup("lanes", "lanes of tests (tests/support/lanes.py)")
-    group.addoption("--lane", choices=LANES, help="run the tests of one lane; both by default")
-    group.addoption("--compiled", action="store_true", help="fail tests that compile what `make compiled` compiles")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     """Put pytest's directories in memory if there is enough, because each acknowledged update would wait for the disk.
 
     Tests kill processes, never the machine, so files in memory survive a kill as files on disk do.
     """
-    config.stash[GUARD] = Guard(config.getoption("--compiled"))
     if config.getoption("--lane") == "quick":
         settings.load_profile("quick")
     if os.access(MEMORY, os.W_OK) and min(shutil.disk_usage(MEMORY).free, _available_bytes()) > MEMORY_BYTES:
@@ -70,50 +62,15 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Select a lane, and run the long tests first, so that no process waits for a long test of another at the end."""
-    if lane := config.getoption("--lane"):
-        selected = {item: lane in lanes_of(item) for item in items}
-        config.hook.pytest_deselected(items=[item for item in items if not selected[item]])
-        items[:] = [item for item in items if selected[item]]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the long tests first, so that no process waits for a long test of another at the end."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Let the guard observe the test, also its fixtures."""
-    with item.config.stash[GUARD].watching(item):
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test that did what only the other lane may do, or that compiled a function."""
-    yield
-    item.config.stash[GUARD].check()
-
-
-@pytest.fixture
-@in_rest
-def programs() -> None:
-    """Put a test in the rest that starts interpreters or programs by itself."""
-
-
-@pytest.fixture
-@in_rest
-def dev_extra() -> None:
-    """Put a test in the rest that needs a package which only the extra `dev` has, such as an oracle."""
 
 
 @pytest.fixture
 def n_examples() -> int:
-    """Return the number of examples of Hypothesis for a test that runs them by itself."""
+    """Return the number of examples for a test that lets Hypothesis run by itself."""
     return settings.default.max_examples
-
-
-@pytest.fixture
-def compiles() -> None:
-    """Let a test compile functions in this process that `make compiled` has not compiled."""
 
 
 @in_rest
