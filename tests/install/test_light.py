@@ -140,6 +140,7 @@ def test_the_commands_for_a_running_server_need_no_extra(server: Any, tmp_path: 
     assert "algorithm" in manylabel("models", "show", "light")
 
 
+@pytest.mark.usefixtures("dev_extra")
 def test_extras_are_those_of_the_distribution() -> None:
     listed = PROJECT["optional-dependencies"]
     distributions = packages_distributions()
