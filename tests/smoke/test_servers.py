@@ -82,11 +82,12 @@ def _scores(client: Client, name: str, asked: list[dict[str, float]]) -> list[An
 def test_an_update_through_one_server_is_seen_by_the_other(start_server: Start, redis: RedisServer) -> None:
     one, two = (start_server("--store", redis.url) for _ in range(2))
     with Client(one.url) as client, Client(two.url) as other:
-        position = client.create_model("m", algorithm="falt").update({"a": 1.0}, ["p"]).position
+        models = client.create_model("m", algorithm="falt"), other.model("m")
+        models[0].update({"a": 1.0}, ["p"])
         eventually(lambda: "m" in [each.name for each in other.models()])
-        assert other.model("m").predict({"a": 1.0}, at_least=position).scores.keys() == {"p"}
-        # And the other way round, on a model that the first has already.
-        position = other.model("m").update({"b": 1.0}, ["q"]).position
-        assert client.model("m").predict({"b": 1.0}, at_least=position).scores.keys() == {"p", "q"}
+        models[1].predict({"a": 1.0})  # both servers have the model now, and hear of what the other one appends
+        for writer, reader, labels in ((*models, {"p", "q"}), (*reversed(models), {"p", "q", "r"})):
+            writer.update({"a": 1.0}, sorted(labels))
+            eventually(lambda reader=reader, labels=labels: reader.predict({"a": 1.0}).scores.keys() == labels)
         assert _scores(client, "m", [{"a": 1.0}]) == _scores(other, "m", [{"a": 1.0}])
-        assert client.model("m").status().updates == other.model("m").status().updates == 2
+        assert [model.status().updates for model in models] == [3, 3]
