@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.usefixtures("programs")
+
 SCRIPT = """
 import gc, itertools
 import numpy as np
