@@ -77,7 +77,9 @@ def test_a_changed_helper_in_another_file_is_compiled_in(tmp_path: Path) -> None
     assert run(tmp_path) == dict.fromkeys(PACKAGES, 2)
     compiled = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.nb[ic]")}
     assert run(tmp_path) == dict.fromkeys(PACKAGES, 2)
-    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.nb[ic]")} == compiled, "nothing is compiled again"
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.nb[ic]")} == compiled, (
+        "nothing is compiled again"
+    )
     for helper in helpers.values():
         write(helper, INNER.format(added=9))
     assert run(tmp_path) == dict.fromkeys(PACKAGES, 10)
