@@ -15,7 +15,7 @@ import httpx2
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.output.measures import number
-from manylabel_clients.command.server.background import START_SECONDS, Background
+from manylabel_clients.command.server.background import Background
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import NotFound
 from manylabel_clients.http.resources.models import Model
@@ -51,12 +51,12 @@ def demo(
     server = Background(host, port, data_dir)
     if server.is_running():
         click.echo(f"A server runs at {server.url} already.")
+        server.wait_ready()
     else:
-        click.echo(f"Starting a server at {server.url} (the very first start compiles its kernels) ...")
+        click.echo(f"Starting a server at {server.url} ...")
         server.start()
     # A separate transport, because a proxy of the environment does not apply to a local server.
     with Client(server.url, transport=httpx2.HTTPTransport()) as client:
-        client.wait_ready(START_SECONDS)
         x, y = _stream_yeast(_fresh_model(client))
     _print_next_steps(server, x, y)
 
