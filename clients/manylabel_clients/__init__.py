@@ -8,6 +8,7 @@ from manylabel_clients.http.client import AsyncClient, Client
 from manylabel_clients.http.errors import (
     ApiError,
     Busy,
+    Compiling,
     Conflict,
     ConnectionFailed,
     Denied,
@@ -88,6 +89,7 @@ __all__ = [
     "BaselineMeasures",
     "Busy",
     "Client",
+    "Compiling",
     "Conflict",
     "ConnectionFailed",
     "DatasetInfo",

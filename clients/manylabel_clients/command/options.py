@@ -18,6 +18,7 @@ from manylabel_clients.http.client import AsyncClient, Client
 from manylabel_clients.http.errors import ApiError, ManyLabelError
 from manylabel_clients.http.transport.connections import DEFAULT_TIMEOUT_SECONDS, DEFAULT_URL
 from manylabel_clients.http.transport.credentials import Secret
+from manylabel_clients.http.transport.exchange import compiling_in
 from manylabel_clients.http.transport.retry import Retry
 
 C = TypeVar("C", Client, AsyncClient)
@@ -39,7 +40,8 @@ Timeout = Annotated[
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
         help="Timeout of one call if the server does not respond or is unavailable: the command "
-        "retries until then. Default: 60, and at most 4 attempts for short calls.",
+        "retries until then. Default: 60, and at most 4 attempts for short calls; longer while the server "
+        "compiles functions.",
     ),
 ]
 KeyFile = Annotated[
@@ -74,8 +76,8 @@ Seed = Annotated[int, Option(min=0, help="Random seed.")]
 BatchSize = Annotated[int, Option(min=1, max=10_000, help="Examples per request; 1 responds to each line at once.")]
 
 _ANY_NUMBER = 10**6
-_IMPATIENT = Retry(attempts=4, base_seconds=0.2)
-PATIENT = Retry(attempts=_ANY_NUMBER, base_seconds=0.2)
+_IMPATIENT = Retry(attempts=4, base_seconds=0.2, wait_compiling=True)
+PATIENT = Retry(attempts=_ANY_NUMBER, base_seconds=0.2, wait_compiling=True)
 """Retry policy for long work, long enough for a restart of the server."""
 NOTICED_SECONDS = 1.0
 """Minimum seconds of a wait that is reported."""
@@ -130,22 +132,34 @@ def connect(
 ) -> C:
     """Return a client that retries until the timeout, if there is one."""
     if timeout is not None:
-        retry = replace(retry, attempts=_ANY_NUMBER, patience_seconds=timeout)
+        retry = replace(retry, attempts=_ANY_NUMBER, patience_seconds=timeout, wait_compiling=False)
     seconds = min(DEFAULT_TIMEOUT_SECONDS, retry.patience_seconds)
     key = None if key_file is None else read_key(key_file)
     try:
-        return kind(url, timeout=seconds, retry=replace(retry, on_retry=_report), api_key=key, headers=headers)
+        return kind(url, timeout=seconds, retry=replace(retry, on_retry=_Report()), api_key=key, headers=headers)
     except ValueError as error:  # the error is about the key, because the address was checked before
         raise Failure(str(error)) from None
 
 
-def _report(error: ManyLabelError, seconds: float) -> None:
-    """Print on standard error why the command waits."""
-    if seconds < NOTICED_SECONDS:
-        return
-    reason = _REASONS.get(error.code, error.detail) if isinstance(error, ApiError) else "the server does not respond"
-    clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # erases a progress bar
-    sys.stderr.write(f"{clear}manylabel: {reason}; retrying in {seconds:.0f} s\n")
+class _Report:
+    """Lines on standard error that say why a command waits; one line for a compilation, however often it retries."""
+
+    def __init__(self) -> None:
+        self._told_compiling = False
+
+    def __call__(self, error: ManyLabelError, seconds: float) -> None:
+        compiling = compiling_in(error)
+        if seconds < NOTICED_SECONDS or (compiling is not None and self._told_compiling):
+            return
+        if compiling is not None:
+            self._told_compiling = True
+            text = f"waiting for functions that the server compiles once: {compiling}"
+        elif isinstance(error, ApiError):
+            text = f"{_REASONS.get(error.code, error.detail)}; retrying in {seconds:.0f} s"
+        else:
+            text = f"the server does not respond; retrying in {seconds:.0f} s"
+        clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # erases a progress bar
+        sys.stderr.write(f"{clear}manylabel: {text}\n")
 
 
 def read_key(path: Path) -> Secret:

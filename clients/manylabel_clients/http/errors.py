@@ -63,6 +63,22 @@ class FieldError:
     """Name of the query parameter, if the field is one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Compiling:
+    """Progress of a server that compiles functions, on the first start on a machine."""
+
+    done: int
+    """Number of functions that are compiled."""
+    total: int
+    """Number of functions to compile, including those that are compiled."""
+    seconds_left: float | None = None
+    """Estimated seconds until all are compiled; None before there is an estimate."""
+
+    def __str__(self) -> str:
+        about = "" if self.seconds_left is None else f", about {self.seconds_left:.0f} s"
+        return f"compiling {self.done:,} of {self.total:,}{about}"
+
+
 class ApiError(ManyLabelError):
     """The server rejected the request, with an RFC 9457 problem.
 
@@ -80,6 +96,8 @@ class ApiError(ManyLabelError):
         Id of the request in the server's log.
     retry_after_seconds : float or None
         Value of the header Retry-After.
+    compiling : Compiling or None
+        Progress of the server, if the request must wait until functions are compiled.
     """
 
     def __init__(
@@ -91,6 +109,7 @@ class ApiError(ManyLabelError):
         errors: Sequence[FieldError] = (),
         request_id: str | None = None,
         retry_after_seconds: float | None = None,
+        compiling: Compiling | None = None,
     ) -> None:
         super().__init__(status, code, detail)
         self.status = status
@@ -99,6 +118,7 @@ class ApiError(ManyLabelError):
         self.errors = tuple(errors)
         self.request_id = request_id
         self.retry_after_seconds = retry_after_seconds
+        self.compiling = compiling
 
     def __str__(self) -> str:
         return f"{self.detail} ({f'{self.status} {self.code}'.rstrip()})"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numba
 
 from manylabel_core.compiled import SHIPPED, KernelCache
-from manylabel_core.kernels.signatures import ROOT, parse
+from manylabel_core.kernels.signatures import ROOT, types_of
 
 TIERS = ("base", "vectors", "groups", "promise", "sparse", "options", "kernel", "trainers", "python")
 """What the specialisations of each tier are for, besides those of the tier ``base``:
@@ -41,10 +41,18 @@ class Kernel(NamedTuple):
     """First tier that uses it."""
     called_in: str | None
     """First tier in which Python calls it; None if only compiled functions do."""
-    function: str
-    """Name below this package."""
-    types: tuple[Any, ...]
-    """numba's types of the arguments."""
+    call: str
+    """Its name below this package, and the types of its arguments."""
+
+    @property
+    def function(self) -> str:
+        """Name below this package."""
+        return self.call.partition("(")[0]
+
+    @property
+    def types(self) -> tuple[Any, ...]:
+        """numba's types of the arguments."""
+        return types_of(self.call)
 
     @property
     def dispatcher(self) -> Any:
@@ -71,7 +79,7 @@ def kernels() -> tuple[Kernel, ...]:
     found = []
     for line in (files(__package__) / LIST).read_text().splitlines():
         tier, called_in, call = line.split(maxsplit=2)
-        found.append(Kernel(tier, None if called_in == "-" else called_in, *parse(call)))
+        found.append(Kernel(tier, None if called_in == "-" else called_in, call))
     return tuple(found)
 
 

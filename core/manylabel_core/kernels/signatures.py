@@ -5,6 +5,7 @@ literal; a named tuple is its class, below this package, with the types of its f
 """
 
 import ast
+import functools
 import importlib
 from typing import Any
 
@@ -30,11 +31,12 @@ def to_text(type_: Any) -> str:
     raise ValueError(f"the list of kernels has no text for the type {type_!r}")
 
 
-def parse(line: str) -> tuple[str, tuple[Any, ...]]:
-    """Return the name of a function below this package and the types of its arguments."""
-    call = ast.parse(line, mode="eval").body
-    assert isinstance(call, ast.Call)
-    return ast.unparse(call.func), tuple(map(_type, call.args))
+@functools.cache
+def types_of(call: str) -> tuple[Any, ...]:
+    """Return the types of the arguments of a call."""
+    parsed = ast.parse(call, mode="eval").body
+    assert isinstance(parsed, ast.Call)
+    return tuple(map(_type, parsed.args))
 
 
 def _type(node: ast.expr) -> Any:

@@ -1,6 +1,7 @@
 """Exchanges about models and servers: requests, retries, results and errors. No I/O and no waiting."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -11,6 +12,7 @@ from tests.support.cases import for_each
 from manylabel_clients import (
     ApiError,
     Busy,
+    Compiling,
     Conflict,
     ConnectionFailed,
     Denied,
@@ -518,6 +520,46 @@ def test_waiting_ends_at_once_at_another_program() -> None:
     fake = FakeServer(httpx2.Response(404, text="not here"))
     with pytest.raises(NotFound):
         fake(unsent(ServerCalls, retry=RETRY, clock=Clock(fake)).wait_ready(60))
+
+
+def compiling(done: int, retry_after: int = 30) -> httpx2.Response:
+    progress = {"done": done, "total": 9, "seconds_left": None}
+    return problem(503, "not_ready", {"retry-after": str(retry_after)}, compiling=progress)
+
+
+def test_waiting_tells_the_progress_of_a_compilation() -> None:
+    fake = FakeServer(REFUSED, compiling(1), problem(503, "not_ready"), compiling(2), ok({}))
+    told: list[Any] = []
+    fake(unsent(ServerCalls, retry=RETRY, clock=Clock(fake)).wait_ready(60, told.append))
+    assert told == [Compiling(1, 9), Compiling(2, 9)]
+
+
+@pytest.mark.parametrize("progress", [None, 7, {"done": 1}, [1, 2]])
+def test_progress_that_is_not_understood_is_left_out(progress: Any) -> None:
+    with pytest.raises(Unavailable) as caught:
+        FakeServer(*[problem(503, "not_ready", compiling=progress)] * 4)(model().status())
+    assert caught.value.compiling is None
+
+
+def test_a_call_that_waits_for_a_compilation_lasts_while_more_is_compiled() -> None:
+    waiting = replace(RETRY, wait_compiling=True, patience_seconds=9)
+    fake = FakeServer(*[compiling(done) for done in range(9)], ok(STATUS))
+    fake(unsent(ModelCalls, "m", retry=replace(waiting, clock=Clock(fake))).status())
+    assert sum(fake.pauses) > 9 * 5
+    assert max(fake.pauses) < 10, "not as long as Retry-After says"
+    stuck = FakeServer(*[compiling(3)] * 99)
+    with pytest.raises(Unavailable) as caught:
+        stuck(unsent(ModelCalls, "m", retry=replace(waiting, clock=Clock(stuck))).status())
+    assert caught.value.compiling == Compiling(3, 9)
+    assert len(stuck.requests) < 9
+
+
+def test_another_call_does_not_wait_longer_for_a_compilation() -> None:
+    fake = FakeServer(*[compiling(done, retry_after=0) for done in range(9)])
+    with pytest.raises(Unavailable) as caught:
+        fake(model().status())
+    assert len(fake.requests) == RETRY.attempts
+    assert caught.value.compiling == Compiling(RETRY.attempts - 1, 9)
 
 
 def test_models_that_are_not_loaded_are_listed_as_summaries() -> None:

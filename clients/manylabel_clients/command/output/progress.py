@@ -1,10 +1,11 @@
-"""Progress bar of a fit, wherever it runs."""
+"""Progress bars of a fit, wherever it runs, and of a server that compiles functions."""
 
 import math
 from types import TracebackType
 from typing import Self
 
-from manylabel_clients.progress import ProgressBar
+from manylabel_clients.http.errors import Compiling
+from manylabel_clients.progress import ProgressBar, counted
 
 
 def fold_text(fold: int | None, folds: int | None) -> str:
@@ -64,3 +65,26 @@ class FitBar:
         if first is None or gap is None or not 0 < self._tol < first:
             return 0.0
         return min(1.0, max(0.0, math.log(first / gap) / math.log(first / self._tol)))
+
+
+class CompilingBar:
+    """Progress bar of a server that compiles functions. Without a terminal, one line says it once."""
+
+    def __init__(self) -> None:
+        self._bar = ProgressBar()
+        self._told = False
+
+    def draw(self, compiling: Compiling) -> None:
+        """Show the progress; at first, print that the server compiles."""
+        if not self._told:
+            self._told = True
+            self._bar.print(f"It compiles {compiling.total:,} functions, once on this machine.")
+        self._bar.draw(counted(compiling.done, compiling.total)[0], str(compiling))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.clear()

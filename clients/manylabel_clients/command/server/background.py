@@ -10,11 +10,14 @@ from pathlib import Path
 import httpx2
 
 from manylabel_clients.command.failures import Failure
+from manylabel_clients.command.output.progress import CompilingBar
 from manylabel_clients.command.private import private
 from manylabel_clients.command.server.program import SERVER, program
+from manylabel_clients.http.errors import ManyLabelError
+from manylabel_clients.http.transport.exchange import Reply, Request, compiling_in, failure
 
 START_SECONDS = 300.0
-"""Timeout in seconds of a start. The first one on a machine compiles every kernel."""
+"""Timeout in seconds of a start, and of each further function that the first start on a machine compiles."""
 _POLL_SECONDS = 0.1
 
 
@@ -62,13 +65,7 @@ class Background:
         return True
 
     def start(self) -> None:
-        """Start the server in a separate session, and wait until it is ready.
-
-        Raises
-        ------
-        Failure
-            If the server exits; the message has its last output.
-        """
+        """Start the server in a separate session, and wait until it is ready; raises like `wait_ready`."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = ["--host", self.host, "--port", str(self.port), "--data-dir", str(self.data_dir)]
         with open(self.log, "ab", opener=private) as log:
@@ -80,7 +77,7 @@ class Background:
                 start_new_session=True,
             )
         try:
-            self._wait_ready(process)
+            self.wait_ready(process)
         except BaseException:
             process.terminate()
             process.wait()
@@ -98,14 +95,30 @@ class Background:
             return None
         return pid if content["url"] == self.url and _is_server(pid) else None
 
-    def _wait_ready(self, process: "subprocess.Popen[bytes]") -> None:
-        deadline = time.monotonic() + START_SECONDS
-        with httpx2.Client(trust_env=False, timeout=5) as http:
-            while not _is_ready(http, self.url):
-                if process.poll() is not None:
+    def wait_ready(self, process: "subprocess.Popen[bytes] | None" = None) -> None:
+        """Wait until the server is ready, and show the progress of its compilation.
+
+        Parameters
+        ----------
+        process : process of the server, if this command started it.
+
+        Raises
+        ------
+        Failure
+            If the process exits; the message has its last output. If the server is not ready and has compiled nothing
+            for `START_SECONDS`.
+        """
+        deadline, done = time.monotonic() + START_SECONDS, -1
+        with httpx2.Client(trust_env=False, timeout=5) as http, CompilingBar() as bar:
+            while (error := _not_ready(http, self.url)) is not None:
+                if process is not None and process.poll() is not None:
                     raise Failure(f"the server could not start: {self._last_error()}")
+                if (compiling := compiling_in(error)) is not None:
+                    bar.draw(compiling)
+                    if compiling.done > done:
+                        deadline, done = time.monotonic() + START_SECONDS, compiling.done
                 if time.monotonic() > deadline:
-                    raise Failure(f"the server is not ready after {START_SECONDS:.0f} s; see {self.log}")
+                    raise Failure(f"the server is not ready: {_waits_for(error)}; see {self.log}")
                 time.sleep(_POLL_SECONDS)
 
     def _last_error(self) -> str:
@@ -121,11 +134,23 @@ class Background:
         return f"{lines[-1] if lines else 'it said nothing'} ({self.log})"
 
 
-def _is_ready(http: httpx2.Client, url: str) -> bool:
+def _not_ready(http: httpx2.Client, url: str) -> ManyLabelError | None:
+    """Return the error that a server that is not ready responds with; None if it is ready."""
+    reply: Reply
     try:
-        return http.get(f"{url}/readyz").status_code == 200
-    except httpx2.RequestError:
-        return False
+        reply = http.get(f"{url}/readyz")
+        if reply.is_success:
+            return None
+    except httpx2.RequestError as error:
+        reply = error
+    return failure(reply, Request("GET", "/readyz"))
+
+
+def _waits_for(error: ManyLabelError) -> str:
+    """Return what a server that is not ready waits for, after `START_SECONDS` without progress."""
+    compiling = compiling_in(error)
+    what = str(error) if compiling is None else f"{compiling}, and no more"
+    return f"{what}, for {START_SECONDS:.0f} s"
 
 
 def _is_server(pid: int) -> bool:

@@ -5,9 +5,10 @@ import os
 import shlex
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import click
 import httpx2
@@ -15,12 +16,15 @@ import httpx2
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.inputs import chunks
 from manylabel_clients.command.output.measures import number
-from manylabel_clients.command.server.background import START_SECONDS, Background
+from manylabel_clients.command.server.background import Background
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import NotFound
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.progress import ProgressBar, counted
 from manylabel_extras import require
+
+Row: TypeAlias = tuple[dict[str, float], dict[str, bool]]
+"""Features and labels of a gene."""
 
 MODEL = "demo"
 BATCH_SIZE = 16
@@ -49,15 +53,18 @@ def demo(
     """
     require("manylabel demo", EXTRAS)
     server = Background(host, port, data_dir)
-    if server.is_running():
-        click.echo(f"A server runs at {server.url} already.")
-    else:
-        click.echo(f"Starting a server at {server.url} (the very first start compiles its kernels) ...")
-        server.start()
+    with ThreadPoolExecutor(1) as pool:
+        loading = pool.submit(_load_yeast)  # importing river takes as long as a start
+        if server.is_running():
+            click.echo(f"A server runs at {server.url} already.")
+            server.wait_ready()
+        else:
+            click.echo(f"Starting a server at {server.url} ...")
+            server.start()
+        rows = loading.result()
     # A separate transport, because a proxy of the environment does not apply to a local server.
     with Client(server.url, transport=httpx2.HTTPTransport()) as client:
-        client.wait_ready(START_SECONDS)
-        x, y = _stream_yeast(_fresh_model(client))
+        x, y = _stream(rows, _fresh_model(client))
     _print_next_steps(server, x, y)
 
 
@@ -67,12 +74,15 @@ def _fresh_model(client: Client) -> Model:
     return client.create_model(MODEL, algorithm="falt")
 
 
-def _stream_yeast(model: Model) -> tuple[dict[str, float], dict[str, bool]]:
-    """Let the model predict, then learn, every row; return one for the examples to paste."""
+def _load_yeast() -> list[Row]:
     from river import datasets
 
-    rows = datasets.Yeast()  # type: ignore[no-untyped-call]
-    click.echo(f"Streaming {rows.n_samples:,} genes through it; each is predicted before it is learnt.")
+    return list(datasets.Yeast())  # type: ignore[no-untyped-call]
+
+
+def _stream(rows: list[Row], model: Model) -> Row:
+    """Let the model predict, then learn, every row; return the last one, for the examples to paste."""
+    click.echo(f"Streaming {len(rows):,} genes through it; each is predicted before it is learnt.")
     click.echo("The baseline predicts the most frequent labels so far, without looking at the genes.\n")
     click.echo("".join(f"{title:>11}" for title in COLUMNS))
     done = 0
@@ -80,12 +90,11 @@ def _stream_yeast(model: Model) -> tuple[dict[str, float], dict[str, bool]]:
         for chunk in chunks(rows, BATCH_SIZE):
             model.predict_update_many(chunk)
             done += len(chunk)
-            bar.draw(*counted(done, rows.n_samples))
-            if done % REPORT_EVERY == 0 or done == rows.n_samples:
+            bar.draw(*counted(done, len(rows)))
+            if done % REPORT_EVERY == 0 or done == len(rows):
                 bar.print(_line(model))
-    model.predict_many((x for x, _ in rows.take(N_KEPT)), keep="record")
-    row: tuple[dict[str, float], dict[str, bool]] = chunk[-1]
-    return row
+    model.predict_many((x for x, _ in rows[:N_KEPT]), keep="record")
+    return rows[-1]
 
 
 def _line(model: Model) -> str:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
 
-from manylabel_clients.http.errors import Conflict, ManyLabelError
+from manylabel_clients.http.errors import Compiling, Conflict, ManyLabelError
 from manylabel_clients.http.resources.model_status import AnySummary, ModelStatus, model_status, model_summary
 from manylabel_clients.http.resources.models import AsyncModel, Model
 from manylabel_clients.http.resources.resource import Resource, call, given, handle, path_of
-from manylabel_clients.http.transport.exchange import Exchange, Pause, Request, failure, is_transient, read, send
+from manylabel_clients.http.transport.exchange import (
+    Exchange,
+    Pause,
+    Request,
+    compiling_in,
+    failure,
+    is_transient,
+    read,
+    send,
+)
 from manylabel_clients.http.transport.json_body import BYTES, encode
 from manylabel_extras import MissingExtra
 
@@ -169,8 +178,13 @@ class ServerCalls(Resource):
         return (yield from self._get("/v1/replicas", Replicas))
 
     @call
-    def wait_ready(self, timeout: float = 60.0) -> Exchange[None]:
+    def wait_ready(
+        self, timeout: float = 60.0, on_progress: Callable[[Compiling], object] | None = None
+    ) -> Exchange[None]:
         """Wait until the server is ready, for at most `timeout` seconds.
+
+        The first start of a server on a machine compiles functions; `on_progress` is called with the progress, several
+        times a second.
 
         Raises Unavailable if it is not ready by then, ConnectionFailed if nothing responds, and ApiError at once for
         another program.
@@ -181,6 +195,8 @@ class ServerCalls(Resource):
             timeout = deadline - clock()
             if timeout <= 0 or not is_transient(error):
                 raise error
+            if on_progress is not None and (compiling := compiling_in(error)) is not None:
+                on_progress(compiling)
             yield Pause(min(_READY_POLL_SECONDS, timeout))
 
     def _not_ready(self, timeout_seconds: float) -> Exchange[ManyLabelError | None]:

@@ -15,6 +15,7 @@ import httpx2
 from manylabel_clients.http.errors import (
     BY_STATUS,
     ApiError,
+    Compiling,
     ConnectionFailed,
     FieldError,
     ManyLabelError,
@@ -66,6 +67,8 @@ _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 _AMBIGUOUS_STATUS = (500, 502, 504)
 _TRANSIENT_STATUS = (429, 502, 503, 504)
 
+COMPILING_SECONDS = 5.0
+"""Maximum seconds of Retry-After that are waited for at a time, while the compilation of functions is waited for."""
 LAST_ATTEMPT_SECONDS = 1.0
 """Timeout in seconds of an attempt that begins at the end of the patience."""
 
@@ -84,7 +87,7 @@ def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[http
     checks an existing model. Others are sent `once`: not again if an attempt may have been carried out; `maybe_done` of
     the raised error says so.
     """
-    failures, maybe_done, started = 0, False, retry.clock()
+    failures, maybe_done, started, compiled = 0, False, retry.clock(), -1
     while True:
         left_seconds = max(LAST_ATTEMPT_SECONDS, started + retry.patience_seconds - retry.clock())
         reply = yield replace(request, left_seconds=left_seconds) if failures else request
@@ -95,8 +98,13 @@ def send(request: Request, retry: Retry, *, once: bool = False) -> Exchange[http
         maybe_done |= _is_ambiguous(reply)
         error.maybe_done = maybe_done
         may_repeat = is_transient(error) and not (once and maybe_done)
+        asked_seconds = _retry_after(error)
+        if retry.wait_compiling and (compiling := compiling_in(error)) is not None:
+            asked_seconds = min(asked_seconds or 0.0, COMPILING_SECONDS)
+            if compiling.done > compiled:
+                failures, started, compiled = 1, retry.clock(), compiling.done
         spent_seconds = retry.clock() - started
-        wait_seconds = retry.wait_seconds(failures, _retry_after(error), spent_seconds) if may_repeat else None
+        wait_seconds = retry.wait_seconds(failures, asked_seconds, spent_seconds) if may_repeat else None
         if wait_seconds is None:
             raise error from (reply if isinstance(reply, Exception) else None)
         retry.report(error, wait_seconds)
@@ -160,7 +168,16 @@ def refusal(status: int, problem: Mapping[str, Any], retry_after_seconds: float 
         errors=_field_errors(problem),
         request_id=problem.get("request_id"),
         retry_after_seconds=retry_after_seconds,
+        compiling=_compiling(problem.get("compiling")),
     )
+
+
+def _compiling(progress: Any) -> Compiling | None:
+    """Return the progress in a problem document; None if it has none, or one that is not understood."""
+    try:
+        return from_json(Compiling, progress)
+    except (TypeError, LookupError):
+        return None
 
 
 def _problem(response: httpx2.Response) -> dict[str, Any]:
@@ -185,6 +202,11 @@ def _seconds(header: str | None) -> float | None:
     The form with a date, which needs synchronised clocks, is ignored; the server never sends it.
     """
     return float(header) if header is not None and re.fullmatch(r"\d{1,9}", header) else None
+
+
+def compiling_in(error: ManyLabelError) -> Compiling | None:
+    """Return the progress of the compilation that a request must wait for, if any."""
+    return error.compiling if isinstance(error, ApiError) else None
 
 
 def _retry_after(error: ManyLabelError) -> float | None:

@@ -35,6 +35,8 @@ class Retry:
     """Maximum seconds of a call with all attempts and waits; only the first attempt may take longer. If Retry-After
     ends later, the error is raised at once.
     """
+    wait_compiling: bool = False
+    """Whether attempts and patience start again each time a server that compiles functions has compiled more."""
     on_retry: Callable[[ManyLabelError, float], object] | None = field(default=None, repr=False, compare=False)
     """Callback before each wait, with the error of the last attempt and the seconds until the next one."""
     chance: Callable[[], float] = field(default=random.random, repr=False, compare=False)
