@@ -76,7 +76,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def own(shipped: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a checkout computes, which compiles for this machine."""
+    """Results of a checkout, which compiles for this machine."""
     checkout = tmp_path_factory.mktemp("checkout")
     shutil.copytree(shipped / PACKAGE.name, checkout / PACKAGE.name, ignore=shutil.ignore_patterns("shipped"))
     found = run(checkout, checkout / "cache")

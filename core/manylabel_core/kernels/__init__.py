@@ -1,7 +1,7 @@
 """The specialisations of compiled functions that learners and trainers use: what is on disk, and how it gets there.
 
-``kernels.txt`` lists them; ``make kernels`` makes it anew, and a test compares it with what the learners use. They are
-in tiers, so that a server need not wait for what its models do not use.
+``kernels.txt`` lists them by tier, so that a server need not wait for what its models do not use. ``make kernels``
+makes the list, and a test compares it with what the learners use.
 """
 
 from manylabel_core.kernels.filling import KernelsOutdated, compile_missing

@@ -16,7 +16,7 @@ from manylabel_core.compiled import SHIPPED, KernelCache
 from manylabel_core.kernels.signatures import ROOT, types_of
 
 TIERS = ("base", "vectors", "groups", "promise", "sparse", "options", "kernel", "trainers", "python")
-"""What the specialisations of each tier are for, besides those of the tier ``base``:
+"""Tiers of specialisations, each used with the tier ``base``:
 
 - base : FALT and SALT on named, numbered and text features, with titles, late labels and metrics.
 - vectors : features that are vectors.
@@ -26,12 +26,12 @@ TIERS = ("base", "vectors", "groups", "promise", "sparse", "options", "kernel", 
 - options : averaging, detection of drift, and steps other than the default.
 - kernel : kernel learners.
 - trainers : batch trainers.
-- python : what only the estimators in Python use, in double precision.
+- python : estimators in Python, in double precision.
 """
 
 LIST = "kernels.txt"
 BUILT_FOR = "built_for.json"
-"""In the folder of shipped functions: the versions and targets that they were compiled for."""
+"""File in the folder of shipped functions with the versions and targets that they were compiled for."""
 
 
 class Kernel(NamedTuple):
@@ -42,7 +42,7 @@ class Kernel(NamedTuple):
     called_in: str | None
     """First tier in which Python calls it; None if only compiled functions do."""
     call: str
-    """Its name below this package, and the types of its arguments."""
+    """Function below this package, and types of its arguments."""
 
     @property
     def function(self) -> str:
