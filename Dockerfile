@@ -1,7 +1,7 @@
 # The server in an image: docker build -t manylabel .
 #
-# Two stages: pip and build files stay in the first. The kernels are compiled while the image is built, by the user that runs
-# them later, so that a container is ready within seconds.
+# Two stages: pip and build files stay in the first. The learners' functions are compiled there for processors with AVX2 and for
+# all others, so that a container compiles nothing, whatever machine it runs on.
 
 FROM python:3.11-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -16,27 +16,23 @@ COPY README.md LICENSE ./
 COPY core core
 COPY service service
 COPY clients clients
-RUN /opt/manylabel/bin/pip install --constraint constraints.txt --no-deps .
+RUN /opt/manylabel/bin/pip install --constraint constraints.txt --no-deps . && /opt/manylabel/bin/python -m manylabel_core.kernels ship
 
 FROM python:3.11-slim-bookworm
 RUN useradd --uid 10001 --user-group --no-create-home --home-dir /nonexistent manylabel \
     && install -d -m 0700 -o manylabel -g manylabel /var/lib/manylabel \
     && install -d -o manylabel -g manylabel /var/cache/manylabel /var/log/manylabel
 COPY --from=build /opt/manylabel /opt/manylabel
-# Kernels for any processor of the architecture; those for the building processor would be compiled
-# again on others. Results are identical bit for bit; docs/deployment.md has the cost and alternatives.
-ARG NUMBA_CPU_NAME=generic
 ENV PATH=/opt/manylabel/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     NUMBA_CACHE_DIR=/var/cache/manylabel \
-    NUMBA_CPU_NAME=$NUMBA_CPU_NAME \
-    NUMBA_CPU_FEATURES= \
     MANYLABEL_HOST=0.0.0.0 \
     MANYLABEL_PORT=8000 \
     MANYLABEL_DATA_DIR=/var/lib/manylabel
 USER manylabel
 WORKDIR /var/lib/manylabel
-RUN python -W error -c "from manylabel_service.online.warmup import warm_up; warm_up()" && manylabel --help > /dev/null
+RUN python -W error -c "from manylabel_core.kernels import TIERS, count; stored, total = count(TIERS); assert stored == total" \
+    && manylabel --help > /dev/null
 EXPOSE 8000
 # Liveness, not readiness: a replica that waits for Redis must not be restarted.
 HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \

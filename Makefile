@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 INSTALLED := .venv/installed
 RUNS := .venv/runs
 
-.PHONY: demo test suite test-browser browser screenshots types compiled compiled-server compiled-trainers test-long test-processors test-label-studio test-kafka test-archive test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs settings-docs clean
+.PHONY: demo test suite test-browser browser screenshots types compiled kernels test-long test-processors test-label-studio test-kafka test-archive test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs settings-docs clean
 
 demo: $(RUNS)
 	$(BIN)/manylabel demo
@@ -44,10 +44,13 @@ types: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# A wheel and an sdist in dist/, as a release has them: built, and checked for what a package index looks at.
+# A wheel and an sdist in dist/, as a release has them: built, and checked for what a package index looks at. The wheel carries
+# its compiled functions, which a checkout must not have: a change of a function would be hidden.
 dist: $(INSTALLED)
 	rm -f dist/*.whl dist/*.tar.gz
-	$(BIN)/python -m build --quiet --outdir dist .
+	trap 'rm -rf core/manylabel_core/shipped' EXIT && $(BIN)/python -m manylabel_core.kernels ship \
+		&& $(BIN)/python -m build --quiet --wheel --outdir dist .
+	$(BIN)/python -m build --quiet --sdist --outdir dist .
 	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
 
 # The wheel installed, with each extra, in an empty environment of its own: minutes, and gigabytes of disk for a while.
@@ -55,15 +58,13 @@ dist: $(INSTALLED)
 test-install: dist
 	$(BIN)/pytest -n 0 -m install --durations 10
 
-# What each process of the tests would otherwise compile for itself, at the same time, in a fresh clone. As a program, the warm-up
-# of trainers would give way to everything else that runs.
-compiled: compiled-server compiled-trainers
+# What each process of the tests would otherwise compile for itself, at the same time, in a fresh clone.
+compiled: $(INSTALLED)
+	$(BIN)/python -m manylabel_core.kernels compile
 
-compiled-server: $(INSTALLED)
-	$(BIN)/python -m tests.support.loaded_server
-
-compiled-trainers: $(INSTALLED)
-	$(BIN)/python -c "from manylabel_service.jobs.training.warmup import warm_up; warm_up()"
+# The list of what that compiles, made anew; minutes. A change of a compiled function or of its callers may need it.
+kernels: $(INSTALLED)
+	$(BIN)/python -m tests.support.list_kernels core/manylabel_core/kernels/kernels.txt
 
 # Minutes of mixed traffic on three replicas while they and their Redis are killed, and a job that is disturbed all the time;
 # with the largest bodies in many shapes to every call (`pytest -m long tests/bodies -s` shows the table), and eight times as many

@@ -12,6 +12,7 @@ problem, Journal of Algorithms 25(1), 1997 (multiply-shift hashing).
 
 import numpy as np
 
+from manylabel_core._ascending import sort
 from manylabel_core.compiled import compiled
 
 
@@ -68,8 +69,11 @@ def place_columns(slots, indices, multiplier, n_columns, keys, values, columns, 
         columns[i] = column
         placed[i] = values[i]
     if not ascends:
-        order, unsorted = np.argsort(columns), columns.copy()
+        order = np.empty(len(keys), np.int64)  # each column, and behind it its place
         for i in range(len(keys)):
-            columns[i] = unsorted[order[i]]
-            placed[i] = values[order[i]]
+            order[i] = np.int64(columns[i]) << 32 | i
+        sort(order)
+        for i in range(len(keys)):
+            columns[i] = order[i] >> 32
+            placed[i] = values[order[i] & 0xFFFFFFFF]
     return new - n_columns

@@ -1,27 +1,50 @@
-"""Compilation of functions by numba, and deletion of stale and orphaned compiled functions.
+"""Compilation of functions by numba, and the compiled functions on disk.
 
-Compiled functions are in files whose names begin with an underscore, and only there. Each function is compiled
-once per machine and stored on disk. It runs without Python's lock, divides like NumPy (without an exception, so that
-loops with a division vectorise), and never reorders floating-point sums: the same input gives the same bits, however it
-is grouped into calls.
+Compiled functions are in files whose names begin with an underscore, and only there. Each specialisation, a function
+for given types of arguments, is compiled once per machine and stored on disk, or comes with the package
+(`manylabel_core.kernels`). It runs without Python's lock, divides like NumPy (without an exception, so that loops with
+a division vectorise), and never reorders floating-point sums: the same input gives the same bits, however it is grouped
+into calls, and whatever processor it was compiled for.
 """
 
+import functools
+import hashlib
 import os
-import time
+import platform
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import llvmlite.binding
 from numba import njit
 from numba.core import event
+from numba.core.caching import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    UserProvidedCacheLocator,
+)
+from numba.core.dispatcher import Dispatcher
 
 _compile: Any = partial(njit, nogil=True, error_model="numpy")
-ORPHANED_SECONDS = 24 * 3600.0
-"""Age at which a file of compiled code that no index names is deleted. A younger one may be named soon."""
+
+PACKAGE = Path(__file__).parent
+SHIPPED = PACKAGE / "shipped"
+"""Compiled functions that came with the package, in the folders of their sources; absent in a checkout."""
+
+GENERIC = "generic"
+"""Target of code that each processor of an architecture runs."""
+
+TARGETS = ("x86-64-v3", GENERIC) if platform.machine() == "x86_64" else (GENERIC,)
+"""Targets that a package has compiled functions for, the faster first."""
+
+V3_FEATURES = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
+"""LLVM's names of the features that the level x86-64-v3 of the psABI adds to the level before it."""
 
 _process = uuid.uuid4().hex[:16]
 
@@ -35,16 +58,17 @@ os.register_at_fork(after_in_child=_name_process)
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function; every process recompiles it if it cannot be cached."""
+    """Compile a function; every process recompiles it if it cannot be stored."""
+    dispatcher = _compile()(function)
     try:
-        return _with_files_of_its_own(_compile(cache=True)(function))
+        dispatcher._cache = KernelCache(function)
     except (RuntimeError, AttributeError) as error:
         action = "set NUMBA_CACHE_DIR to a writable directory"
         if isinstance(error, AttributeError):
             action = "install a version of numba that pyproject.toml allows"
         message = f"compiled functions cannot be cached ({error}): {action}"
         warnings.warn(message, RuntimeWarning, stacklevel=2)
-        return _compile()(function)
+    return dispatcher
 
 
 @contextmanager
@@ -68,18 +92,132 @@ class _FirstCompilation(event.Listener):
         pass
 
 
-def _with_files_of_its_own(dispatcher: Any) -> Any:
-    """Make the files of compiled code private to this process; raise AttributeError if numba names them in another way.
+class _Nowhere(UserProvidedCacheLocator):  # type: ignore[misc]
+    """Place of a function's files where no directory is writable."""
 
-    Numba numbers these files per function. Two processes that compile a function at the same time for different types
-    would use the same number, and every later lookup for one type would find the code of the other.
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        self._py_file, self._lineno = file, function.__code__.co_firstlineno
+        self._cache_path = os.devnull
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> "_Nowhere":
+        return cls(function, file)
+
+
+class _Files(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (*CompileResultCacheImpl._locator_classes, _Nowhere)
+
+
+class KernelCache(FunctionCache):  # type: ignore[misc]
+    """Specialisations of one function on disk: those of this machine, then those that came with the package.
+
+    It differs from numba's in three ways. A specialisation is found only while the sources of all functions that it
+    may have compiled in are unchanged: numba looks at the function's own file alone. The files of compiled code are
+    private to a process: numba numbers them per function, so two processes that compile a function at the same time for
+    different types would use one number, and every later lookup for one type would find the code of the other. And
+    what the machine has not compiled is looked for among the package's files, by the targets that this processor runs.
+
+    Attributes
+    ----------
+    writable : whether new specialisations are stored.
+
+    Raises
+    ------
+    RuntimeError
+        No directory for these files is writable, and none came with the package.
+    AttributeError
+        This version of numba names them in another way.
     """
-    files = dispatcher._cache._cache_file
-    pattern = files._data_name_pattern
-    if "{number:d}" not in pattern:
-        raise AttributeError(f"numba names its files {pattern!r}")
-    files._data_name_pattern = _NameOfThisProcess(pattern)
-    return dispatcher
+
+    _impl_class = _Files
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        files = self._cache_file
+        if "{number:d}" not in files._data_name_pattern:
+            raise AttributeError(f"numba names its files {files._data_name_pattern!r}")
+        stamp = stamp_of(function)
+        files._source_stamp = stamp
+        files._data_name_pattern = _NameOfThisProcess(files._data_name_pattern)
+        self.writable = not isinstance(self._impl.locator, _Nowhere)
+        self._shipped: Any = None
+        folder = Path(function.__code__.co_filename).parent
+        if folder.is_relative_to(PACKAGE) and (shipped := SHIPPED / folder.relative_to(PACKAGE)).is_dir():
+            self._shipped = IndexDataCacheFile(str(shipped), self._impl.filename_base, stamp)
+        elif not self.writable:
+            raise RuntimeError("no directory is writable")
+
+    def save_overload(self, types: Any, result: Any) -> None:
+        """Store a specialisation, where that is possible."""
+        if self.writable:
+            super().save_overload(types, result)
+
+    def file_names(self) -> set[str]:
+        """Return the names of the files in use, in `cache_path`: the index, and the code that it names."""
+        files = self._cache_file
+        return {files._index_name, *files._load_index().values()}
+
+    def holds(self, types: tuple[Any, ...], codegen: Any) -> bool:
+        """Return whether a specialisation is on disk."""
+        key = self._index_key(types, codegen)
+        return _has(self._cache_file, [key]) or (self._shipped is not None and _has(self._shipped, _shipped_keys(key)))
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super()._load_overload(sig, target_context)
+        if found is not None or self._shipped is None:
+            return found
+        for key in _shipped_keys(self._index_key(sig, target_context.codegen())):
+            data = self._shipped.load(key)
+            if data is not None:
+                return self._impl.rebuild(target_context, data)
+        return None
+
+
+def _has(files: Any, keys: list[tuple[Any, ...]]) -> bool:
+    """Return whether the code for one of the keys is on disk; numba writes the index first."""
+    index = files._load_index()
+    return any(key in index and os.path.exists(files._data_path(index[key])) for key in keys)
+
+
+def _shipped_keys(key: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """Return the keys of a specialisation among the package's files, for the targets that this processor runs."""
+    types, (triple, *_), hashes = key
+    return [(types, (triple, target, ""), hashes) for target in _runnable_targets()]
+
+
+@functools.cache
+def _runnable_targets() -> tuple[str, ...]:
+    features = llvmlite.binding.get_host_cpu_features()
+    v3 = all(features.get(feature) for feature in V3_FEATURES)
+    return tuple(target for target in TARGETS if target == GENERIC or v3)
+
+
+_stamps: dict[str, bytes] = {}
+
+
+def stamp_of(function: Callable[..., Any]) -> bytes:
+    """Return a digest of the function's file and of the files of all compiled functions that it may call.
+
+    The file's imports have run, and are not changed later.
+    """
+    return _stamp(function.__code__.co_filename, function.__globals__)
+
+
+def _stamp(file: str, names: Mapping[str, Any]) -> bytes:
+    if file not in _stamps:
+        digest = hashlib.sha256(Path(file).read_bytes())
+        called = {each.__code__.co_filename: each.__globals__ for each in _compiled_among(names)}
+        for other in sorted(called.keys() - {file}):
+            digest.update(_stamp(other, called[other]))
+        _stamps[file] = digest.digest()
+    return _stamps[file]
+
+
+def _compiled_among(names: Mapping[str, Any]) -> Iterator[Callable[..., Any]]:
+    """Yield the compiled functions among the names of a module, and those of modules that it names."""
+    for value in names.values():
+        inner = vars(value).values() if isinstance(value, ModuleType) else (value,)
+        yield from (each.py_func for each in inner if isinstance(each, Dispatcher))
 
 
 class _NameOfThisProcess(str):
@@ -87,67 +225,3 @@ class _NameOfThisProcess(str):
 
     def format(self, *args: object, **values: object) -> str:
         return self.replace("{number:d}", f"{_process}.{{number:d}}").format(*args, **values)
-
-
-def discard_stale(package: Path) -> int:
-    """Delete files of compiled functions that are older than a source file they may call; return the number deleted.
-
-    Numba recompiles a function when its own file has changed, but not when a called function in another file has. A
-    compiled function calls only functions of its subpackage, at any depth, and of the package's root. Directories of
-    NUMBA_CACHE_DIR are not examined.
-    """
-    shared = _newest_source_ns(package.glob("*.py"))
-    stale = [file for file in package.glob("__pycache__/*.nb[ic]") if 0 < _changed_ns(file) < shared]
-    for folder in (path for path in package.iterdir() if path.is_dir()):
-        newest = max(shared, _newest_source_ns(folder.rglob("*.py")))
-        stale += [file for file in folder.rglob("__pycache__/*.nb[ic]") if 0 < _changed_ns(file) < newest]
-    for file in stale:
-        with suppress(OSError):  # already deleted, or owned by another user
-            file.unlink()
-    return len(stale)
-
-
-def discard_orphans(package: Path) -> int:
-    """Delete old files of compiled code that no index names, and unfinished ones; return the number deleted.
-
-    Numba writes the index of a function, then the code. A process that had read the index before another one wrote it
-    writes it without the other's entry, so that process's code is never found again. Should an index still get to name
-    a deleted file, numba compiles the function again. Directories of NUMBA_CACHE_DIR are not examined.
-    """
-    before_ns = time.time_ns() - int(ORPHANED_SECONDS * 1e9)
-    indexes: dict[Path, bytes] = {}
-    orphans = [file for file in package.rglob("__pycache__/*.nb[ic].tmp.*") if 0 < _changed_ns(file) < before_ns]
-    for file in package.rglob("__pycache__/*.nbc"):
-        if not 0 < _changed_ns(file) < before_ns:
-            continue
-        index = file.with_name(file.name.rsplit(".", 3)[0] + ".nbi")  # FUNCTION.PROCESS.NUMBER.nbc
-        try:
-            named = indexes[index] if index in indexes else indexes.setdefault(index, index.read_bytes())
-        except FileNotFoundError:
-            named = b""
-        except OSError:
-            continue  # what an unreadable index names is unknown
-        if file.name.encode() not in named:
-            orphans.append(file)
-    for file in orphans:
-        with suppress(OSError):
-            file.unlink()
-    return len(orphans)
-
-
-def _newest_source_ns(sources: Iterable[Path]) -> int:
-    """Return the time of the last change to any of the files that define compiled functions."""
-    return max((_changed_ns(file) for file in sources if b"\n@compiled" in file.read_bytes()), default=0)
-
-
-def _changed_ns(file: Path) -> int:
-    """Return the modification time; 0 if another process has just removed the file."""
-    try:
-        return file.stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
-
-
-# Modules with compiled functions import this file first, so no compiled function has been loaded yet.
-discard_stale(Path(__file__).parent)
-discard_orphans(Path(__file__).parent)

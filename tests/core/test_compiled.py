@@ -8,16 +8,15 @@ import subprocess
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import numba.core.caching
 import numpy as np
 import pytest
 from numba.core.caching import IndexDataCacheFile
 
-import manylabel_core
 import manylabel_core.compiled as compiling
-from manylabel_core.compiled import ORPHANED_SECONDS, discard_orphans, discard_stale
+from manylabel_core.kernels.filling import ORPHANED_SECONDS, discard_orphans
 
 INNER = """
 from manylabel_core.compiled import compiled
@@ -43,9 +42,13 @@ PACKAGES = {
 """Folders of the helper and of its caller in each package."""
 
 
-def write(file: Path, text: str, changed_ns: int) -> None:
+def write(file: Path, text: str) -> None:
+    """Write a file as an installer does that keeps the times of an archive: a change does not show in them."""
     file.write_text(text)
-    os.utime(file, ns=(changed_ns, changed_ns))
+    os.utime(file, ns=(WRITTEN_NS, WRITTEN_NS))
+
+
+WRITTEN_NS = 10**18
 
 
 def run(directory: Path) -> dict[str, int]:
@@ -61,27 +64,24 @@ def run(directory: Path) -> dict[str, int]:
 
 
 def test_a_changed_helper_in_another_file_is_compiled_in(tmp_path: Path) -> None:
-    now, helpers = Path(__file__).stat().st_mtime_ns, {}
+    helpers = {}
     for name, (inner, outer) in PACKAGES.items():
         for folder in ("", "folder", "folder/a", "folder/b"):
             (tmp_path / name / folder).mkdir()
-            write(tmp_path / name / folder / "__init__.py", "", now)
+            write(tmp_path / name / folder / "__init__.py", "")
         helpers[name] = tmp_path / name / inner.replace(".", "/") / "inner.py"
-        write(helpers[name], INNER.format(added=1), now)
+        write(helpers[name], INNER.format(added=1))
         caller = tmp_path / name / outer.replace(".", "/") / "outer.py"
-        write(caller, OUTER.format(inner=f"{name}.{inner}inner"), now)
+        write(caller, OUTER.format(inner=f"{name}.{inner}inner"))
     assert run(tmp_path) == dict.fromkeys(PACKAGES, 2)
-    compiled = {name: list((tmp_path / name).rglob("*.nb[ic]")) for name in PACKAGES}
-    assert all(compiled.values()), "compiled functions are kept on disk"
-    kept = {name: discard_stale(tmp_path / name) for name in PACKAGES}
-    assert kept == dict.fromkeys(PACKAGES, 0), "compiled functions that are newer than their sources are kept"
-
-    for name, files in compiled.items():
-        newer = max(file.stat().st_mtime_ns for file in files) + 1
-        write(helpers[name], INNER.format(added=10), newer)
-    discarded = {name: discard_stale(tmp_path / name) for name in PACKAGES}
-    assert discarded == {name: len(files) for name, files in compiled.items()}
-    assert run(tmp_path) == dict.fromkeys(PACKAGES, 11)
+    compiled = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.nb[ic]")}
+    assert run(tmp_path) == dict.fromkeys(PACKAGES, 2)
+    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.nb[ic]")} == compiled, (
+        "nothing is compiled again"
+    )
+    for helper in helpers.values():
+        write(helper, INNER.format(added=9))
+    assert run(tmp_path) == dict.fromkeys(PACKAGES, 10)
 
 
 def load(file: Path) -> Any:
@@ -149,66 +149,94 @@ def test_compiled_code_that_no_index_names_is_deleted_when_it_is_old(
     unfinished = index.with_name(index.name + ".tmp.0123456789abcdef")
     unfinished.touch()
     assert len(orphans) == 2
-    assert discard_orphans(tmp_path) == 0, "another process may be about to write an index that names them"
+    module = load(file)
+    assert discard_orphans([module]) == 0, "another process may be about to write an index that names them"
 
     old = code.stat().st_mtime - 2 * ORPHANED_SECONDS
     for each in (*codes, index, unfinished):
         os.utime(each, (old, old))
-    assert discard_orphans(tmp_path) == 3
+    assert discard_orphans([module]) == 3
     assert {*tmp_path.rglob("*.nb*")} == {code, index}
     before = code.stat().st_mtime
     np.testing.assert_array_equal(load(file).inner(example), example + 1)
     assert {*tmp_path.rglob("*.nbc")} == {code}, "the code that the index names is still used"
     assert code.stat().st_mtime == before
     index.unlink()
-    assert discard_orphans(tmp_path) == 1
+    assert discard_orphans([module]) == 1
     assert not list(tmp_path.rglob("*.nb*"))
 
 
-def test_no_stale_function_of_this_package_is_on_disk() -> None:
-    """Importing the package has thrown them away."""
-    assert discard_stale(Path(manylabel_core.__file__).parent) == 0
+def test_a_former_version_of_a_function_is_deleted_when_it_is_old(tmp_path: Path) -> None:
+    file = tmp_path / "inner.py"
+    file.write_text("\n\n\n" + INNER.format(added=1))
+    load(file).inner(1)
+    former = set(tmp_path.rglob("*.nb[ic]"))
+    other_python = next(iter(tmp_path.rglob("*.nbi"))).with_name("inner.inner-8.py399.nbi")
+    other_module = other_python.with_name("other.inner-8.py311.nbi")
+    for each in (other_python, other_module):
+        each.touch()
+    for each in (*former, other_python, other_module):
+        os.utime(each, (1, 1))
+    assert discard_orphans([load(file)]) == 0, "it is in use"
+    file.write_text(INNER.format(added=1))
+    compiling._stamps.pop(str(file))
+    now = load(file)
+    now.inner(1)
+    assert discard_orphans([now]) == len(former)
+    assert other_python.exists()
+    assert other_module.exists()
 
 
-def test_a_package_without_compiled_functions(tmp_path: Path) -> None:
-    assert discard_stale(tmp_path) == 0
+def test_a_function_without_a_place_for_its_cache_still_compiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere(_: object) -> object:
+        raise RuntimeError("cannot cache function: no locator available")
 
-
-def test_a_function_without_a_place_for_its_cache_still_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nowhere(**options: object) -> object:
-        if options:
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: function
-
-    monkeypatch.setattr(compiling, "_compile", nowhere)
+    file = tmp_path / "inner.py"
+    file.write_text(INNER.format(added=1))
+    monkeypatch.setattr(compiling, "KernelCache", nowhere)
     with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR"):
-        assert compiling.compiled(len)("abc") == 3
+        inner = load(file).inner
+    assert inner(2) == 3
 
 
-@pytest.mark.parametrize("files", [SimpleNamespace(), SimpleNamespace(_data_name_pattern="{index}.nbc")])
+@pytest.mark.parametrize("pattern", [None, "{index}.nbc"])
 def test_an_unknown_numba_file_naming_disables_the_cache(
-    files: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    pattern: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Processes that compile at the same time could not be told apart: the code of one would be run by the other."""
 
-    def other(**options: object) -> object:
-        kept = SimpleNamespace(_cache=SimpleNamespace(_cache_file=files))
-        return lambda function: kept if options else function
+    class Other(IndexDataCacheFile):  # type: ignore[misc]
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            if pattern is None:
+                del self._data_name_pattern
+            else:
+                self._data_name_pattern = pattern
 
-    monkeypatch.setattr(compiling, "_compile", other)
-    with pytest.warns(RuntimeWarning):
-        assert compiling.compiled(len)("abc") == 3
+    file = tmp_path / "inner.py"
+    file.write_text(INNER.format(added=1))
+    monkeypatch.setattr(numba.core.caching, "IndexDataCacheFile", Other)
+    with pytest.warns(RuntimeWarning, match="install a version of numba"):
+        inner = load(file).inner
+    assert inner(2) == 3
+    assert not list(tmp_path.rglob("*.nb[ic]"))
 
 
-def test_a_stale_function_that_cannot_be_deleted_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "__pycache__").mkdir()
-    index = tmp_path / "__pycache__" / "a.nbi"
-    index.touch()
-    os.utime(index, (1, 1))
-    (tmp_path / "a.py").write_text("\n@compiled\n")
+def test_a_read_only_file_that_is_old_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "inner.py"
+    file.write_text(INNER.format(added=1))
+    module = load(file)
+    module.inner(1)
+    index = next(iter(tmp_path.rglob("*.nbi")))
+    old = index.with_name(index.name.replace("-", "-9"))
+    old.touch()
+    os.utime(old, (1, 1))
 
     def read_only(*_: object, **__: object) -> None:
         raise OSError("Read-only file system")
 
     monkeypatch.setattr(Path, "unlink", read_only)
-    assert discard_stale(tmp_path) == 1
+    assert discard_orphans([module]) == 0
+    assert old.exists()

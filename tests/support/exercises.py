@@ -124,8 +124,12 @@ def trainers() -> None:
             FitRun(request, Path(name), lambda event, facts: None).run()
 
 
+def python() -> None:
+    """Nothing yet."""
+
+
 EXERCISES: Mapping[str, Callable[[], None]] = {
-    each.__name__: each for each in (base, vectors, groups, promise, sparse, options, kernel, trainers)
+    each.__name__: each for each in (base, vectors, groups, promise, sparse, options, kernel, trainers, python)
 }
 """Exercises by tier."""
 

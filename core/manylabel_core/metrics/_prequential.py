@@ -36,6 +36,7 @@ from decimal import Context, Decimal
 
 import numpy as np
 
+from manylabel_core._ascending import sort
 from manylabel_core.compiled import compiled
 
 TP, FP, FN, KNOWN, MISRANKED, PAIRS, ONE_ERROR, BEST, GAIN, WEIGHT, N_FIELDS = range(11)
@@ -144,15 +145,15 @@ def advance(  # type: ignore[no-untyped-def]
     There are probabilities of each, or of none.
     """
     width = scores.shape[1] - 1
-    truth = np.empty(width, dtype=np.bool_)
-    labels = np.empty(width, dtype=np.int32)
-    found = np.empty((2, width), dtype=np.int32)
-    ranked = np.empty((2, width), dtype=np.float64)
-    passed = np.empty(1 + width, dtype=np.int64)
-    row = np.empty((2, N_FIELDS), dtype=np.int64)
-    entries = np.empty((2, width), dtype=np.int32)
-    n_entries = np.empty(2, dtype=np.int64)
-    frequent = np.empty(1 + max(width, totals[MODEL, LABELS]), dtype=np.float64)
+    truth = np.empty(width, np.bool_)
+    labels = np.empty(width, np.int32)
+    found = np.empty((2, width), np.int32)
+    ranked = np.empty((2, width), np.float64)
+    passed = np.empty(1 + width, np.int64)
+    row = np.empty((2, N_FIELDS), np.int64)
+    entries = np.empty((2, width), np.int32)
+    n_entries = np.empty(2, np.int64)
+    frequent = np.empty(1 + max(width, totals[MODEL, LABELS]), np.float64)
     for i in range(first, last):
         listed, weight = slice(indptr[i], indptr[i + 1]), units(weights, i)
         known = list_known(indices[listed], signs[listed], complete[i], n_labels[i], labels, truth)
@@ -227,8 +228,9 @@ def reorder(order, frequent):  # type: ignore[no-untyped-def]
 @compiled
 def note(labels, signs, complete, n_labels, weight, totals, seen):  # type: ignore[no-untyped-def]
     """Count an example with these listed labels, relevant if their sign is above 0."""
-    totals[:, GIVEN] += 1
-    totals[:, COMPLETE] += weight * complete
+    for of in range(2):
+        totals[of, GIVEN] += 1
+        totals[of, COMPLETE] += weight * complete
     for label in range(totals[MODEL, LABELS], n_labels):
         seen[label, ORDER] = label
     totals[:, LABELS] = max(totals[MODEL, LABELS], n_labels)
@@ -342,13 +344,14 @@ def judge_part(margins, truth):  # type: ignore[no-untyped-def]
     `margins`.
     """
     n = len(margins)
-    scores = np.zeros(1 + n, dtype=np.float64)
-    scores[1:] = margins
-    labels = np.arange(n).astype(np.int32)
-    found = np.empty(n, dtype=np.int32)
-    ranked = np.empty((2, n), dtype=np.float64)
-    row = np.empty(N_FIELDS, dtype=np.int64)
-    judge(scores, labels, truth, n, found, ranked, np.empty(1 + n, dtype=np.int64), row)
+    scores = np.zeros(1 + n, np.float64)
+    labels = np.empty(n, np.int32)
+    for at in range(n):
+        scores[1 + at], labels[at] = margins[at], at
+    found = np.empty(n, np.int32)
+    ranked = np.empty((2, n), np.float64)
+    row = np.empty(N_FIELDS, np.int64)
+    judge(scores, labels, truth, n, found, ranked, np.empty(1 + n, np.int64), row)
     return row, found[: n_found(row)]
 
 
@@ -361,7 +364,7 @@ def rank(relevant, irrelevant, passed, row):  # type: ignore[no-untyped-def]
     row[ONE_ERROR] = 1
     if len(relevant) == 0:
         return
-    relevant.sort()
+    sort(relevant)
     top = -np.inf
     n_above = 0
     # Labels not below every relevant label are gathered without an unpredictable branch.
@@ -389,19 +392,19 @@ def rank(relevant, irrelevant, passed, row):  # type: ignore[no-untyped-def]
 def list_best(scores, truth):  # type: ignore[no-untyped-def]
     """Return of each example `BEST`, `GAIN` and the number of relevant labels, all labels being known."""
     n, width = scores.shape
-    listed = np.empty((n, 3), dtype=np.int64)
-    ranked = np.empty((2, width), dtype=np.float64)
-    passed = np.empty(1 + width, dtype=np.int64)
-    row = np.empty(N_FIELDS, dtype=np.int64)
+    listed = np.empty((n, 3), np.int64)
+    ranked = np.empty((2, width), np.float64)
+    passed = np.empty(1 + width, np.int64)
+    row = np.empty(N_FIELDS, np.int64)
     for i in range(n):
         row[:] = 0
-        counts = np.zeros(2, dtype=np.int64)
+        counts = np.zeros(2, np.int64)
         for label in range(width):
             own = 0 if truth[i, label] else 1
             ranked[own, counts[own]] = scores[i, label]
             counts[own] += 1
         rank(ranked[0, : counts[0]], ranked[1, : counts[1]], passed, row)
-        listed[i] = row[BEST], row[GAIN], counts[0]
+        listed[i, 0], listed[i, 1], listed[i, 2] = row[BEST], row[GAIN], counts[0]
     return listed
 
 
@@ -499,7 +502,9 @@ def remember(row, found, entries, counts, totals, ring, codes):  # type: ignore[
     for entry in entries:
         codes[at] = entry
         at = at + 1 if at + 1 < len(codes) else 0
-    ring[(totals[OLDEST] + totals[LENGTH]) % len(ring)] = row
+    place = (totals[OLDEST] + totals[LENGTH]) % len(ring)
+    for field in range(N_FIELDS):
+        ring[place, field] = row[field]
     totals[N_CODES] += len(entries)
     totals[LENGTH] += 1
 
@@ -537,10 +542,13 @@ def add_best(row, totals, sums):  # type: ignore[no-untyped-def]
     totals[RANKED] += row[WEIGHT]
     bits, n_best = row[BEST] & _PLACES_MASK, row[BEST] >> PLACES
     if n_best > 0:
-        add_down_to(0, bits & 1, GAINS[bits & 1], n_relevant, weight, sums)
-        add_down_to(1, HITS[bits & 31], GAINS[bits & 31], n_relevant, weight, sums)
-        add_down_to(2, HITS[bits], GAINS[bits], n_relevant, weight, sums)
-        add_down_to(3, n_best, row[GAIN], n_relevant, weight, sums)
+        for at in range(len(DEPTHS)):
+            if at < len(DEPTHS) - 1:
+                own = bits & ((1 << DEPTHS[at]) - 1)
+                n_hits, gain = HITS[own], GAINS[own]
+            else:
+                n_hits, gain = n_best, row[GAIN]
+            add_down_to(at, n_hits, gain, n_relevant, weight, sums)
 
 
 @compiled
@@ -581,8 +589,8 @@ def add_to_bins(  # type: ignore[no-untyped-def]
 @compiled
 def replace(old, new, totals, sums):  # type: ignore[no-untyped-def]
     """Replace the counts `old` of an example by `new`."""
-    without, with_it = np.zeros(N_TOTALS, dtype=np.int64), np.zeros(N_TOTALS, dtype=np.int64)
-    less, more = np.zeros(N_SUMS, dtype=np.float64), np.zeros(N_SUMS, dtype=np.float64)
+    without, with_it = np.zeros(N_TOTALS, np.int64), np.zeros(N_TOTALS, np.int64)
+    less, more = np.zeros(N_SUMS, np.float64), np.zeros(N_SUMS, np.float64)
     for row, own_totals, own_sums in ((old, without, less), (new, with_it, more)):
         add(row, own_totals, own_sums)
         add_best(row, own_totals, own_sums)
@@ -602,8 +610,8 @@ def recent(totals, ring, basic):  # type: ignore[no-untyped-def]
     """Return the counters and sums of the window, summed again from the oldest example; if `basic`, without those of
     the best labels.
     """
-    window_totals = np.zeros(N_TOTALS, dtype=np.int64)
-    window_sums = np.zeros(N_SUMS, dtype=np.float64)
+    window_totals = np.zeros(N_TOTALS, np.int64)
+    window_sums = np.zeros(N_SUMS, np.float64)
     for j in range(totals[LENGTH]):
         add(ring[(totals[OLDEST] + j) % len(ring)], window_totals, window_sums)
     if not basic:
@@ -617,7 +625,7 @@ def measure(counts, totals, sums, ring, basic):  # type: ignore[no-untyped-def]
     """Return the metrics, shape (2, 2, N_MEASURES): model or baseline, part, metric; if `basic`, only the first
     `N_BASIC` are valid.
     """
-    measures = np.zeros((2, 2, N_MEASURES), dtype=np.float64)
+    measures = np.zeros((2, 2, N_MEASURES), np.float64)
     n_labels = totals[MODEL, LABELS]
     for of in range(2):
         define(totals[of], sums[of], counts[of, ALL], n_labels, measures[of, ALL])
@@ -634,13 +642,14 @@ def define(totals, sums, counts, n_labels, measures):  # type: ignore[no-untyped
         return
     examples = weighed / UNIT
     precision, recall = sums[PRECISION] / examples, sums[RECALL] / examples
-    measures[:3] = precision, recall, ratio(2 * precision * recall, precision + recall)
-    measures[3:5] = f1_scores(counts, n_labels)
-    measures[5:7] = sums[HAMMING] / examples, totals[ONE_ERRORS] / weighed
-    measures[7:9] = sums[RANKING] / examples, totals[EXACT] / weighed
+    measures[0], measures[1] = precision, recall
+    measures[2] = ratio(2 * precision * recall, precision + recall)
+    measures[3], measures[4] = f1_scores(counts, n_labels)
+    measures[5], measures[6] = sums[HAMMING] / examples, totals[ONE_ERRORS] / weighed
+    measures[7], measures[8] = sums[RANKING] / examples, totals[EXACT] / weighed
     for at in range(len(DEPTHS)):
         own = measures[N_BASIC + at :: len(DEPTHS)]
-        own[:2] = sums[PRECISION_AT + at] / examples, sums[F1_AT + at] / examples
+        own[0], own[1] = sums[PRECISION_AT + at] / examples, sums[F1_AT + at] / examples
         own[2] = ratio(sums[NDCG_AT + at], totals[RANKED] / UNIT)
 
 
@@ -654,4 +663,4 @@ def f1_scores(counts, n_labels):  # type: ignore[no-untyped-def]
         tp += hits
         wrong += misses
         total += ratio(2 * hits, 2 * hits + misses)
-    return ratio(2 * tp, 2 * tp + wrong), ratio(total, n_labels)
+    return ratio(2 * tp, 2 * tp + wrong), ratio(total, np.float64(n_labels))

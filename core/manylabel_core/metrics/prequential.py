@@ -493,7 +493,7 @@ class _Window:
 
 def _judged(part: PartialTruth, of: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return the outcome of an example, as a row of the ring, and the codes of its labels predicted or true."""
-    row, found = _prequential.judge_part(part.margins[of], part.truth)
+    row, found = _prequential.judge_part(np.array(part.margins[of]), part.truth)
     row[_prequential.WEIGHT] = part.weight
     return row, ((found & 3) | (part.labels[found >> 2] << 2)).astype(np.int32)
 

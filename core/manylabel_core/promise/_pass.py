@@ -83,7 +83,7 @@ def decide(memory, settings, probabilities, scores, parents, decision):  # type:
     labels, weights = memory.labels, memory.label_weights
     inputs = np.empty(_score.N_LABEL)
     lowest, n_lowest = _lowest_candidate(probabilities)
-    n = 0
+    n = np.int64(0)
     left_highest = 0.0
     for column in range(len(probabilities)):
         p = probabilities[column]

@@ -38,10 +38,11 @@ def scale_automatically(  # type: ignore[no-untyped-def]
     """Return rows scaled by the statistics of the stream up to and including each of them. `n_values` is the sum of the
     counts of all features.
     """
-    out_indptr = np.zeros_like(indptr)
+    out_indptr = np.empty(len(indptr), np.int64)
+    out_indptr[0] = 0
     out_indices, out_values = np.empty(len(indices), indices.dtype), np.empty(len(indices), values.dtype)
     at, entries = np.empty(0, indices.dtype), np.empty((N_ROWS, 0))
-    end = 0
+    end = np.int64(0)
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
         n, most = count[0] + 1, n_dense[0] + indptr[i + 1] - indptr[i]
@@ -286,5 +287,6 @@ def _is_dense(n_values, mean, squares, n):  # type: ignore[no-untyped-def]
 @compiled
 def _lengthened(array, size):  # type: ignore[no-untyped-def]
     longer = np.empty(size, array.dtype)
-    longer[: len(array)] = array
+    for p in range(len(array)):
+        longer[p] = array[p]
     return longer

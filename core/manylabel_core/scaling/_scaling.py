@@ -8,7 +8,7 @@ from manylabel_core.compiled import compiled
 @compiled
 def to_unit_norm(indptr, values):  # type: ignore[no-untyped-def]
     """Return the values with every row divided by its Euclidean norm; rows of zeros stay."""
-    scaled = np.empty_like(values)
+    scaled = np.empty(len(values), values.dtype)
     for i in range(len(indptr) - 1):
         row = values[indptr[i] : indptr[i + 1]]
         largest = 0.0

@@ -5,6 +5,7 @@ See Eq. (13a) of docs/mathematics.md.
 
 import numpy as np
 
+from manylabel_core._ascending import count_below
 from manylabel_core.compiled import compiled
 
 MEAN, SQUARES = 0, 1
@@ -20,7 +21,7 @@ def split_vectors(first, starts, indptr, indices, values, word_indptr, present, 
     word_indptr[0] = 0
     for i in range(len(indptr) - 1):
         at, end = indptr[i], indptr[i + 1]
-        at += np.searchsorted(indices[at:end], first)
+        at += count_below(indices[at:end], first)
         word_indptr[i + 1] = word_indptr[i] + at - indptr[i]
         for field in range(len(starts) - 1):
             length = starts[field + 1] - starts[field]

@@ -248,7 +248,7 @@ class Kernels:
         if not missing:
             return
         begun, n_missing = time.monotonic(), _n_missing(counts)
-        log.info("kernels_compile", functions=n_missing, tiers=missing, reason="not in the cache on disk")
+        log.info("kernels_compile", functions=n_missing, tiers=list(missing), reason=core.why_not_shipped())
         reason = await self._compile(missing, begun, n_missing)
         if missing:
             log.warning("kernels_child_failed", error=reason, action="compiling in this process")
@@ -302,5 +302,7 @@ def _n_missing(counts: Mapping[str, core.Counts]) -> int:
 async def _ended(child: Process) -> str:
     """Wait for the end of a child; return its exit status and the end of its error output."""
     _, errors = await child.communicate()
+    if child.returncode == 0:
+        return "the child process has ended, but not all functions are on disk: is NUMBA_CACHE_DIR writable?"
     written = errors[-ERROR_BYTES:].decode(errors="replace").strip()
     return f"the child process has ended with status {child.returncode}: {written}"

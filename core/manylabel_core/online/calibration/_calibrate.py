@@ -47,7 +47,8 @@ def find_row_probabilities(labels, counts, bend, measure, patience, scores, prob
     """Write the probabilities that belong to lowered scores."""
     slope, intercept = labels[SLOPE], labels[INTERCEPT]
     width = probabilities.shape[1]
-    offsets, slopes, margins = np.zeros(width), np.ones(width), np.empty(width)
+    offsets, slopes, margins = np.zeros(width), np.empty(width), np.empty(width)
+    slopes[:] = 1.0
     if measure != NONE:
         find_offsets(slope, intercept, labels[POSITIVES], counts, measure, patience, offsets, slopes)
     for i in range(len(scores)):
@@ -83,7 +84,8 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
     slope, intercept, positives = labels[SLOPE], labels[INTERCEPT], labels[POSITIVES]
     centre, spread, total = labels[CENTRE], labels[SPREAD], labels[WEIGHT]
     width = scores.shape[1] - 1
-    signs, offsets, slopes = np.empty(1 + width, np.int8), np.zeros(width), np.ones(width)
+    signs, offsets, slopes = np.empty(1 + width, np.int8), np.zeros(width), np.empty(width)
+    slopes[:] = 1.0
     margins, own, bent = np.empty(width), np.empty(width), np.empty(width)
     for i in range(len(scores)):
         now, old, weight = n_labels[i], min(n_labels[i], existing[0]), weight_of(weights, i)
@@ -93,11 +95,12 @@ def calibrate_rows(  # type: ignore[no-untyped-def]
             subtract_offsets(scores[i], offsets[:now], slopes[:now])
         add_offsets(scores[i], offsets, slopes, margins[:now])
         find_probabilities(slope, intercept, margins, own[:now])
-        bent[:now] = own[:now]
+        for label in range(now):
+            bent[label] = own[label]
         bend_probabilities(bend, slope, intercept, margins, bent[:now])
         if len(probabilities) > 0:
-            probabilities[i, :now] = bent[:now]
-            probabilities[i, now:] = 0.0
+            for label in range(width):
+                probabilities[i, label] = bent[label] if label < now else 0.0
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
         set_signs(listed[truth], listed_signs[truth], complete[i], signs[: 1 + now])
         if measure in (MICRO_F1, MACRO_F1):

@@ -131,7 +131,7 @@ def are_windows(lengths, sums, runs):  # type: ignore[no-untyped-def]
 @compiled
 def _add_run(run, length, column, runs):  # type: ignore[no-untyped-def]
     """Add a run of one error to a window of this length."""
-    row = 0
+    row = np.int64(0)
     while n_runs(length, row) == RUNS:
         oldest = runs[row, column, 0] + runs[row, column, 1]
         for k in range(RUNS - 2):

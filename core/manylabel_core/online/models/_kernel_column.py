@@ -1,7 +1,6 @@
 """Kernel values of an example with all points of a pool (see `points`)."""
 
-import numpy as np
-
+from manylabel_core._ascending import count_below
 from manylabel_core._mercer import inner_product, kernel_value, kernel_values
 from manylabel_core.compiled import compiled
 
@@ -12,7 +11,7 @@ def kernel_column(  # type: ignore[no-untyped-def]
 ):
     """Write K(x_v, x) of an example x for every point."""
     dense, gathered = work[0], work[1]
-    known = np.searchsorted(features, len(dense))
+    known = count_below(features, len(dense))
     for p in range(known):
         dense[features[p]] = values[p]
     xx = inner_product(values, values)

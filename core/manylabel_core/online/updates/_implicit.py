@@ -67,7 +67,7 @@ def _find_threshold(start, gain, work, n_relevant, n_known, most_up, most_down):
     """
     threshold, low, high, piece = start, -np.inf, np.inf, -1
     for _ in range(MAX_STEPS):
-        raised, raising, below = _take_steps(work, 0, n_relevant, 1.0, most_up, threshold)
+        raised, raising, below = _take_steps(work, np.int64(0), n_relevant, 1.0, most_up, threshold)
         lowered, lowering, above = _take_steps(work, n_relevant, n_known, -1.0, most_down, threshold)
         before, piece = piece, below + 2 * (n_known - n_relevant) - above
         excess = threshold - start + gain * (raised - lowered)

@@ -49,15 +49,18 @@ KIND, ETA, PASSES, PASSES_PER_LABEL, SLACK, DELTA = range(len(Update._fields))
 
 
 @compiled
-def run_update(update, weight, n_labels, k, scores, signs, tau, order, moves, work):  # type: ignore[no-untyped-def]
-    """Write the coefficient of x that the update adds to each column; return whether there is any but 0."""
-    kind, eta = int(update[KIND]), update[ETA]
-    if kind == MULTIPASS:
+def run_update(update, others, weight, n_labels, k, scores, signs, tau, order, moves, work):  # type: ignore[no-untyped-def]
+    """Write the coefficient of x that the update adds to each column; return whether there is any but 0.
+
+    `others` is True, or None if the update is implicit: then numba leaves out the other kinds.
+    """
+    eta = update[ETA]
+    if others is not None and int(update[KIND]) == MULTIPASS:
         limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels)
         return multipass_update(scores, signs, weight * eta, k, limit, tau, order, work[0], moves)
     if k < MIN_GAIN or not has_loss(scores, signs):
         return False
-    if kind == PASSIVE_AGGRESSIVE:
+    if others is not None and int(update[KIND]) == PASSIVE_AGGRESSIVE:
         most, slack = min(weight * eta, MAX_STEP), update[SLACK] / weight
         passive_aggressive_update(scores, signs, most, slack, k, tau)
         return True
@@ -74,4 +77,4 @@ def update_one(update, weight, n_labels, k, scores, listed, listed_signs, comple
     signs = np.empty(width, np.int8)
     set_signs(listed, listed_signs, complete, signs)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
-    return run_update(update, weight, n_labels, k, scores, signs, tau, order, moves, work)
+    return run_update(update, True, weight, n_labels, k, scores, signs, tau, order, moves, work)

@@ -23,7 +23,7 @@ MAX_DISTANCE = 690.0
 @compiled
 def find_partner(alpha, alpha_norms, slot, column, n_vectors):  # type: ignore[no-untyped-def]
     """Return the vector to merge that of a slot with, and h."""
-    a, nearest = alpha_norms[slot], -1
+    a, nearest = alpha_norms[slot], np.int64(-1)
     for v in range(n_vectors):
         if v != slot and (nearest < 0 or column[v] > column[nearest]):
             nearest = v

@@ -64,7 +64,7 @@ def to_random_features(seed, scale, frequencies, indptr, indices, values, featur
             if indices[p] < len(frequencies):
                 row = frequencies[indices[p]]
             else:
-                draw_frequencies(seed, indices[p], scale, drawn)
+                draw_frequencies(seed, np.int64(indices[p]), scale, drawn)
             for m in range(n):
                 turns[m] += x * row[m]
         for m in range(n):

@@ -12,8 +12,8 @@ order.
 import numpy as np
 
 from manylabel_core.compiled import compiled
-from manylabel_core.online.models.linear._table import add_outer, longest_row, padded, score_plane
-from manylabel_core.online.updates._implicit import SCRATCH
+from manylabel_core.online.models.linear._table import WEIGHTS, add_outer, longest_row, padded, score_plane
+from manylabel_core.online.updates._implicit import SCRATCH, STEPS
 from manylabel_core.online.updates._targets import set_signs, weight_of
 from manylabel_core.online.updates._update import run_update
 
@@ -47,7 +47,7 @@ def score_blocks(table, constant, blocks, evidence, indptr, indices, values, sta
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
         share_gains(evidence, indptr[i + 1] > indptr[i], present[i], shares[i])
-        _score_parts(table, blocks, indices[row], values[row], starts, columns, vectors[i], parts)
+        _score_parts(table, blocks, indices[row], values[row], starts, columns, vectors[i], width, parts)
         _add_parts(table, constant, shares[i], parts, work, scores[i])
 
 
@@ -93,21 +93,22 @@ def learn_blocks(  # type: ignore[no-untyped-def]
         weight, n_columns = weight_of(weights, i), 1 + n_labels[i]
         features, given, signs, share = indices[row], values[row], all_signs[:n_columns], shares[i]
         scores[i, n_columns:] = 0.0
-        own = parts[:, : padded(table, n_columns)]
         share_gains(evidence, len(features) > 0, present[i], share)
-        _score_parts(table, blocks, features, given, starts, columns, vectors[i], own)
-        _add_parts(table, constant, share, own, total[: own.shape[1]], scores[i, :n_columns])
+        wide = padded(table, n_columns)
+        _score_parts(table, blocks, features, given, starts, columns, vectors[i], wide, parts)
+        _add_parts(table, constant, share, parts, total[:wide], scores[i, :n_columns])
         set_signs(listed[truth], listed_signs[truth], complete[i], signs)
-        tau = all_tau[: own.shape[1]]
+        tau = all_tau[:wide]
         tau[n_columns:] = 0.0
         k = constant * constant / np.sqrt(1.0 + squares[0]) + share[0] * _norm(squares, features, given)
         for field in range(n_blocks - 1):
             if present[i, field]:
                 its = slice(starts[field], starts[field + 1])
                 k += share[1 + field] * _norm(block_squares, columns[its], vectors[i, its])
-        if run_update(
-            update, weight, n_labels[i], k, scores[i, :n_columns], signs, tau[:n_columns], order, moves, work
-        ):
+        steps, before = work[STEPS, :n_columns], scores[i, :n_columns]
+        if run_update(update, True, weight, n_labels[i], k, before, signs, steps, order, moves, work):
+            for column in range(n_columns):
+                tau[column] = steps[column]
             rows[0], direction[0] = 0, table.dtype.type(constant / np.sqrt(1.0 + squares[0]))
             add_outer(table, rows[:1], direction[:1], tau)
             squares[0] += weight * (constant * constant)
@@ -118,7 +119,7 @@ def learn_blocks(  # type: ignore[no-untyped-def]
                     moved = weight, share[1 + field], tau, rows, direction
                     _move(blocks, block_squares, columns[its], vectors[i, its], *moved)
         has = len(features) > 0
-        _learn_gains(evidence, n_effective, means, counts, has, present[i], weight, signs[1:], own[:, 1:n_columns])
+        _learn_gains(evidence, n_effective, means, counts, has, present[i], weight, signs[1:], parts)
 
 
 @compiled
@@ -145,12 +146,12 @@ def share_gains(evidence, has_words, present, share):  # type: ignore[no-untyped
 
 
 @compiled
-def _score_parts(table, blocks, features, values, starts, columns, vector, parts):  # type: ignore[no-untyped-def]
-    """Write the part of each block in every column, without the constant."""
-    score_plane(table, 0, 0.0, features, values, parts[0])
+def _score_parts(table, blocks, features, values, starts, columns, vector, width, parts):  # type: ignore[no-untyped-def]
+    """Write the part of each block in the first columns, without the constant."""
+    score_plane(table, WEIGHTS, 0.0, features, values, parts[0, :width])
     for field in range(len(starts) - 1):
         own = slice(starts[field], starts[field + 1])
-        score_plane(blocks, 0, 0.0, columns[own], vector[own], parts[1 + field])
+        score_plane(blocks, WEIGHTS, 0.0, columns[own], vector[own], parts[1 + field, :width])
 
 
 @compiled
@@ -188,8 +189,10 @@ def _move(table, squares, features, values, weight, share, tau, rows, direction)
 
 @compiled
 def _learn_gains(evidence, n_effective, means, counts, has_words, present, weight, signs, parts):  # type: ignore[no-untyped-def]
-    """Update the gains by an example with relevant and irrelevant labels; overwrites `parts`."""
-    n_relevant, n_irrelevant = 0, 0
+    """Update the gains by an example with relevant and irrelevant labels; overwrites `parts`, of which column 0 is the
+    threshold's.
+    """
+    n_relevant, n_irrelevant, own = np.int64(0), np.int64(0), slice(1, 1 + len(signs))
     for label in range(len(signs)):
         n_relevant += signs[label] > 0
         n_irrelevant += signs[label] < 0
@@ -198,7 +201,7 @@ def _learn_gains(evidence, n_effective, means, counts, has_words, present, weigh
     n_blocks = len(parts)
     above = np.empty(n_blocks)
     for block in range(n_blocks):
-        part = parts[block]
+        part = parts[block, own]
         if not (has_words if block == 0 else present[block - 1]):
             part[:], above[block] = 0.0, 0.0
             continue
@@ -207,7 +210,7 @@ def _learn_gains(evidence, n_effective, means, counts, has_words, present, weigh
     n_effective[0] = KEPT * n_effective[0] + weight
     for block in range(n_blocks):
         for other in range(block + 1):
-            product = _mean_product(n_relevant, n_irrelevant, signs, parts[block], parts[other])
+            product = _mean_product(n_relevant, n_irrelevant, signs, parts[block, own], parts[other, own])
             evidence[block, other] = KEPT * evidence[block, other] + weight * product
             evidence[other, block] = evidence[block, other]
         evidence[block, n_blocks] = KEPT * evidence[block, n_blocks] + weight * above[block]

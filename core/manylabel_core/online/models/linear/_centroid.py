@@ -10,6 +10,7 @@ of a label together weigh at most 16 times the next one.
 
 import numpy as np
 
+from manylabel_core._ascending import count_below, sort
 from manylabel_core.compiled import compiled
 from manylabel_core.online.models.linear._sparse_table import (
     BLOCK,
@@ -19,7 +20,7 @@ from manylabel_core.online.models.linear._sparse_table import (
     divide_column,
     missing_room,
 )
-from manylabel_core.online.models.linear._table import longest_row, padded, score_plane
+from manylabel_core.online.models.linear._table import WEIGHTS, longest_row, padded, score_plane
 from manylabel_core.online.updates._targets import weight_of
 
 WEIGHT, SQUARE = range(2)
@@ -117,7 +118,7 @@ def learn_sparse_centroid(  # type: ignore[no-untyped-def]
         features, true = indices[row], slice(listed_indptr[i], listed_indptr[i + 1])
         scores[i, 1 + now :] = 0.0
         _score_sparse_example(table, labels, seen, features, values[row], z, sums, scores[i, : 1 + now])
-        columns = 1 + np.sort(listed[true][listed_signs[true] > 0])
+        columns = _true_columns(listed[true], listed_signs[true])
         blocks = blocks_of(columns)
         room = missing_room(table, features, len(blocks))
         if room > 0:
@@ -132,6 +133,17 @@ def learn_sparse_centroid(  # type: ignore[no-untyped-def]
                 divide_column(table, column, MAX_WEIGHT)
                 _shrink(labels[:, column - 1])
     return len(indptr) - 1, 0
+
+
+@compiled
+def _true_columns(listed, listed_signs):  # type: ignore[no-untyped-def]
+    """Return the columns of the true labels in ascending order."""
+    columns, n = np.empty(len(listed), np.int64), 0
+    for at in range(len(listed)):
+        columns[n] = 1 + listed[at]
+        n += listed_signs[at] > 0
+    sort(columns[:n])
+    return columns[:n]
 
 
 @compiled
@@ -172,7 +184,7 @@ def _score_example(table, labels, seen, features, values, z, sums, scores):  # t
     """Write z, the sums C.z with that of the threshold in front, and the scores."""
     known = _weigh(seen, features, values, z)
     own = sums[: padded(table, len(scores))]
-    score_plane(table, 0, 0.0, features[:known], z, own)
+    score_plane(table, WEIGHTS, 0.0, features[:known], z, own)
     _normalise(labels, own, scores)
 
 
@@ -187,7 +199,7 @@ def _score_sparse_example(table, labels, seen, features, values, z, sums, scores
 @compiled
 def _weigh(seen, features, values, z):  # type: ignore[no-untyped-def]
     """Write z; return how many features were learnt."""
-    known = np.searchsorted(features, len(seen) - 1)
+    known = count_below(features, len(seen) - 1)
     for p in range(known):
         z[p] = values[p] * rarity(seen[0], seen[1 + features[p]])
     return known

@@ -29,7 +29,7 @@ from manylabel_core.online.models.linear._table import (
     set_example,
     squared_norm,
 )
-from manylabel_core.online.updates._implicit import SCRATCH
+from manylabel_core.online.updates._implicit import SCRATCH, STEPS
 from manylabel_core.online.updates._multipass import pass_limit
 from manylabel_core.online.updates._targets import set_signs, weight_of
 from manylabel_core.online.updates._update import (
@@ -50,6 +50,7 @@ def learn_linear(  # type: ignore[no-untyped-def]
     feature_squares,
     constant,
     update,
+    others,
     indptr,
     indices,
     values,
@@ -61,7 +62,7 @@ def learn_linear(  # type: ignore[no-untyped-def]
     weights,
     scores,
 ):
-    """Learn rows in order; write each one's scores before it was learnt."""
+    """Learn rows in order; write each one's scores before it was learnt. See `run_update` for `others`."""
     eta, damping = update[ETA], update[DELTA]
     width, longest = padded(table, scores.shape[1]), longest_row(indptr)
     scored = np.empty((2, width), np.float64)
@@ -74,9 +75,10 @@ def learn_linear(  # type: ignore[no-untyped-def]
     adaptive = damping > 0.0
     by_passes = adaptive and int(update[KIND]) == MULTIPASS
     implicit = adaptive and not by_passes
-    columns = np.empty((width if by_passes else 0, 2, longest), table.dtype)
-    changes, gradient = np.empty(longest if by_passes else 0), np.empty(width if by_passes else 0, table.dtype)
-    out = np.empty(width if by_passes else 0, np.bool_)
+    if others is not None:
+        gradient, changes = np.empty(width if by_passes else 0, table.dtype), np.empty(longest if by_passes else 0)
+        columns = np.empty((width if by_passes else 0, 2, longest), table.dtype)
+        passing = gradient, columns, changes, np.empty(width if by_passes else 0, np.bool_)
     rates = np.empty((longest if implicit else 0, width), table.dtype)
     sums = np.empty((3, width if implicit else 0), table.dtype)
     delta = table.dtype.type(max(damping, MIN_DELTA))
@@ -96,15 +98,18 @@ def learn_linear(  # type: ignore[no-untyped-def]
         if adaptive:
             copy_rows(table, here, before)
             model = table, here, own_x, eta, delta
-            if by_passes:
+            if others is not None and by_passes:
                 limit = pass_limit(int(update[PASSES]), update[PASSES_PER_LABEL], n_labels[i])
-                adaptive_multipass_update(*model, weight, limit, present, signs, (gradient, columns, changes, out))
-            else:
+                adaptive_multipass_update(*model, weight, limit, present, signs, passing)
+            if implicit:
                 adaptive_implicit_update(*model, weight, present, signs, (rates, sums, order, work))
             accumulate(table, here, n_columns, n_before, before)
         else:
             k = _set_direction(feature_squares, constant, given, here, own_x, direction, parts)
-            if run_update(update, weight, n_labels[i], k, present, signs, tau[:n_columns], order, moves, work):
+            steps = work[STEPS, :n_columns]
+            if run_update(update, others, weight, n_labels[i], k, present, signs, steps, order, moves, work):
+                for column in range(n_columns):
+                    tau[column] = steps[column]
                 copy_rows(table, here, before)
                 add_outer(table, here, direction, tau)
                 accumulate(table, here, n_columns, n_before, before)
@@ -146,19 +151,23 @@ def learn_sparse(  # type: ignore[no-untyped-def]
     )
     all_signs, tau = np.empty(width, np.int8), np.empty(width, intercept.dtype)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
-    blocks, missing = np.empty((2, 1 + width // BLOCK), np.int64)
+    blocks, missing = np.empty(1 + width // BLOCK, np.int64), np.empty(1 + width // BLOCK, np.int64)
     for i in range(first, len(indptr) - 1):
         row, truth = slice(indptr[i], indptr[i + 1]), slice(listed_indptr[i], listed_indptr[i + 1])
         features, given, weight, n_columns = indices[row], values[row], weight_of(weights, i), 1 + n_labels[i]
         signs = all_signs[:n_columns]
         score_sparse_example(table, intercept, constant, features, given, present)
-        scores[i, :n_columns], scores[i, n_columns:] = present[:n_columns], 0.0
+        for column in range(scores.shape[1]):
+            scores[i, column] = present[column] if column < n_columns else 0.0
         set_signs(listed[truth], listed_signs[truth], complete[i], signs)
         size = set_example(constant, features, given, rows, x)
         tau[n_columns:] = 0.0
         here, own_x = rows[:size], x[:size]
         k = _set_direction(feature_squares, constant, given, here, own_x, direction, squares)
-        if run_update(update, weight, n_labels[i], k, present[:n_columns], signs, tau[:n_columns], order, moves, work):
+        steps, before = work[STEPS, :n_columns], present[:n_columns]
+        if run_update(update, True, weight, n_labels[i], k, before, signs, steps, order, moves, work):
+            for column in range(n_columns):
+                tau[column] = steps[column]
             moved = blocks[: list_blocks(tau, blocks)]
             room = missing_room(table, features, len(moved))
             if room > 0:
@@ -179,7 +188,8 @@ def score_sparse(table, intercept, constant, indptr, indices, values, scores):  
     for i in range(len(indptr) - 1):
         row = slice(indptr[i], indptr[i + 1])
         score_sparse_example(table, intercept, constant, indices[row], values[row], present)
-        scores[i] = present[: scores.shape[1]]
+        for column in range(scores.shape[1]):
+            scores[i, column] = present[column]
 
 
 @compiled

@@ -20,6 +20,7 @@ changes nothing.
 
 import numpy as np
 
+from manylabel_core._ascending import count_below
 from manylabel_core.compiled import compiled
 
 BLOCK = 8
@@ -45,7 +46,7 @@ def add_products(table, features, values, scores):  # type: ignore[no-untyped-de
     order of features.
     """
     heads, _, numbers, weights = table
-    known = np.searchsorted(features, len(heads))
+    known = count_below(features, len(heads))
     for p in range(known):
         first, count = heads[features[p], START], heads[features[p], COUNT]
         if count > 0:
@@ -120,7 +121,7 @@ def add_to_row(table, row, value, tau, listed, missing):  # type: ignore[no-unty
         for column in range(len(dense)):
             dense[column] += value * tau[column]
         return
-    k, n_missing = 0, 0
+    k, n_missing = np.int64(0), 0
     for block in listed:
         k = seek(own, block, k)
         if k < count and own[k] == block:
@@ -131,7 +132,7 @@ def add_to_row(table, row, value, tau, listed, missing):  # type: ignore[no-unty
     if n_missing > 0:
         open_blocks(table, row, missing[:n_missing])
         first = heads[row, START]
-        own, k = numbers[first : first + heads[row, COUNT]], 0
+        own, k = numbers[first : first + heads[row, COUNT]], np.int64(0)
         for block in missing[:n_missing]:
             k = seek(own, block, k)
             _add_block(weights[first + k], value, tau[block * BLOCK : block * BLOCK + BLOCK])
@@ -160,7 +161,8 @@ def add_to_columns(table, row, value, changes, columns, blocks, missing):  # typ
     like `blocks`.
     """
     heads, _, numbers, weights = table
-    first, count, k, n_missing = np.int64(heads[row, START]), np.int64(heads[row, COUNT]), 0, 0
+    first, count = np.int64(heads[row, START]), np.int64(heads[row, COUNT])
+    k, n_missing = np.int64(0), 0
     own = numbers[first : first + count]
     for block in blocks:
         k = seek(own, block, k)
@@ -171,7 +173,7 @@ def add_to_columns(table, row, value, changes, columns, blocks, missing):  # typ
         open_blocks(table, row, missing[:n_missing])
         first = np.int64(heads[row, START])
         own = numbers[first : first + heads[row, COUNT]]
-    k = 0
+    k = np.int64(0)
     for p in range(len(columns)):
         k = seek(own, columns[p] // BLOCK, k)
         weights[first + k, columns[p] % BLOCK] += weights.dtype.type(changes[p] * value)
@@ -237,7 +239,7 @@ def place_of(table, row, column):  # type: ignore[no-untyped-def]
     heads, _, numbers, _ = table
     first, count, block = np.int64(heads[row, START]), heads[row, COUNT], column // BLOCK
     own = numbers[first : first + count]
-    k = seek(own, block, 0)
+    k = seek(own, block, np.int64(0))
     return first + k if k < count and own[k] == block else NONE
 
 
@@ -245,7 +247,7 @@ def place_of(table, row, column):  # type: ignore[no-untyped-def]
 def gather(table, rows, column, values):  # type: ignore[no-untyped-def]
     """Write the weights of rows in a column."""
     for p in range(len(rows)):
-        place = place_of(table, rows[p], column)
+        place = place_of(table, np.int64(rows[p]), column)
         values[p] = 0.0 if place == NONE else table[3][place, column % BLOCK]
 
 

@@ -30,6 +30,7 @@ See Eq. (11) of docs/mathematics.md.
 
 import numpy as np
 
+from manylabel_core._ascending import count_below
 from manylabel_core.compiled import compiled
 
 PADDING = 8
@@ -37,6 +38,9 @@ PADDING = 8
 
 MAX_ACCUMULATOR = 1e38
 """Bound of accumulators, for float32; the mean is wrong if a weight exceeds this bound divided by the examples seen."""
+
+WEIGHTS = np.int64(0)
+"""The plane of the weights: not a literal, for which numba would compile `score_plane` once more."""
 
 
 @compiled
@@ -61,7 +65,7 @@ def score_example(table, n_seen, constant, features, values, scored, scores):  #
     """Write the predicting and the current scores of one example."""
     wide = slice(0, padded(table, len(scores)))
     present, accumulated = scored[0, wide], scored[1, wide]
-    score_plane(table, 0, constant, features, values, present)
+    score_plane(table, WEIGHTS, constant, features, values, present)
     for column in range(len(scores)):
         scores[column] = present[column]
     if len(n_seen) > 0:
@@ -75,7 +79,7 @@ def score_plane(table, plane, constant, features, values, scores):  # type: igno
     """Write the scores of one example by one plane: sums over its features in their order, in float64."""
     for column in range(len(scores)):
         scores[column] = constant * table[0, plane, column]
-    known = np.searchsorted(features, len(table) - 1)
+    known = count_below(features, len(table) - 1)
     last = known // 4 * 4
     for p in range(0, last, 4):  # four at a time: a quarter of the passes over the scores, and the same order of sums
         a, b, c, d = _row(features[p]), _row(features[p + 1]), _row(features[p + 2]), _row(features[p + 3])

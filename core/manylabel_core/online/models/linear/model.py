@@ -15,7 +15,7 @@ from manylabel_core.online.models.linear._learn import learn_linear, learn_spars
 from manylabel_core.online.models.linear._table import score_linear
 from manylabel_core.online.models.linear.weight_table import WeightTable
 from manylabel_core.online.models.model import N_SEEN, Model
-from manylabel_core.online.updates._update import PASSIVE_AGGRESSIVE, Update
+from manylabel_core.online.updates._update import IMPLICIT, PASSIVE_AGGRESSIVE, Update
 from manylabel_core.part import Array
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE, Rows, Targets
 from manylabel_core.storage import MAX_WEIGHT, check_range, check_threshold
@@ -74,6 +74,7 @@ class LinearModel(Model):
     def set_update(self, update: Update) -> None:
         """Use this update for the next examples; its kind, and whether it has a `delta`, never change."""
         self._kind, self._update = update.kind, update.as_array()
+        self._others = None if update.kind == IMPLICIT else True
 
     @property
     def takes_blocks(self) -> bool:
@@ -101,7 +102,7 @@ class LinearModel(Model):
         dense, sparse = self._table.both
         if sparse is None:
             model = dense, self._n_seen, self._feature_squares
-            learn_linear(*model, self._constant, self._update, *rows, *targets, scores)
+            learn_linear(*model, self._constant, self._update, self._others, *rows, *targets, scores)
             return
         first, settings = 0, (self._feature_squares, self._constant, self._update)
         while first < len(scores):

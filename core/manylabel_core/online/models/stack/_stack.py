@@ -42,7 +42,7 @@ def score_stack(shared, labels, margins, evidence, scores):  # type: ignore[no-u
     n_labels, titled = scores.shape[1] - 1, int(len(evidence) > 0)
     phi = np.empty((len(margins) + 2 + titled, n_labels))
     for i in range(len(scores)):
-        _describe(labels, margins, evidence, i, phi)
+        _describe(labels, margins, evidence, i, n_labels, phi)
         scores[i, 0] = 0.0
         _find_logits(shared, labels, phi, len(margins) + 2, scores[i, 1:])
 
@@ -72,41 +72,39 @@ def learn_stack(  # type: ignore[no-untyped-def]
     n_curvatures = n_coefficients * (n_coefficients + 1) // 2
     phi, work = np.empty((n_coefficients, width)), np.empty((n_curvatures, width))
     step, signs = np.empty((n_own, width)), np.empty(1 + width, np.int8)
-    n_own_curvatures = n_own * (n_own + 1) // 2
     known, error = np.empty(width), np.empty(width)
     for i in range(len(scores)):
         now, old = n_labels[i], min(n_labels[i], existing[0])
         existing[0] = max(existing[0], now)
-        _describe(labels, margins, evidence, i, phi[:, :now])
+        _describe(labels, margins, evidence, i, now, phi)
         scores[i, 0], scores[i, 1 + now :] = 0.0, 0.0
-        _find_logits(shared, labels, phi[:, :now], n_own, scores[i, 1 : 1 + now])
+        _find_logits(shared, labels, phi, n_own, scores[i, 1 : 1 + now])
         truth = slice(listed_indptr[i], listed_indptr[i + 1])
         set_signs(listed[truth], listed_signs[truth], complete[i], signs[: 1 + now])
         weight = weight_of(weights, i)
-        if signs[1 : 1 + old].any():
+        if _is_any_known(signs[1 : 1 + old]):
             own = slice(0, old)
-            _cut_margins(phi[1 : n_own - 1, own])
+            _cut_margins(phi, n_own, old)
             _find_errors(scores[i, 1 : 1 + old], signs[1 : 1 + old], weight, known[own], error[own], work[0, own])
-            _set_products(phi[:, own], work[0, own], work[:, own])
-            _learn_shared(shared, phi[:, own], n_own, error[own], work[:, own])
-            products = work[:n_own_curvatures, own]
-            _learn_own(shared, labels[:, own], phi[:n_own, own], known[own], error[own], products, step[:, own])
+            _set_products(phi, work[0, own], work)
+            _learn_shared(shared, phi, n_own, error[own], work)
+            _learn_own(shared, labels, phi, known[own], error[own], work, step)
         _follow(labels[len(labels) - 1], signs[1 : 1 + now], weight)
 
 
 @compiled
-def _describe(labels, margins, evidence, i, phi):  # type: ignore[no-untyped-def]
-    """Write the inputs phi of each label in row i."""
+def _describe(labels, margins, evidence, i, n_labels, phi):  # type: ignore[no-untyped-def]
+    """Write the inputs phi of the first labels in row i."""
     n_experts, recent = len(margins), len(labels) - 1
-    for label in range(phi.shape[1]):
+    for label in range(n_labels):
         phi[0, label] = 1.0
     for q in range(n_experts):
-        for label in range(phi.shape[1]):
+        for label in range(n_labels):
             phi[1 + q, label] = margins[q, i, 1 + label] - margins[q, i, 0]
-    for label in range(phi.shape[1]):
+    for label in range(n_labels):
         phi[1 + n_experts, label] = 2.0 * np.sqrt(labels[recent, label])
     if len(evidence) > 0:
-        for label in range(phi.shape[1]):
+        for label in range(n_labels):
             phi[2 + n_experts, label] = evidence[i, 1 + label]
 
 
@@ -123,11 +121,19 @@ def _find_logits(shared, labels, phi, n_own, logits):  # type: ignore[no-untyped
 
 
 @compiled
-def _cut_margins(margins):  # type: ignore[no-untyped-def]
+def _is_any_known(signs):  # type: ignore[no-untyped-def]
+    n_known = 0
+    for label in range(len(signs)):
+        n_known += signs[label] != 0
+    return n_known > 0
+
+
+@compiled
+def _cut_margins(phi, n_own, n_labels):  # type: ignore[no-untyped-def]
     """Clip margins for the learning of coefficients."""
-    for q in range(len(margins)):
-        for label in range(margins.shape[1]):
-            margins[q, label] = min(max(margins[q, label], -MAX_MARGIN), MAX_MARGIN)
+    for q in range(1, n_own - 1):
+        for label in range(n_labels):
+            phi[q, label] = min(max(phi[q, label], -MAX_MARGIN), MAX_MARGIN)
 
 
 @compiled
@@ -145,7 +151,7 @@ def _set_products(phi, curvature, products):  # type: ignore[no-untyped-def]
     at = len(products) - 1
     for j in range(len(phi) - 1, -1, -1):
         for k in range(j, -1, -1):
-            for label in range(phi.shape[1]):
+            for label in range(len(curvature)):
                 products[at, label] = curvature[label] * phi[j, label] * phi[k, label]
             at -= 1
 
@@ -156,15 +162,15 @@ def _learn_shared(shared, phi, n_own, error, products):  # type: ignore[no-untyp
     n = len(phi)
     step, work = np.empty((n, 1)), np.empty((len(products), 1))
     for p in range(len(products)):
-        shared[n + p, 0] = KEPT * shared[n + p, 0] + ordered_sum(products[p])
+        shared[n + p, 0] = KEPT * shared[n + p, 0] + ordered_sum(products[p, : len(error)])
         work[p, 0] = shared[n + p, 0]
-    own = np.empty(phi.shape[1])
+    own = np.empty(len(error))
     for k in range(n):
-        for label in range(phi.shape[1]):
+        for label in range(len(error)):
             own[label] = error[label] * phi[k, label]
         away = shared[k, 0] - start_of(k, n_own)
         step[k, 0] = ordered_sum(own) + (1.0 - KEPT) * SHARED_RIDGE * away
-    _solve(work, SHARED_RIDGE, step)
+    _solve(work, SHARED_RIDGE, step, step.shape[1])
     for k in range(n):
         least = -MAX_COEFFICIENT if k == 0 or k == n_own - 1 else 0.0
         shared[k, 0] = min(max(shared[k, 0] - step[k, 0], least), MAX_COEFFICIENT)
@@ -183,46 +189,46 @@ def start_of(k, n_own):  # type: ignore[no-untyped-def]
 @compiled
 def _learn_own(shared, labels, phi, known, error, products, step):  # type: ignore[no-untyped-def]
     """Newton step of each label's corrections; overwrites `products`."""
-    n = len(phi)
-    for p in range(len(products)):
-        for label in range(phi.shape[1]):
+    n, n_labels = len(step), len(known)
+    for p in range(n * (n + 1) // 2):
+        for label in range(n_labels):
             kept = 1.0 - (1.0 - KEPT) * known[label]
             labels[n + p, label] = kept * labels[n + p, label] + products[p, label]
             products[p, label] = labels[n + p, label]
     for k in range(n):
         drawn = (1.0 - KEPT) * OWN_RIDGE
-        for label in range(phi.shape[1]):
+        for label in range(n_labels):
             step[k, label] = error[label] * phi[k, label] + drawn * known[label] * labels[k, label]
-    _solve(products, OWN_RIDGE, step)
+    _solve(products, OWN_RIDGE, step, n_labels)
     for k in range(n):
         least = -shared[k, 0] if 0 < k < n - 1 else -MAX_COEFFICIENT
-        for label in range(phi.shape[1]):
+        for label in range(n_labels):
             labels[k, label] = min(max(labels[k, label] - step[k, label], least), MAX_COEFFICIENT)
 
 
 @compiled
-def _solve(matrix, ridge, vector):  # type: ignore[no-untyped-def]
-    """Solve (matrix + ridge I) x = vector for each column, by Gaussian elimination in place; the matrix, a lower
+def _solve(matrix, ridge, vector, n_columns):  # type: ignore[no-untyped-def]
+    """Solve (matrix + ridge I) x = vector for the first columns, by Gaussian elimination in place; the matrix, a lower
     triangle, is positive semi-definite.
     """
     n = len(vector)
     for j in range(n):
         pivot = matrix[_at(j, j)]  # replaced by its inverse
-        for label in range(len(pivot)):
+        for label in range(n_columns):
             pivot[label] = 1.0 / max(pivot[label] + ridge, 0.5 * ridge)
         for i in range(j + 1, n):
             below = matrix[_at(i, j)]
             for k in range(j + 1, i + 1):
                 target, source = matrix[_at(i, k)], matrix[_at(k, j)]
-                for label in range(len(pivot)):
+                for label in range(n_columns):
                     target[label] -= below[label] * pivot[label] * source[label]
-            for label in range(len(pivot)):
+            for label in range(n_columns):
                 vector[i, label] -= below[label] * pivot[label] * vector[j, label]
     for j in range(n - 1, -1, -1):
         for k in range(j + 1, n):
-            for label in range(vector.shape[1]):
+            for label in range(n_columns):
                 vector[j, label] -= matrix[_at(k, j), label] * vector[k, label]
-        for label in range(vector.shape[1]):
+        for label in range(n_columns):
             vector[j, label] *= matrix[_at(j, j), label]
 
 

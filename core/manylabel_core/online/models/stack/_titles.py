@@ -37,7 +37,8 @@ def write_evidence(  # type: ignore[no-untyped-def]
 ):
     """Write n_l of each row; with `learning`, each is counted before the next."""
     n_rows = len(indptr) - 1
-    found, last = np.empty(evidence.shape[1], np.int64), np.full(evidence.shape[1], -1)
+    found, last = np.empty(evidence.shape[1], np.int64), np.empty(evidence.shape[1], np.int64)
+    last[:] = -1
     evidence[:] = 0.0
     for i in range(n_rows):
         sums, norm, n_found = evidence[i], 0.0, 0

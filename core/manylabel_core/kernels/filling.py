@@ -1,0 +1,153 @@
+"""Compilation of the specialisations that are not on disk, in several processes."""
+
+import fcntl
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import NumbaError
+
+from manylabel_core.compiled import KernelCache
+from manylabel_core.kernels.listing import Kernel, kernels, missing
+
+MAX_PROCESSES = 4
+"""Each takes a core and 200 MB."""
+
+ORPHANED_SECONDS = 24 * 3600.0
+"""Age at which a file that belongs to no specialisation is deleted. A younger one may be in use soon."""
+
+LOCK = "manylabel-kernels.lock"
+
+
+class KernelsOutdated(Exception):
+    """The list of specialisations names some that cannot be compiled: make kernels."""
+
+
+def compile_missing(
+    tiers: Collection[str], *, processes: int | None = None, start_worker: Callable[[], object] | None = None
+) -> int:
+    """Compile the specialisations of the tiers that are not on disk, and return their number.
+
+    A second caller waits for the first one, also in another process, and then finds everything. Nothing is run.
+
+    Parameters
+    ----------
+    processes : number of processes; None for one a core, at most `MAX_PROCESSES`.
+    start_worker : called in each of these processes before it compiles.
+
+    Raises
+    ------
+    KernelsOutdated
+        The list of specialisations does not match the functions.
+    """
+    first = missing(tiers)
+    cache = first[0].dispatcher._cache if first else None
+    if not isinstance(cache, KernelCache) or not cache.writable:
+        return 0  # everything is there, or nothing can be stored
+    with _locked(Path(cache.cache_path) / LOCK):
+        discard_orphans({sys.modules[each.dispatcher.py_func.__module__] for each in kernels()})
+        todo = missing(tiers)
+        n_processes = processes or min(MAX_PROCESSES, len(os.sched_getaffinity(0)))
+        if todo:
+            _Filling(todo).run(n_processes, start_worker)
+    return len(todo)
+
+
+class _Filling:
+    """Specialisations to be compiled, the called before the calling, and never two of one function at a time."""
+
+    def __init__(self, todo: list[Kernel]) -> None:
+        self._waiting = todo
+        self._numbers = {kernel: number for number, kernel in enumerate(kernels())}
+        self._running: dict[Future[None], Kernel] = {}
+        self._called = {each.function: _called_by(each.function, each.dispatcher) for each in todo}
+
+    def run(self, n_processes: int, start_worker: Callable[[], object] | None) -> None:
+        # A fork inherits what took seconds to import. All processes are forked before the pool starts a thread.
+        pool = ProcessPoolExecutor(
+            n_processes, mp_context=multiprocessing.get_context("fork"), initializer=start_worker
+        )
+        failed: list[str] = []
+        with pool:
+            while self._waiting or self._running:
+                for kernel in self._possible():
+                    if len(self._running) == n_processes:
+                        break
+                    self._waiting.remove(kernel)
+                    self._running[pool.submit(_compile, self._numbers[kernel])] = kernel
+                done, _ = wait(self._running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    kernel = self._running.pop(future)
+                    try:
+                        future.result()
+                    except (NumbaError, TypeError, AttributeError) as error:
+                        failed.append(f"{kernel.function}{kernel.types}: {error}")
+        if failed:
+            raise KernelsOutdated("the list of kernels is out of date (make kernels):\n" + "\n".join(failed))
+
+    def _possible(self) -> list[Kernel]:
+        """Return what calls nothing that is still to be compiled, in the order of the list."""
+        open_ = {each.function for each in (*self._waiting, *self._running.values())}
+        running = {each.function for each in self._running.values()}
+        return [
+            each
+            for each in self._waiting
+            if each.function not in running and not (self._called[each.function] & open_)
+        ]
+
+
+def _compile(number: int) -> None:
+    kernel = kernels()[number]
+    kernel.dispatcher.compile(kernel.types)
+
+
+def _called_by(function: str, dispatcher: Any) -> set[str]:
+    """Return the names of the other compiled functions that one names."""
+    code, names = dispatcher.py_func.__code__, dispatcher.py_func.__globals__
+    used = set(_names(code))
+    values = [names[name] for name in used & names.keys()]
+    values += [vars(each)[name] for each in values if isinstance(each, ModuleType) for name in used & vars(each).keys()]
+    called = {each.py_func for each in values if isinstance(each, Dispatcher)}
+    return {f"{each.__module__.partition('.')[2]}.{each.__qualname__}" for each in called} - {function}
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+@contextmanager
+def _locked(file: Path) -> Iterator[None]:
+    with open(file, "ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def discard_orphans(modules: Iterable[ModuleType]) -> int:
+    """Delete old files of compiled code of the modules that are no longer used; return their number.
+
+    A changed function leaves its former index and code, and a process that had read an index before another one wrote
+    it writes it without the other's entry. Files of other versions of Python are not examined.
+    """
+    before, deleted = time.time() - ORPHANED_SECONDS, 0
+    for module in modules:
+        found = (each._cache for each in vars(module).values() if isinstance(each, Dispatcher))
+        caches = [each for each in found if isinstance(each, KernelCache)]
+        used = set().union(*(each.file_names() for each in caches))
+        stem = Path(str(module.__file__)).stem
+        for file in Path(caches[0].cache_path).glob(f"{stem}.*.py{sys.version_info[0]}{sys.version_info[1]}.*nb[ic]*"):
+            with suppress(OSError):  # already deleted, or owned by another user
+                if file.name not in used and file.stat().st_mtime < before:
+                    file.unlink()
+                    deleted += 1
+    return deleted

@@ -1,0 +1,131 @@
+"""The list of specialisations, what of it is on disk, and what this process has loaded."""
+
+import functools
+import importlib
+import json
+import platform
+import sys
+import threading
+from collections.abc import Collection, Iterable
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numba
+
+from manylabel_core.compiled import SHIPPED, KernelCache
+from manylabel_core.kernels.signatures import ROOT, parse
+
+TIERS = ("base", "vectors", "groups", "promise", "sparse", "options", "kernel", "trainers", "python")
+"""What the specialisations of each tier are for, besides those of the tier ``base``:
+
+- base : FALT and SALT on named, numbered and text features, with titles, late labels and metrics.
+- vectors : features that are vectors.
+- groups : groups of labels and parents.
+- promise : a promised precision.
+- sparse : tables of weights that are too large to be dense.
+- options : averaging, detection of drift, and steps other than the default.
+- kernel : kernel learners.
+- trainers : batch trainers.
+- python : what only the estimators in Python use, in double precision.
+"""
+
+LIST = "kernels.txt"
+BUILT_FOR = "built_for.json"
+"""In the folder of shipped functions: the versions and targets that they were compiled for."""
+
+
+class Kernel(NamedTuple):
+    """One specialisation."""
+
+    tier: str
+    """First tier that uses it."""
+    called_in: str | None
+    """First tier in which Python calls it; None if only compiled functions do."""
+    function: str
+    """Name below this package."""
+    types: tuple[Any, ...]
+    """numba's types of the arguments."""
+
+    @property
+    def dispatcher(self) -> Any:
+        """The function itself."""
+        module, _, name = self.function.rpartition(".")
+        return getattr(importlib.import_module(ROOT + module), name)
+
+
+class Counts(NamedTuple):
+    """Number of specialisations on disk, and in all."""
+
+    stored: int
+    total: int
+
+
+_stored: set[Kernel] = set()
+_loaded: set[str] = set()
+_loading = threading.Lock()
+
+
+@functools.cache
+def kernels() -> tuple[Kernel, ...]:
+    """Return all specialisations, the called before the calling."""
+    found = []
+    for line in (files(__package__) / LIST).read_text().splitlines():
+        tier, called_in, call = line.split(maxsplit=2)
+        found.append(Kernel(tier, None if called_in == "-" else called_in, *parse(call)))
+    return tuple(found)
+
+
+def missing(tiers: Collection[str]) -> list[Kernel]:
+    """Return the specialisations of the tiers that are not on disk, or were compiled from other sources."""
+    wanted = [each for each in kernels() if each.tier in tiers and each not in _stored]
+    for kernel in wanted:
+        dispatcher = kernel.dispatcher
+        dispatcher.targetctx.refresh()
+        cache = dispatcher._cache
+        if isinstance(cache, KernelCache) and cache.holds(kernel.types, dispatcher.targetctx.codegen()):
+            _stored.add(kernel)
+    return [each for each in wanted if each not in _stored]
+
+
+def count(tiers: Collection[str]) -> Counts:
+    """Return how many specialisations of the tiers are on disk."""
+    total = sum(each.tier in tiers for each in kernels())
+    return Counts(total - len(missing(tiers)), total)
+
+
+def load(tiers: Iterable[str]) -> None:
+    """Load the specialisations of the tiers that Python calls; compile those that are not on disk.
+
+    A tier is loaded once in a process, and in its forks. Each tier needs ``base`` too.
+    """
+    with _loading:
+        for tier in tiers:
+            if tier not in _loaded:
+                for kernel in kernels():
+                    if kernel.called_in == tier:
+                        kernel.dispatcher.compile(kernel.types)
+                _loaded.add(tier)
+
+
+def loaded() -> frozenset[str]:
+    """Return the tiers that this process has loaded."""
+    return frozenset(_loaded)
+
+
+def why_not_shipped() -> str:
+    """Return why this process cannot use compiled functions that came with the package, as a clause."""
+    try:
+        built = json.loads((SHIPPED / BUILT_FOR).read_text())
+    except FileNotFoundError:
+        return "this package came without compiled functions"
+    here = environment()
+    for name, value in here.items():
+        if built[name] != value:
+            return f"the compiled functions of this package are for {name} {built[name]}, and this is {value}"
+    return "the compiled functions of this package are of other sources"
+
+
+def environment() -> dict[str, str]:
+    """Return what compiled functions depend on besides their sources and the target."""
+    python = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]}"
+    return {"Python": python, "numba": numba.__version__, "architecture": platform.machine()}

@@ -1,0 +1,56 @@
+"""Types of arguments as text: ``learn(float32[C2], int64, (float64, bool), rows.Rows(...), 0)``.
+
+An array is its dtype, layout and number of dimensions, with ``r`` if it is read-only; a number is numba's type of that
+literal; a named tuple is its class, below this package, with the types of its fields.
+"""
+
+import ast
+import importlib
+from typing import Any
+
+from numba.core import types
+
+ROOT = "manylabel_core."
+
+
+def to_text(type_: Any) -> str:
+    """Return the text of a type; raise ValueError for a kind that no kernel has had so far."""
+    match type_:
+        case types.Array() if type_.aligned:
+            return f"{type_.dtype}[{type_.layout}{type_.ndim}{'' if type_.mutable else 'r'}]"
+        case types.IntegerLiteral():
+            return repr(type_.literal_value)
+        case types.BaseNamedTuple():
+            cls = type_.instance_class
+            return f"{cls.__module__.removeprefix(ROOT)}.{cls.__qualname__}({', '.join(map(to_text, type_))})"
+        case types.BaseTuple():
+            return f"({''.join(to_text(each) + ', ' for each in type_).rstrip()})"
+        case types.Number() | types.Boolean() | types.NoneType():
+            return str(type_)
+    raise ValueError(f"the list of kernels has no text for the type {type_!r}")
+
+
+def parse(line: str) -> tuple[str, tuple[Any, ...]]:
+    """Return the name of a function below this package and the types of its arguments."""
+    call = ast.parse(line, mode="eval").body
+    assert isinstance(call, ast.Call)
+    return ast.unparse(call.func), tuple(map(_type, call.args))
+
+
+def _type(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant(None):
+            return types.none
+        case ast.Constant() | ast.UnaryOp():
+            return types.literal(ast.literal_eval(node))
+        case ast.Name(name):
+            return types.boolean if name == "bool" else getattr(types, name)
+        case ast.Subscript(dtype, ast.Name(form)):
+            return types.Array(_type(dtype), int(form[1]), form[0], readonly=form.endswith("r"))
+        case ast.Tuple(items):
+            return types.BaseTuple.from_types(tuple(map(_type, items)))
+        case ast.Call(function, items):
+            module, _, name = ast.unparse(function).rpartition(".")
+            cls = getattr(importlib.import_module(ROOT + module), name)
+            return types.BaseTuple.from_types(tuple(map(_type, items)), cls)
+    raise ValueError(f"{ast.unparse(node)!r} is not a type in the list of kernels")
