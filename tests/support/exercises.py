@@ -22,6 +22,7 @@ from manylabel_core.records._json_pieces import next_cut
 from manylabel_core.scaling.choices import SCALINGS
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.jobs.spec.trainers import PARAMS as TRAINER_PARAMS
 from manylabel_service.jobs.spec.trainers import complete
 from manylabel_service.jobs.training.fitting import FitRun
@@ -77,7 +78,7 @@ def groups() -> None:
     regroup = Regroup((Group("group", ("c", "d"), "one"),), {"c": "e", "d": "e"}, "log")
     update = Update((Example(named(a=1), Labels.all_of(["c"])),), "log")
     ApplyBatch(model, [LogEntry("1", regroup), LogEntry("2", update)]).step(max_examples=2)
-    restored(model).predict([update.examples[0].x], probabilities=True)
+    ask(restored(model), update.examples[0].x)
 
 
 def promise() -> None:
@@ -92,7 +93,7 @@ def promise() -> None:
         (example,), "log", prediction_ids=(_ID,), served=(predicted.margins,), decisions=(predicted.decision,)
     )
     ApplyBatch(model, [LogEntry("2", late)]).step(max_examples=1)
-    restored(model)
+    ask(restored(model), example.x)
 
 
 def vectors() -> None:
@@ -112,7 +113,7 @@ def sparse() -> None:
         signs = np.array([1, -1], dtype=np.int8)
         update = Update((Example(x, Labels(("1", "2"), signs, complete=False)),), "log")
         ApplyBatch(model, [LogEntry("1", update), LogEntry("2", Relabel("1", "new", "log"))]).step(max_examples=1)
-        restored(model).predict([x], probabilities=True)
+        ask(restored(model), x)
 
 
 def trainers() -> None:
@@ -150,7 +151,7 @@ def learn(**spec: Any) -> None:
     batch = ApplyBatch(model, [LogEntry(str(at), change) for at, change in enumerate(changes, 1)])
     while batch.step(max_examples=2 * len(examples) + len(late)):
         pass
-    model.predict([examples[0].x], model.learner.calibrate)
+    ask(model, examples[0].x)
     restored(model)
     model.measures()
     label_page(model.label_facts, "name", descending=False, offset=0, limit=1)
@@ -163,7 +164,7 @@ def learn_numbered(**spec: Any) -> None:
         example, model = Example(x, Labels.all_of(["c"])), _model(**spec)
         update = Update((example, example), "log", want_predictions=True)
         ApplyBatch(model, [LogEntry("1", update)]).step(max_examples=2)
-        restored(model).predict([x], model.learner.calibrate)
+        ask(restored(model), x)
 
 
 def learn_vectors(algorithm: str) -> None:
@@ -175,7 +176,15 @@ def learn_vectors(algorithm: str) -> None:
     batch = ApplyBatch(model, [LogEntry(str(at), each) for at, each in enumerate((update, later, update), 1)])
     while batch.step(max_examples=3):
         pass
-    restored(model).predict([x, x], model.learner.calibrate)
+    ask(restored(model), x, x)
+
+
+def ask(model: OnlineModel, *xs: Features) -> None:
+    """Predict examples, rank them, and explain the first unless the model is a kernel learner, which explains none."""
+    model.predict(xs, model.learner.calibrate)
+    model.uncertainties(xs)
+    if not model.online_spec.algorithm.startswith("kernel_"):
+        model.explain(xs[0], model.labels.names[:1], Explainer(3, 100))
 
 
 def named(**values: float) -> Features:
