@@ -52,7 +52,7 @@ def _print(what: str) -> None:
     def show(dispatcher: Any, types: tuple[Any, ...]) -> None:
         function = dispatcher.py_func
         name = f"{function.__module__}.{function.__qualname__}"
-        if name.startswith(ROOT) and (name, types) not in seen:
+        if name.startswith(ROOT) and "<locals>" not in name and (name, types) not in seen:
             seen.add((name, types))
             print(f"{_MARK}{tier} {name.removeprefix(ROOT)}({', '.join(map(to_text, types))})", flush=True)
 

@@ -18,7 +18,7 @@ def to_text(type_: Any) -> str:
     match type_:
         case types.Array() if type_.aligned:
             return f"{type_.dtype}[{type_.layout}{type_.ndim}{'' if type_.mutable else 'r'}]"
-        case types.IntegerLiteral():
+        case types.IntegerLiteral() | types.BooleanLiteral():
             return repr(type_.literal_value)
         case types.BaseNamedTuple():
             cls = type_.instance_class
