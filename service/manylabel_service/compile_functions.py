@@ -8,6 +8,9 @@ import argparse
 from manylabel_core import kernels
 from manylabel_service import processes
 
+NAME = "manylabel-numba"
+"""Name of the process, and of those that it starts, in ``ps``."""
+
 
 def main() -> None:
     """Compile tiers of functions."""
@@ -16,6 +19,7 @@ def main() -> None:
     parser.add_argument("tiers", nargs="+", choices=kernels.TIERS)
     args = parser.parse_args()
     processes.die_with_parent()
+    processes.name(NAME)
     processes.give_way(args.niceness)
     for tiers in (args.tiers[:1], args.tiers[1:]):
         if tiers:

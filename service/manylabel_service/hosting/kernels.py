@@ -148,6 +148,11 @@ class Gate:
             finally:
                 self._waiters.discard(waiter)
 
+    @property
+    def waits(self) -> bool:
+        """True while something waits for a tier."""
+        return bool(self._waiters)
+
     def give_up(self) -> None:
         """End all waits of this event loop: the server stops."""
         loop = asyncio.get_running_loop()

@@ -1,8 +1,7 @@
 """While functions are being compiled, requests that need them respond with 503 at once, and others are served."""
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 from tests.service.api.answers import NDJSON, create, new_model, ok
 from tests.service.conftest import Serve
+from tests.support.compiling import closed
 
-from manylabel_core.kernels import Counts
 from manylabel_service.hosting.kernels import GATE
-
-
-@contextlib.contextmanager
-def closed(*tiers: str) -> Iterator[None]:
-    """The tiers are not loaded, as if they were being compiled; a second per function, of which 12 are left."""
-    GATE.loaded -= set(tiers)
-    GATE.close(tiers)
-    GATE.note({tier: Counts(25, 37) for tier in tiers}, 1.0)
-    try:
-        yield
-    finally:
-        GATE.open(tiers)
 
 
 def refused_at_once(answer: Any) -> dict[str, Any]:
@@ -109,12 +96,10 @@ def test_a_state_that_needs_a_tier_is_not_loaded(client: TestClient, tier: str) 
         with closed(tier):
             refused_at_once(client.put("/v1/models/uploaded", **upload))
             refused_at_once(client.post(f"{address}/rollback", json={"to": position}))
-            follower = {"name": "follower", "algorithm": "falt", "follow": {"model": "lived", "from": "now"}}
             assert client.get("/v1/models/uploaded").status_code == 404
             ok(client.get(address))
         assert client.put("/v1/models/uploaded", **upload).status_code == 201
         ok(client.post(f"{address}/rollback", json={"to": position}))
-        del follower
     finally:
         for name in ("uploaded", "lived"):
             client.delete(f"/v1/models/{name}")
@@ -139,12 +124,13 @@ def test_a_stream_ends_at_a_line_that_must_wait_and_can_be_resumed(client: TestC
     address = new_model(client)
     lines = [{"x": {"a": 1}, "y": ["c"]}, {**VECTOR, "y": ["c"]}]
     content = "".join(json.dumps(line) + "\n" for line in lines)
+
+    def last_line() -> dict[str, Any]:
+        answer = client.post(f"{address}/stream?stream=s", content=content, headers=NDJSON)
+        line: dict[str, Any] = json.loads(answer.text.splitlines()[-1])
+        return line
+
     with closed("vectors"):
-        *_, last = map(
-            json.loads, client.post(f"{address}/stream?stream=s", content=content, headers=NDJSON).text.splitlines()
-        )
-        assert (last["error"]["code"], last["retry_after"]) == ("not_ready", 12)
-    *_, last = map(
-        json.loads, client.post(f"{address}/stream?stream=s", content=content, headers=NDJSON).text.splitlines()
-    )
-    assert last["updates"] == 2
+        refused = last_line()
+        assert (refused["error"]["code"], refused["retry_after"]) == ("not_ready", 12)
+    assert last_line()["updates"] == 2
