@@ -4,7 +4,14 @@ import contextlib
 from collections.abc import Iterator
 
 from manylabel_core.kernels import Counts
-from manylabel_service.hosting.kernels import GATE
+from manylabel_service.hosting.kernels import GATE, Kernels
+
+
+class NeverDone(Kernels):
+    """Compilation that never ends by itself."""
+
+    async def start(self) -> None:
+        """Leave open and closed what is."""
 
 
 @contextlib.contextmanager

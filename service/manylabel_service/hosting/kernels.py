@@ -9,10 +9,13 @@ import asyncio
 import math
 import sys
 import time
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from os import SEEK_END
+from tempfile import TemporaryFile
+from typing import IO, NamedTuple
+from weakref import WeakSet
 
 import structlog
 
@@ -85,6 +88,7 @@ class Gate:
         self._counts: dict[str, core.Counts] = {}
         self._seconds_each: float | None = None
         self._waiters: set[asyncio.Future[None]] = set()
+        self._stopping: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
     def close(self, tiers: Iterable[str]) -> None:
         """Close those of the tiers that are not loaded."""
@@ -94,7 +98,7 @@ class Gate:
         """Note that tiers are loaded, and wake those who wait."""
         self.loaded |= frozenset(tiers)
         self.closed -= self.loaded
-        self._wake(self._waiters)
+        self._wake()
 
     def note(self, counts: Mapping[str, core.Counts], seconds_each: float | None) -> None:
         """Note the counts of some tiers, and the mean seconds per function since the compilation began."""
@@ -136,15 +140,15 @@ class Gate:
         return NotCompiled(f"{detail}, about {seconds:g} s", seconds, tiers, progress)
 
     async def wait(self, tiers: Iterable[str]) -> None:
-        """Wait until none of the tiers is closed; raise NotCompiled if this event loop gives up."""
-        needed = tuple(tiers)
+        """Wait until none of the tiers is closed; raise NotCompiled once this event loop has given up."""
+        needed, loop = tuple(tiers), asyncio.get_running_loop()
         while self.closed.intersection(needed):
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            if loop in self._stopping:
+                self.require(needed)
+            waiter: asyncio.Future[None] = loop.create_future()
             self._waiters.add(waiter)
             try:
                 await waiter
-            except NotReady:
-                raise self.refusal(needed) from None
             finally:
                 self._waiters.discard(waiter)
 
@@ -154,24 +158,19 @@ class Gate:
         return bool(self._waiters)
 
     def give_up(self) -> None:
-        """End all waits of this event loop: the server stops."""
-        loop = asyncio.get_running_loop()
-        self._wake([each for each in self._waiters if each.get_loop() is loop], NotReady("the server is stopping"))
+        """End all waits of this event loop, also later ones: the server stops."""
+        self._stopping.add(asyncio.get_running_loop())
+        self._wake()
 
-    @staticmethod
-    def _wake(waiters: Iterable[asyncio.Future[None]], error: NotReady | None = None) -> None:
-        for waiter in list(waiters):
-            with suppress(RuntimeError):  # the loop is closed
-                waiter.get_loop().call_soon_threadsafe(_end, waiter, error)
+    def _wake(self) -> None:
+        for waiter in list(self._waiters):
+            with suppress(RuntimeError):  # its event loop is closed
+                waiter.get_loop().call_soon_threadsafe(_end, waiter)
 
 
-def _end(waiter: asyncio.Future[None], error: NotReady | None) -> None:
-    if waiter.done():
-        return
-    if error is None:
+def _end(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
         waiter.set_result(None)
-    else:
-        waiter.set_exception(error)
 
 
 GATE = Gate()
@@ -186,10 +185,10 @@ def load(tiers: Sequence[str]) -> None:
         GATE.open(missing)
 
 
-async def compile_in_child(tiers: Sequence[str]) -> Process:
-    """Start a child process that compiles what is not on disk, `base` first."""
+async def compile_in_child(tiers: Sequence[str], errors: IO[bytes]) -> Process:
+    """Start a child process that compiles what is not on disk, `base` first; its error output goes to a file."""
     program = [sys.executable, "-P", "-m", compile_functions.__name__]
-    return await asyncio.create_subprocess_exec(*program, *tiers, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
+    return await asyncio.create_subprocess_exec(*program, *tiers, stdin=DEVNULL, stdout=DEVNULL, stderr=errors)
 
 
 class Kernels:
@@ -200,7 +199,7 @@ class Kernels:
     gate : gate that is closed until functions are loaded.
     count : returns how many functions of tiers are on disk.
     load : loads tiers into this process, and compiles what is not on disk; runs in a thread.
-    start : starts a process that compiles what is not on disk.
+    start : starts a process that compiles what is not on disk, and writes errors to a file.
     poll_seconds : seconds between two looks at the disk.
     """
 
@@ -209,7 +208,7 @@ class Kernels:
         gate: Gate = GATE,
         count: Callable[[Sequence[str]], core.Counts] = core.count,
         load: Callable[[Sequence[str]], None] = core.load,
-        start: Callable[[Sequence[str]], Awaitable[Process]] = compile_in_child,
+        start: Callable[[Sequence[str], IO[bytes]], Awaitable[Process]] = compile_in_child,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self.gate = gate
@@ -264,11 +263,26 @@ class Kernels:
     async def _compile(self, missing: list[str], begun: float, n_missing: int) -> str:
         """Have a child compile tiers, load each once it is complete, and take it off the list; return why some remain,
         if so."""
-        try:
-            child = await self._start(missing)
-        except OSError as error:
-            return str(error)
-        ended = asyncio.create_task(_ended(child))
+        with TemporaryFile() as errors:
+            try:
+                child = await self._start(missing, errors)
+            except OSError as error:
+                return str(error)
+            try:
+                await self._load_while_compiled(child, missing, begun, n_missing)
+                await child.wait()
+            finally:
+                if child.returncode is None:
+                    child.kill()
+                    await child.wait()
+            errors.seek(max(0, errors.seek(0, SEEK_END) - ERROR_BYTES))
+            written = errors.read().decode(errors="replace").strip()
+        if child.returncode == 0:
+            return "the child process has ended, but not all functions are on disk: is NUMBA_CACHE_DIR writable?"
+        return f"the child process has ended with status {child.returncode}: {written}"
+
+    async def _load_while_compiled(self, child: Process, missing: list[str], begun: float, n_missing: int) -> None:
+        ended = asyncio.create_task(child.wait())
         try:
             is_over = False
             while missing and not is_over:
@@ -279,12 +293,8 @@ class Kernels:
                 seconds_each = (time.monotonic() - begun) / n_compiled if n_compiled >= MIN_MEASURED else None
                 self.gate.note(counts, seconds_each)
                 await self._load_complete(missing, counts)
-            return await ended
         finally:
-            if child.returncode is None:
-                with suppress(ProcessLookupError):
-                    child.kill()
-            await asyncio.gather(ended, return_exceptions=True)
+            ended.cancel()
 
     async def _counts(self, tiers: Sequence[str]) -> dict[str, core.Counts]:
         return await asyncio.to_thread(lambda: {tier: self._count((tier,)) for tier in tiers})
@@ -302,12 +312,3 @@ class Kernels:
 
 def _n_missing(counts: Mapping[str, core.Counts]) -> int:
     return sum(total - stored for stored, total in counts.values())
-
-
-async def _ended(child: Process) -> str:
-    """Wait for the end of a child; return its exit status and the end of its error output."""
-    _, errors = await child.communicate()
-    if child.returncode == 0:
-        return "the child process has ended, but not all functions are on disk: is NUMBA_CACHE_DIR writable?"
-    written = errors[-ERROR_BYTES:].decode(errors="replace").strip()
-    return f"the child process has ended with status {child.returncode}: {written}"

@@ -3,7 +3,8 @@
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import IO
 
 import pytest
 from tests.support.waiting import eventually_async
@@ -34,17 +35,16 @@ class Disk:
             raise RuntimeError("numba fails")
         self.loaded += tiers
 
-    def program(self, code: str) -> Callable[[Sequence[str]], object]:
-        async def start(tiers: Sequence[str]) -> asyncio.subprocess.Process:
+    def program(self, code: str) -> Callable[[Sequence[str], IO[bytes]], Awaitable[asyncio.subprocess.Process]]:
+        async def start(tiers: Sequence[str], errors: IO[bytes]) -> asyncio.subprocess.Process:
             self.started.append(list(tiers))
-            pipe = asyncio.subprocess.PIPE
-            self.children.append(await asyncio.create_subprocess_exec(sys.executable, "-Sc", code, stderr=pipe))
+            self.children.append(await asyncio.create_subprocess_exec(sys.executable, "-Sc", code, stderr=errors))
             return self.children[-1]
 
         return start
 
     def kernels(self, code: str = "import time; time.sleep(600)") -> Kernels:
-        return Kernels(self.gate, self.count, self.load, self.program(code), poll_seconds=0.01)  # type: ignore[arg-type]
+        return Kernels(self.gate, self.count, self.load, self.program(code), poll_seconds=0.01)
 
 
 async def test_what_is_on_disk_is_loaded_before_the_server_is_ready() -> None:
@@ -110,7 +110,7 @@ async def test_this_process_compiles_what_a_failed_child_left(code: str) -> None
 
 
 async def test_a_child_that_cannot_be_started_is_not_needed() -> None:
-    async def start(tiers: Sequence[str]) -> asyncio.subprocess.Process:
+    async def start(tiers: Sequence[str], errors: IO[bytes]) -> asyncio.subprocess.Process:
         raise OSError("no memory")
 
     disk = Disk()

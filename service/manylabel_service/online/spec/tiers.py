@@ -1,11 +1,11 @@
 """Tiers of compiled functions (`manylabel_core.kernels`) that a spec and a stored state need besides `base`."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from numpy.typing import NDArray
 
-from manylabel_service.online.spec.params import PARAMS
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
 
@@ -24,9 +24,15 @@ def tiers_of_spec(spec: ModelSpec | TrainedSpec) -> tuple[str, ...]:
     if not isinstance(spec, ModelSpec):
         return ()
     tiers = ("kernel",) if spec.algorithm.startswith("kernel_") else ()
-    params, fields = spec.params.model_dump(), PARAMS[spec.algorithm].model_fields
-    usual = all(params[name] == fields[name].default for name in _OPTIONS if name in params)
+    params = spec.params.model_dump()
+    usual = all(params[name] == default for name, default in _defaults(spec.algorithm).items())
     return tiers if usual and (tiers or spec.algorithm in _BASE_ALGORITHMS) else (*tiers, "options")
+
+
+@cache
+def _defaults(algorithm: str) -> Mapping[str, Any]:
+    params = ModelSpec.model_validate({"name": "default", "algorithm": algorithm}).params.model_dump()
+    return {name: params[name] for name in _OPTIONS if name in params}
 
 
 def tiers_of_arrays(arrays: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
