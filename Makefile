@@ -1,6 +1,8 @@
-# Two commands do everything on a machine with Python >= 3.11, git and make:
-#   make demo   install, start a server on 127.0.0.1:8000 and stream a dataset through it
-#   make test   install and run every check
+# These commands do everything on a machine with Python >= 3.11, git and make; each installs what it needs first:
+#   make demo       start a server on 127.0.0.1:8000 and stream a dataset through it
+#   make test       the quick lane of the tests, for each commit: what runs in one process, and a few servers
+#   make test-all   the other lane: processes that are killed, fleets, oracles, browser; with `make test`, all tests
+#   make check      linter, format, types, import contracts
 PYTHON ?= python3
 BIN := .venv/bin
 # Of the tests, which wait for others a good part of their time: two for each of two cores, so each has one thread for products
@@ -10,27 +12,34 @@ TEST_PROCESSES ?= 4
 # Without bytecode on the disk each of the tests' processes, and each server, would compile all modules anew.
 export PYTHONDONTWRITEBYTECODE :=
 INSTALLED := .venv/installed
+TESTING := .venv/testing
 RUNS := .venv/runs
 
-.PHONY: demo test suite test-browser browser screenshots types compiled kernels test-long test-processors test-label-studio test-kafka test-archive test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs settings-docs clean
+.PHONY: demo test test-all check test-browser browser screenshots compiled kernels test-long test-processors test-label-studio test-kafka test-archive test-open-inference test-openapi fuzz format docs release sbom audit typescript test-typescript bench-online bench-http bench-batch bench-streams bench-budget bench-calibration deploy-check dist test-install command-docs settings-docs clean
 
 demo: $(RUNS)
 	$(BIN)/manylabel demo
 
-test: $(INSTALLED)
+# Tests are run after `make compiled`: one that compiles a function for itself fails (tests/support/lane_plugin.py).
+TEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --durations 25
+
+test: compiled
+	$(TEST) --compiled --lane quick
+
+test-all: $(INSTALLED) compiled
+	$(TEST) --compiled --lane rest
+
+check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(MAKE) --no-print-directory --jobs 2 types suite
+	$(BIN)/mypy
+	$(BIN)/lint-imports
 
-# The tests of `make test`, which also checks the types meanwhile; it fails where one of both does.
-suite: compiled
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --durations 25
-
-# All tests of the pages, in a browser; `make test` runs one test a page.
+# All tests of the pages, in a browser; `make test` runs one of them, and `make test-all` one test a page.
 test-browser: $(INSTALLED)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal -m "browser or smoke" --durations 25
+	$(TEST) -m "browser or smoke"
 
-# The browser of tests/browser, of which `make test` runs a part where there is one: Debian's chromium, and a font for its pages.
+# The browser of tests/browser, of which the lanes run a part where there is one: Debian's chromium, and a font for its pages.
 # MANYLABEL_TEST_CHROMIUM=path runs them in another; with MANYLABEL_TEST_BROWSER=required they fail where there is none.
 browser:
 	$(if $(filter 0,$(shell id -u)),,sudo) apt-get update
@@ -39,10 +48,6 @@ browser:
 # The pictures of docs/images, in the same browser.
 screenshots: $(INSTALLED)
 	$(BIN)/pytest -n 0 tests/browser/screenshots.py
-
-types: $(INSTALLED)
-	$(BIN)/mypy
-	$(BIN)/lint-imports
 
 # A wheel and an sdist in dist/, as a release has them: built, and checked for what a package index looks at. The wheel carries
 # its compiled functions, which a checkout must not have: a change of a function would be hidden.
@@ -59,11 +64,11 @@ test-install: dist
 	$(BIN)/pytest -n 0 -m install --durations 10
 
 # What each process of the tests would otherwise compile for itself, at the same time, in a fresh clone.
-compiled: $(INSTALLED)
+compiled: $(TESTING)
 	$(BIN)/python -m manylabel_core.kernels compile
 
 # The list of what that compiles, made anew; minutes. A change of a compiled function or of its callers may need it.
-kernels: $(INSTALLED)
+kernels: $(TESTING)
 	$(BIN)/python -m tests.support.list_kernels core/manylabel_core/kernels/kernels.txt
 
 # Minutes of mixed traffic on three replicas while they and their Redis are killed, and a job that is disturbed all the time;
@@ -138,7 +143,7 @@ $(OPENAPI):
 	$(PYTHON) -m venv .venv-openapi
 	$(OPENAPI)/pip install --quiet --disable-pip-version-check 'schemathesis>=4.32,<5' 'openapi-python-client>=0.29,<1' ruff
 
-# Coverage-guided fuzzing of all parsers, SECONDS for each; what it finds stands in tests/fuzz/findings, which `make test` reads.
+# Coverage-guided fuzzing of all parsers, SECONDS for each; what it finds is in tests/fuzz/findings, which the tests read.
 SECONDS ?= 240
 fuzz: $(INSTALLED)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[fuzz]'
@@ -212,10 +217,16 @@ $(RUNS): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[river,server]'
 	touch $@
 
+# What the quick lane needs.
+$(TESTING): pyproject.toml constraints.txt
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	touch $(RUNS) $@
+
 $(INSTALLED): pyproject.toml constraints.txt
 	test -d .venv || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $(RUNS) $@
+	touch $(RUNS) $(TESTING) $@
 
 clean:
 	rm -rf .venv .venv-label-studio .venv-archive .venv-kafka .venv-open-inference .venv-openapi .venv-release .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist

@@ -12,12 +12,16 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.support.lanes import in_rest
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
+
+pytest_plugins = ["tests.support.lane_plugin", "pytester"]
 
 # The duration of an example is not checked: the first may compile a kernel, and the machine may be busy.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("manylabel", _COMMON, max_examples=25, derandomize=True)  # each run is like the one before
+settings.register_profile("quick", settings.get_profile("manylabel"), max_examples=8)  # the quick lane
 settings.register_profile("long", _COMMON, max_examples=200, print_blob=True)  # `make test-long`
 settings.load_profile("manylabel")
 
@@ -31,11 +35,13 @@ MEMORY_BYTES = 12 * 2**30
 """Minimum free memory for pytest's directories in memory; a run of all tests takes up to 6 GiB, and 3 for these."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Put pytest's directories in memory if there is enough, because each acknowledged update would wait for the disk.
 
     Tests kill processes, never the machine, so files in memory survive a kill as files on disk do.
     """
+    if config.getoption("--lane") == "quick":
+        settings.load_profile("quick")
     if os.access(MEMORY, os.W_OK) and min(shutil.disk_usage(MEMORY).free, _available_bytes()) > MEMORY_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
@@ -61,6 +67,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
+@pytest.fixture
+def n_examples() -> int:
+    """Return the number of examples for a test that lets Hypothesis run by itself."""
+    return settings.default.max_examples
+
+
+@in_rest
 def _server_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., ServerProcess]]:
     """Make server processes: ``server_process("--durability", "fsync", data_dir=..., port=...)``.
 
@@ -89,6 +102,7 @@ module_server_process = pytest.fixture(_server_processes, scope="module", name="
 session_server_process = pytest.fixture(_server_processes, scope="session", name="session_server_process")
 
 
+@in_rest
 def _redis_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., RedisServer]]:
     """Make Redis servers: ``new_redis(options={"appendfsync": "always"}).start()``.
 
@@ -119,7 +133,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     left_out = [
         report.longrepr[2]
         for report in terminalreporter.stats.get("skipped", [])
-        if report.nodeid.startswith("tests/browser/")
+        if report.nodeid.startswith(("tests/browser/", "tests/smoke/"))
     ]
     if left_out:
         terminalreporter.section("left out")

@@ -28,12 +28,23 @@ NO_VERB = re.compile(
 """First words that are no verb: articles, pronouns and prepositions."""
 
 
-@pytest.mark.parametrize("name", [name for name, path in MODULES.items() if ">>> " in path.read_text()])
-def test_examples(name: str, request: pytest.FixtureRequest) -> None:
-    """Examples that need a server find its address in `url`."""
-    needs_server = "Client(url)" in MODULES[name].read_text()
-    globs = {"url": request.getfixturevalue("url")} if needs_server else {}
-    results = doctest.testmod(importlib.import_module(name), extraglobs=globs)
+EXAMPLES = [name for name, path in MODULES.items() if ">>> " in path.read_text()]
+NEED_SERVER = [name for name in EXAMPLES if "Client(url)" in MODULES[name].read_text()]
+
+
+@pytest.mark.parametrize("name", sorted(set(EXAMPLES) - set(NEED_SERVER)))
+def test_examples(name: str) -> None:
+    _run_examples(name)
+
+
+@pytest.mark.parametrize("name", NEED_SERVER)
+def test_examples_on_a_server(name: str, url: str) -> None:
+    """The name `url` is the address of a server."""
+    _run_examples(name, url=url)
+
+
+def _run_examples(name: str, **known: str) -> None:
+    results = doctest.testmod(importlib.import_module(name), extraglobs=known)
     assert results.failed == 0, f"{results.failed} of {results.attempted} examples of {name} failed, see above"
 
 

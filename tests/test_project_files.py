@@ -21,8 +21,11 @@ def read(path: str) -> Any:
 
 def test_the_public_ci_runs_the_same_commands_on_each_python() -> None:
     job = read(".github/workflows/ci.yml")["jobs"]["test"]
-    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run", "make docs"]
+    assert [step["run"] for step in job["steps"] if "run" in step] == ["make ${{ matrix.command }}"]
     assert os.access(ROOT / ".ci/run", os.X_OK)
+    commands = re.findall(r"^make (\S+)$", (ROOT / ".ci/run").read_text(), re.M)
+    assert commands == ["check", "test", "test-all"]
+    assert job["strategy"]["matrix"]["command"] == [*commands, "docs"]
     named = [re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", each) for each in PROJECT["classifiers"]]
     assert job["strategy"]["matrix"]["python"] == [found[1] for found in named if found]
 

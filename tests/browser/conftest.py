@@ -7,8 +7,6 @@ policy of the page forbids, and no test goes round it.
 from __future__ import annotations
 
 import itertools
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +16,9 @@ import httpx2
 import pytest
 from tests.browser.articles import new_model
 from tests.browser.elements.site import Elements
-from tests.browser.watched import DESK, WAIT_MS, Watched
+from tests.browser.watched import DESK, Watched, launched
 from tests.support.http_server import http_server
-from tests.support.lazy import lazy
+from tests.support.lanes import in_rest
 from tests.support.redis_server import RedisServer
 from tests.support.server_process import ServerProcess
 
@@ -29,14 +27,9 @@ from manylabel_clients.http.client import Client
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-expect = lazy("playwright.sync_api", "expect")
-sync_playwright = lazy("playwright.sync_api", "sync_playwright")
-
-CHROMIUM = os.environ.get("MANYLABEL_TEST_CHROMIUM") or shutil.which("chromium")
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests but the smoke tests, which `make test` runs, for `make test-browser`."""
+    """Mark all tests but one a page, which `make test-all` runs, for `make test-browser`."""
     for item in items:
         if item.nodeid.startswith("tests/browser/") and item.get_closest_marker("smoke") is None:
             item.add_marker(pytest.mark.browser)
@@ -61,18 +54,10 @@ class Site:
 
 # Its event loop ends after the last test of this folder, because other tests have their own loops.
 @pytest.fixture(scope="package")
+@in_rest
 def browser() -> Iterator[Browser]:
-    """Debian's chromium, or the one that MANYLABEL_TEST_CHROMIUM names."""
-    if CHROMIUM is None:
-        missing = "no chromium: `make browser` installs one, MANYLABEL_TEST_CHROMIUM names another"
-        if os.environ.get("MANYLABEL_TEST_BROWSER") == "required":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    expect.set_options(timeout=WAIT_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, timeout=WAIT_MS)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from axe_playwright_python.sync_playwright import Axe
+import pytest
+from tests.support.lazy import lazy
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, WebError
 
+Axe = lazy("axe_playwright_python.sync_playwright", "Axe")
+expect = lazy("playwright.sync_api", "expect")
+sync_playwright = lazy("playwright.sync_api", "sync_playwright")
 
+CHROMIUM = os.environ.get("MANYLABEL_TEST_CHROMIUM") or shutil.which("chromium")
 WAIT_MS = 60_000
 """Only a test that fails waits this long."""
 PHONE = {"width": 360, "height": 740}
@@ -21,6 +30,21 @@ _REPORT = """
 document.addEventListener('securitypolicyviolation',
   (event) => window.reportViolation(`${event.violatedDirective}: ${event.blockedURI} ${event.sample}`));
 """
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """Run Debian's chromium, or the one that MANYLABEL_TEST_CHROMIUM names; skip the test if there is none."""
+    if CHROMIUM is None:
+        missing = "no chromium: `make browser` installs one, MANYLABEL_TEST_CHROMIUM names another"
+        if os.environ.get("MANYLABEL_TEST_BROWSER") == "required":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    expect.set_options(timeout=WAIT_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, timeout=WAIT_MS)
+        yield browser
+        browser.close()
 
 
 class Watched:

@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
 from tests.support.cases import for_each
+
+pytestmark = pytest.mark.usefixtures("programs")
 
 HEAVY = {
     *("numpy", "scipy", "numba", "matplotlib", "sklearn", "fastapi", "pydantic", "river"),

@@ -63,6 +63,7 @@ def run(directory: Path) -> dict[str, int]:
     return found
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_changed_helper_in_another_file_is_compiled_in(tmp_path: Path) -> None:
     helpers = {}
     for name, (inner, outer) in PACKAGES.items():
@@ -114,6 +115,7 @@ def test_processes_that_compile_at_the_same_time(tmp_path: Path, monkeypatch: py
         np.testing.assert_array_equal(later.inner(example), example + 1)
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_forked_process_has_files_of_its_own(tmp_path: Path) -> None:
     """It would otherwise write to those of its parent and siblings."""
     file = tmp_path / "inner.py"

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import click
+import pytest
 import yaml
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -106,6 +107,7 @@ def test_the_balancer_does_not_buffer_endless_responses(tmp_path: Path) -> None:
         assert any(re.fullmatch(pattern.strip("^$"), re.sub(r"\{\w+\}", "x", path)) for pattern in unbuffered), path
 
 
+@pytest.mark.usefixtures("programs")
 def test_the_check_of_the_deployment_needs_no_package() -> None:
     """`make deploy-check` runs with a Python with nothing installed."""
     command = [sys.executable, "-S", "-m", "tests.deployment.check", "--help"]

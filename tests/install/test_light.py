@@ -54,6 +54,7 @@ def loaded(done: "subprocess.CompletedProcess[str]") -> set[str]:
     return {name for name in line.split()[1:] if not name.startswith(("_", "sitecustomize"))}
 
 
+@pytest.mark.usefixtures("programs")
 def test_the_version_and_the_help_load_the_light_part_only() -> None:
     done = python(COMMAND, "--version")
     assert done.stdout == f"manylabel {version('manylabel')}\n", done.stderr
@@ -61,6 +62,7 @@ def test_the_version_and_the_help_load_the_light_part_only() -> None:
     assert loaded(python(COMMAND, "models", "--help")) <= LIGHT
 
 
+@pytest.mark.usefixtures("programs")
 def test_the_client_loads_the_light_part_only() -> None:
     code = "import manylabel_clients\nnames = {name.partition('.')[0] for name in sys.modules}\n"
     done = python(code + "print('LOADED', *sorted(names - set(sys.stdlib_module_names)), file=sys.stderr)")
@@ -68,6 +70,7 @@ def test_the_client_loads_the_light_part_only() -> None:
     assert loaded(done) <= LIGHT - {"click"}
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
@@ -93,6 +96,7 @@ def test_a_command_names_the_extra_that_it_needs(arguments: list[str], extra: st
     assert (done.returncode, done.stderr.splitlines()[0]) == (1, message)
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize(
     ("module", "extra"),
     [
@@ -118,6 +122,7 @@ except MissingExtra as error:
     assert re.fullmatch(told, done.stdout), done
 
 
+@pytest.mark.usefixtures("programs")
 def test_the_commands_for_a_running_server_need_no_extra(server: Any, tmp_path: Path) -> None:
     def manylabel(*arguments: str) -> str:
         done = python(COMMAND, *arguments, "--url", server.url)
@@ -135,6 +140,7 @@ def test_the_commands_for_a_running_server_need_no_extra(server: Any, tmp_path: 
     assert "algorithm" in manylabel("models", "show", "light")
 
 
+@pytest.mark.usefixtures("dev_extra")
 def test_extras_are_those_of_the_distribution() -> None:
     listed = PROJECT["optional-dependencies"]
     distributions = packages_distributions()

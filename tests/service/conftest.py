@@ -17,6 +17,7 @@ from tests.service.fleet import Fleet
 from tests.service.stores import STORES
 from tests.support.described_client import DescribedClient
 from tests.support.forked_server import LoadedForkServer
+from tests.support.lanes import in_rest
 from tests.support.limits import settings_of
 
 from manylabel_service.app import create_app
@@ -101,6 +102,7 @@ def quick_expiry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+@in_rest
 async def fleet(redis_server: Any, quick: None) -> AsyncIterator[Fleet]:
     """A fleet on a Redis of this test's own."""
     fleet = Fleet(lambda: RedisStore(Address.parse(redis_server.url), fleet.redis_timeout_seconds), redis_server)
@@ -109,6 +111,7 @@ async def fleet(redis_server: Any, quick: None) -> AsyncIterator[Fleet]:
 
 
 @pytest.fixture
+@in_rest
 async def lone_fleet(tmp_path: Path, quick: None) -> AsyncIterator[Fleet]:
     """A fleet of one: the embedded store has room for no more."""
     fleet = Fleet(lambda: SQLiteStore(tmp_path / "data"))
@@ -117,6 +120,7 @@ async def lone_fleet(tmp_path: Path, quick: None) -> AsyncIterator[Fleet]:
 
 
 @pytest.fixture(params=["redis", "sqlite"])
+@in_rest
 def any_fleet(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue("fleet" if request.param == "redis" else "lone_fleet")
 

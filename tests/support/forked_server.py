@@ -91,6 +91,7 @@ class ForkedProgram:
         module: str = "manylabel_service",
         out: Path | None = None,
     ) -> None:
+        sys.audit("tests.forked_program", module)  # the quick lane has none (tests/support/lane_plugin.py)
         forkserver._forkserver.ensure_running()
         address = {name: getattr(forkserver._forkserver, name, None) for name in ADDRESS}
         files = out or log, log

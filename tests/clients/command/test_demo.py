@@ -69,6 +69,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
     demo.close()
 
 
+@pytest.mark.usefixtures("programs")
 def test_the_demo_from_start_to_stop(demo: Demo, server_process: Callable[..., Any]) -> None:
     done = demo.run()
     assert done.returncode == 0, done.stderr
@@ -156,6 +157,7 @@ def paste(line: str) -> str:
     return done.stdout
 
 
+@pytest.mark.usefixtures("programs")
 def test_another_program_on_the_port_is_left_alone(demo: Demo) -> None:
     class Other(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -172,6 +174,7 @@ def test_another_program_on_the_port_is_left_alone(demo: Demo) -> None:
     assert not list(demo.directory.iterdir())
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_server_that_cannot_start_says_why(demo: Demo, server: Any) -> None:
     done = demo.run("--data-dir", str(server.data_dir))
     assert done.returncode == 1

@@ -119,6 +119,7 @@ def _heed_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT], ids=lambda by: by.name)
 def test_a_killed_feed_is_resumed_exactly(
     manylabel: Command, server: Any, client: Client, name: str, tmp_path: Path, by: signal.Signals

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 from tests.support.cases import for_each
 
@@ -90,6 +91,7 @@ def test_the_titles_of_measures_are_those_of_core() -> None:
     assert [(name, measure.title) for name, measure in MEASURES.items()] == list(TITLES.items())
 
 
+@pytest.mark.usefixtures("programs")
 @for_each(("path", "flag"), [(("serve",), "--data-dir"), (("worker",), "--store"), (("keys", "init"), "--file")])
 def test_help_of_the_servers_programs_is_theirs(path: tuple[str, ...], flag: str) -> None:
     helped = subprocess.run([SCRIPT, *path, "--help"], capture_output=True, text=True, timeout=600)
@@ -97,6 +99,7 @@ def test_help_of_the_servers_programs_is_theirs(path: tuple[str, ...], flag: str
     assert flag in helped.stdout
 
 
+@pytest.mark.usefixtures("programs")
 def test_serve_hands_unknown_flags_on_to_the_server() -> None:
     refused = subprocess.run([SCRIPT, "serve", "--no-such-flag", "1"], capture_output=True, text=True, timeout=600)
     assert refused.returncode == 2

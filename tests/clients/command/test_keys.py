@@ -142,6 +142,7 @@ def test_a_token_predicts_with_one_model_only(
     )
 
 
+@pytest.mark.usefixtures("programs")
 def test_the_first_key_is_made_without_a_server(server_process: Run, tmp_path: Path) -> None:
     server, file = server_process(), tmp_path / "first.key"
     init = [str(SCRIPT), "keys", "init", "--data-dir", str(server.data_dir), "--file", str(file)]

@@ -152,6 +152,7 @@ def complete(*words: str) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.usefixtures("programs")
 def test_commands_and_options_are_completed() -> None:
     assert "plain,predict" in " ".join(complete("pre"))
     assert "plain,--dataset" in " ".join(complete("jobs", "submit", "--data"))

@@ -131,6 +131,7 @@ def test_json_predicts_as_the_server(
             assert predictor.probabilities(x) == pytest.approx(answer.probabilities, **TOLERANCE), x
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_python_file_predicts_as_the_server_without_any_package(
     exported: Callable[[str], Path], answers: list[Any], records: list[dict[str, Any]], tmp_path: Path
 ) -> None:

@@ -1,5 +1,7 @@
 """The tools for agents, called with the public client of the Model Context Protocol against a real server."""
 
+from __future__ import annotations
+
 import gc
 import socket
 import subprocess
@@ -8,23 +10,32 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx2
 import pytest
 import uvicorn
 from click.testing import CliRunner
-from mcp import Client, StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
 from tests.support.cases import for_each
+from tests.support.lazy import lazy
 from tests.support.server_process import ServerProcess, free_port
 from tests.support.waiting import DEADLINE_SECONDS, eventually
 
 from manylabel_clients import AsyncClient
 from manylabel_clients.command.app import app
-from manylabel_clients.integrations import mcp
+
+if TYPE_CHECKING:
+    from mcp import Client
+else:
+    Client = lazy("mcp", "Client")
+StdioServerParameters = lazy("mcp", "StdioServerParameters")
+streamable_http_client = lazy("mcp.client.streamable_http", "streamable_http_client")
+mcp = lazy("manylabel_clients.integrations.mcp")
 
 COMMAND = ["-c", "from manylabel_clients.command import main; main()"]
+
+
+pytestmark = pytest.mark.usefixtures("dev_extra")
 
 
 @pytest.fixture(autouse=True)

@@ -415,6 +415,7 @@ def test_the_command_learns_once_and_reports_errors(
         assert command("paperless", *options, "--listen", wrong).status == 2
 
 
+@pytest.mark.usefixtures("dev_extra")
 async def test_the_public_client_of_paperless_reads_the_stand_in(filled: Paperless) -> None:
     """So the tests above are about paperless' interface as the public client of it knows it."""
     async with pypaperless.Paperless(filled.url, TOKEN) as client:

@@ -102,7 +102,7 @@ def of_river(X: Any, Y: Any, row_of: Any, missing: str) -> list[list[float]]:
 
 
 @pytest.mark.parametrize("missing", ["mean", "zero"])
-@settings(max_examples=6)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 4, 16]))
 def test_every_path_gives_the_same_bits(missing: str, seed: int, size: int) -> None:
     X, Y = records(seed)

@@ -1,12 +1,19 @@
 """Vectors in river's dicts: lists and arrays, learnt one by one and as frames, explained and refused."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pytest
+from tests.support.lazy import lazy
 
 from manylabel_clients.river import FALT, SALT, KernelFALT
+
+if TYPE_CHECKING:
+    import pandas as pd
+else:
+    pd = lazy("pandas")
 
 
 def frames(pairs: list[tuple[dict[Any, Any], dict[Any, bool]]]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -27,6 +34,7 @@ def stream(n: int = 40) -> list[tuple[dict[Any, Any], dict[Any, bool]]]:
     return pairs
 
 
+@pytest.mark.usefixtures("dev_extra")
 @pytest.mark.parametrize("make", [FALT, SALT, KernelFALT])
 def test_a_frame_is_learnt_as_row_by_row(make: Any) -> None:
     one, many = make(), make()
@@ -51,6 +59,7 @@ def test_an_explanation_names_the_field_of_a_vector() -> None:
     assert parts["embedding"].contribution != 0.0
 
 
+@pytest.mark.usefixtures("dev_extra")
 @pytest.mark.parametrize("vector", [[1.0, 2.0], np.ones(5), [1.0, np.nan, 1.0, 1.0], np.ones((2, 2))])
 def test_a_vector_that_does_not_fit_is_refused_and_nothing_is_learnt(vector: Any) -> None:
     model = FALT()

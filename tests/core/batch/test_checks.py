@@ -57,9 +57,11 @@ pytestmark = [
 ]
 
 
-def checks(*estimators):
-    """Parametrise a test by each estimator with each of its checks."""
+def checks(*estimators, data_frames=None):
+    """Parametrise a test by each estimator with each of its checks; or those with, or without, pandas."""
     pairs = [pair for estimator in estimators for pair in estimator_checks_generator(estimator)]
+    if data_frames is not None:
+        pairs = [pair for pair in pairs if ("pandas" in pair[1].func.__name__) == data_frames]
     return pytest.mark.parametrize(
         ("estimator", "check"), pairs, ids=[f"{estimator}-{check.func.__name__}" for estimator, check in pairs]
     )
@@ -77,15 +79,24 @@ def hold(estimator, check):
         check(estimator)
 
 
-@checks(
+ESTIMATORS = [
     M3L(),
     M3L(optimise="none", kernel="precomputed"),
     MLRL(optimise="none", kernel="rbf"),
     SSMLRL(optimise="none"),
     PrML(optimise="none"),
     PrBR(optimise="none"),
-)
+]
+
+
+@checks(*ESTIMATORS, data_frames=False)
 def test_scikit_learn(estimator, check):
+    hold(estimator, check)
+
+
+@pytest.mark.usefixtures("dev_extra")
+@checks(*ESTIMATORS, data_frames=True)
+def test_scikit_learn_with_pandas(estimator, check):
     hold(estimator, check)
 
 

@@ -64,6 +64,7 @@ def test_penalty_has_the_least_leave_one_out_error(n, d, rank):
     assert fitted.error == pytest.approx(((refitted(F, Y, fitted.penalty) - Y) ** 2).sum(), rel=1e-5)
 
 
+@pytest.mark.usefixtures("dev_extra")
 @SHAPES
 def test_the_regression_is_the_minimiser(n, d, rank):
     F, Y = features(n, d, rank)

@@ -120,6 +120,7 @@ def in_ball_minimum(problem: steps.Quadratic) -> np.ndarray:
     return np.asarray(B.value)
 
 
+@pytest.mark.usefixtures("dev_extra")
 @MISSING
 @pytest.mark.parametrize("gamma", [0.0, 0.02, 0.05])
 @pytest.mark.parametrize("v", [0, 1, 2])

@@ -43,6 +43,7 @@ def paper_optimum(X: np.ndarray, Y: np.ndarray, R: np.ndarray, C: float) -> floa
     return float(problem.solve(solver=cp.CLARABEL))
 
 
+@pytest.mark.usefixtures("dev_extra")
 @pytest.mark.parametrize("C", [1e-3, 0.3, 30.0])
 @pytest.mark.parametrize("kernel", ["linear", "callable"])
 def test_the_objectives_are_those_of_the_paper(kernel, C):
@@ -58,6 +59,7 @@ def test_the_objectives_are_those_of_the_paper(kernel, C):
     assert C * loss <= optimum * (1 + 1e-6)
 
 
+@pytest.mark.usefixtures("dev_extra")
 def test_the_intercept_is_a_constant_feature():
     X, Y = data()
     R = coupled()

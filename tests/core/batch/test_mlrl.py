@@ -33,6 +33,7 @@ def objective(model: MLRL, X: np.ndarray, Y: np.ndarray) -> float:
     return float(loss + model.lam / 2 * np.trace(np.linalg.solve(model.label_covariance_, W.T @ W)))
 
 
+@pytest.mark.usefixtures("dev_extra")
 @pytest.mark.parametrize("lam", [1.0, 0.1, 0.01, 0.001])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_nuclear_norm_problem_has_the_same_optimum(lam, seed):

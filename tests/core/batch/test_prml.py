@@ -75,6 +75,7 @@ def test_trace_shows_rounds_that_raise_the_objective():
     check_trace(model)
 
 
+@pytest.mark.usefixtures("dev_extra")
 @pytest.mark.parametrize("parameters", [{"C": 2.0}, {"C": 0.05}, {"C": 0.05, "loss": "hinge"}])
 def test_rounds_go_to_the_optimum_of_the_nuclear_norm(parameters):
     """At full rank, (32) is convex: the loss and sqrt(gamma1) times the nuclear norm of Z."""

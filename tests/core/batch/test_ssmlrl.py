@@ -29,6 +29,7 @@ def optimum(X: np.ndarray, Y: np.ndarray, U: np.ndarray) -> float:
     return float(cp.Problem(cp.Minimize(loss + 0.5 * cp.square(cp.normNuc(both @ W)))).solve(solver=cp.CLARABEL))
 
 
+@pytest.mark.usefixtures("dev_extra")
 def test_the_optimum_is_that_of_the_problem_in_the_paper_and_the_weights_reach_it():
     X, Y, U = data()
     model = SSMLRL(LAM1, LAM2, optimise="none", tol=TOL, max_iter=1000).fit(X, Y, U)

@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from tests.core.batch.support import related
@@ -17,6 +16,7 @@ from manylabel_core.batch.decisions.choice import tune_thresholds
 from manylabel_core.batch.segments import fit_in_segments
 
 cp = lazy("cvxpy")
+pd = lazy("pandas")
 
 X, Y = related(60, 5, 4, own=0.3, threshold=0.3)
 U = related(30, 5, 4, seed=1)[0]
@@ -53,6 +53,7 @@ def hinges(scores: Any) -> Any:
     return cp.sum(cp.multiply(WEIGHTS[:, None] * np.ones(Y.shape), cp.pos(1 - cp.multiply(SIGNS, scores))))
 
 
+@pytest.mark.usefixtures("dev_extra")
 @pytest.mark.parametrize("sparse", [False, True])
 def test_m3l_solves_the_weighted_problem(sparse):
     R = np.eye(4) + 0.5
@@ -65,6 +66,7 @@ def test_m3l_solves_the_weighted_problem(sparse):
     assert best * (1 - 1e-6) <= model.primal_objective_ <= best * (1 + 1e-5)
 
 
+@pytest.mark.usefixtures("dev_extra")
 @pytest.mark.parametrize("model", [MLRL(LAM1), SSMLRL(LAM1, LAM2)], ids=["MLRL", "SSMLRL"])
 def test_mlrl_and_ssmlrl_solve_the_weighted_problem(model):
     W, b = cp.Variable((X.shape[1], 4)), cp.Variable((1, 4))
@@ -159,6 +161,7 @@ def test_weights_out_of_range_are_refused(make, weights, message):
         fit(make(), X, Y, sample_weight=weights)
 
 
+@pytest.mark.usefixtures("dev_extra")
 @EACH
 def test_weights_of_any_array_type_are_accepted_and_unchanged(make):
     given = WEIGHTS.copy()

@@ -631,6 +631,7 @@ def write_bomb(path: Path, name: str, header: str, others: dict[str, bytes]) -> 
     assert path.stat().st_size < BOMB_BYTES // 200
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize(
     ("n_rows", "message"),
     [
@@ -648,6 +649,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path, n_rows: int, message: str) -
     assert megabytes < 50, refusal
 
 
+@pytest.mark.usefixtures("programs")
 def test_names_as_a_bomb(tmp_path: Path) -> None:
     X = npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2)}", bytes(8))
     Y = npy("{'descr': '|i1', 'fortran_order': False, 'shape': (1, 1)}", b"\1")
@@ -658,6 +660,7 @@ def test_names_as_a_bomb(tmp_path: Path) -> None:
     assert megabytes < 50
 
 
+@pytest.mark.usefixtures("programs")
 def test_arff_with_a_million_attributes(tmp_path: Path) -> None:
     path = tmp_path / "million.arff"
     with path.open("w") as file:
@@ -668,6 +671,7 @@ def test_arff_with_a_million_attributes(tmp_path: Path) -> None:
     assert megabytes < 250
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize(
     ("format", "options", "head", "portion", "refusal"),
     [
@@ -692,6 +696,7 @@ def test_text_without_ends_of_lines(
     assert megabytes < 150
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize(
     ("format", "options", "head", "portion"),
     [
@@ -713,6 +718,7 @@ def test_one_long_line_of_many_words(tmp_path: Path, format: str, options: str, 
     assert megabytes < 700, message
 
 
+@pytest.mark.usefixtures("programs")
 def test_rows_beyond_the_memory_allowed(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     with path.open("w") as file:

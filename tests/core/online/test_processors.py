@@ -15,6 +15,8 @@ import pytest
 from tests.core.online.learnt_bits import ELEMENTARY, make_streams
 from tests.support.hosts import WITHOUT_FMA
 
+pytestmark = pytest.mark.usefixtures("programs")
+
 Digests = dict[str, dict[str, str]]
 ROOT = Path(__file__).parents[3]
 

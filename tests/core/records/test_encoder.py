@@ -234,6 +234,7 @@ print(json.dumps([[name, value.hex()] for name, value in encoder.encode(record).
 """
 
 
+@pytest.mark.usefixtures("programs")
 def test_processes_with_other_hash_seeds_read_the_same() -> None:
     record = {
         "t": "The cat and the hat of the cat; Café 42 \U0001f44d",

@@ -101,6 +101,7 @@ def check_feasible(result: DualResult, c: float, equality: bool) -> None:
         assert np.abs((data().Y * result.alpha).sum(axis=0)).max() <= 1e-12 * c * len(data().Y)
 
 
+@pytest.mark.usefixtures("dev_extra")
 @for_each("equality", [False, True])
 @for_each("c", [1e-4, 0.3, 300.0])
 @for_each("kind", ["dense", "diagonal", "singular"])
@@ -114,6 +115,7 @@ def test_the_optimum_is_that_of_a_general_solver(form, kind, c, equality):
     assert result.primal == pytest.approx(best, rel=1e-6)
 
 
+@pytest.mark.usefixtures("dev_extra")
 @for_each("equality", [False, True])
 @for_each("kind", ["dense", "diagonal", "singular"])
 @for_each("form", FORMS)

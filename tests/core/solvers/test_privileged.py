@@ -94,6 +94,7 @@ CASES = [
 """C, rho, gamma, the rank of the coupling if labels are coupled, and whether rows have weights."""
 
 
+@pytest.mark.usefixtures("dev_extra")
 @pytest.mark.parametrize(("loss", "intercept"), FORMS)
 @pytest.mark.parametrize(("C", "rho", "gamma", "rank", "weighted"), CASES)
 def test_the_optimum_is_that_of_a_general_solver(C, rho, gamma, rank, weighted, loss, intercept):
@@ -127,6 +128,7 @@ def check_conditions(result, problem, X) -> None:
         assert (a[1 - margins[label] - slack < -0.05] < 0.02 * max(a.max(), 1e-12)).all()
 
 
+@pytest.mark.usefixtures("dev_extra")
 def test_some_privileged_labels_only():
     X, Y = data()
     mask = np.zeros((L, L), dtype=bool)
@@ -219,6 +221,7 @@ def test_a_stopped_solver_goes_on_bit_by_bit(coupled, loss):
     assert (rest.primal, rest.dual, rest.n_iter) == (whole.primal, whole.dual, whole.n_iter)
 
 
+@pytest.mark.usefixtures("dev_extra")
 def test_weights_that_do_not_match_the_start_are_recomputed():
     X, Y = data()
     problem = Privileged(Y, C=0.1, rho=0.3, gamma=1.0)
@@ -231,6 +234,7 @@ def test_weights_that_do_not_match_the_start_are_recomputed():
     check(misled, optimum(X, Y, 0.1, 0.3, 1.0, W=W), 1e-5)
 
 
+@pytest.mark.usefixtures("dev_extra")
 def test_a_start_is_made_feasible_and_not_changed():
     X, Y = data()
     far = solve_privileged_dual(X, Privileged(Y, C=1.0, rho=50.0, gamma=1.0)).at

@@ -136,6 +136,7 @@ async def test_temporary_files_are_written_to_the_data_directory(
     assert list((data_dir / "scratch").iterdir()) == []
 
 
+@pytest.mark.usefixtures("programs")
 async def test_the_program_fails_and_names_a_model_that_was_not_restored(
     place: FilePlace, new_store: Make, tmp_path: Path
 ) -> None:
@@ -156,6 +157,7 @@ async def test_the_program_fails_and_names_a_model_that_was_not_restored(
     assert f"model 'bad' was not restored: {part} is damaged" in done.stderr
 
 
+@pytest.mark.usefixtures("programs")
 async def test_the_program_reads_the_examples_to_forget_from_a_file(
     place: FilePlace, new_store: Make, tmp_path: Path
 ) -> None:

@@ -111,6 +111,7 @@ for batch in range(40):
 """
 
 
+@pytest.mark.usefixtures("programs")
 def test_several_processes_write_whole_lines_into_one_file(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, str(me)]) for me in range(3)]
@@ -138,6 +139,7 @@ files.append(b'{"n": 2}\\n')
 """
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_line_cut_off_by_a_full_disk_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     done = subprocess.run([sys.executable, "-c", FULL, path], capture_output=True, text=True, timeout=120, check=True)

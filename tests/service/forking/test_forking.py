@@ -207,6 +207,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("state", ["running", "hung"])
 def test_the_children_of_a_killed_process_end(state: str) -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT, state], stdout=subprocess.PIPE) as parent:
@@ -228,6 +229,7 @@ async def test_a_fork_server_that_cannot_start_is_an_error(server: ForkServer, m
     assert await works()
 
 
+@pytest.mark.usefixtures("programs")
 async def test_a_signal_for_a_child_that_has_ended_reaches_no_other_process(server: ForkServer) -> None:
     """The child was reaped, and its process id now belongs to another process."""
     child = await start(TASKS, "raise", threads=1)

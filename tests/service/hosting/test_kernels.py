@@ -57,6 +57,7 @@ async def test_what_is_on_disk_is_loaded_before_the_server_is_ready() -> None:
     assert disk.loaded == list(SERVED)
 
 
+@pytest.mark.usefixtures("programs")
 async def test_the_server_is_ready_with_base_and_the_rest_is_loaded_as_it_is_compiled() -> None:
     disk = Disk("groups")
     kernels = disk.kernels()
@@ -99,6 +100,7 @@ async def test_the_estimate_is_of_what_is_compiled_until_then() -> None:
     assert "are being loaded" in str(gate.refusal(("groups",)))
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("code", ["raise SystemExit('full')", "pass", "import os; os.kill(os.getpid(), 9)"])
 async def test_this_process_compiles_what_a_failed_child_left(code: str) -> None:
     disk = Disk("base")
@@ -129,6 +131,7 @@ async def test_nothing_waits_for_a_tier_that_cannot_be_loaded() -> None:
     disk.gate.require(SERVED)
 
 
+@pytest.mark.usefixtures("programs")
 async def test_stopping_ends_the_child_and_what_waits() -> None:
     disk = Disk("base")
     kernels = disk.kernels()

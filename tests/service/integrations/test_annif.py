@@ -5,16 +5,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qsl, quote, quote_plus
 
-import annif_client
 import httpx2
 import pytest
-import requests
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.lazy import lazy
 from tests.support.server_process import ServerProcess
 
 from manylabel_service.integrations.annif import schemas
 from manylabel_service.integrations.annif.translation import read_form
+
+annif_client = lazy("annif_client")
+requests = lazy("requests")
 
 FOX, DOG = "http://example.org/fox", "http://example.org/dog"
 DOCUMENTS = [

@@ -73,6 +73,7 @@ async def jobs(redis_server, context_of):
     await store.close()
 
 
+@pytest.mark.usefixtures("programs")
 async def test_a_job_that_a_stopped_worker_releases_is_finished_by_another(jobs, workers, undisturbed_estimator):
     await add_songs(jobs._context)
     job, _ = await jobs.submit(spec(LONG), None)
@@ -137,6 +138,7 @@ worker.close()
 """
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_worker_stops_at_a_signal_to_another_thread(tmp_path):
     """The system may choose any thread; the main one, which alone runs handlers, sleeps on and is not woken."""
     done = subprocess.run(
@@ -146,12 +148,14 @@ def test_a_worker_stops_at_a_signal_to_another_thread(tmp_path):
     assert float(done.stdout.splitlines()[-1]) < 10
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_worker_needs_a_shared_store(tmp_path):
     done = finished("manylabel_service.jobs.worker", "--data-dir", str(tmp_path))
     assert done.returncode == 2
     assert "store: must be the redis:// address" in done.stderr
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.long
 async def test_a_worker_ends_when_its_release_is_too_old(jobs, workers):
     """A worker of an old release that hung while the last replicas of that release left."""

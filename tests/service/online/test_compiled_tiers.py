@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.usefixtures("programs")
+
 LOADED = """
 import gc, os
 from numba.core.dispatcher import Dispatcher

@@ -869,11 +869,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def run_machine(make: Callable[[], ReplicaMachine]) -> None:
+def run_machine(make: Callable[[], ReplicaMachine], examples: int) -> None:
     run_state_machine_as_test(
         make,
         settings=settings(
-            max_examples=settings.default.max_examples // 3,
+            max_examples=examples,
             stateful_step_count=40,
             deadline=None,
             database=None,
@@ -883,7 +883,7 @@ def run_machine(make: Callable[[], ReplicaMachine]) -> None:
     )
 
 
-def test_any_order_in_one_directory(tmp_path: Path, clock: Clock) -> None:
+def test_any_order_in_one_directory(tmp_path: Path, clock: Clock, n_examples: int) -> None:
     numbers = itertools.count()
 
     def directory() -> Path:
@@ -907,10 +907,10 @@ def test_any_order_in_one_directory(tmp_path: Path, clock: Clock) -> None:
     def machine() -> ReplicaMachine:
         return ReplicaMachine(clock, 1, lambda: SQLiteStore(directory()), reopened, crashed)
 
-    run_machine(machine)
+    run_machine(machine, n_examples // 3)
 
 
-def test_any_order_among_two_processes_on_redis(new_redis: Callable[..., Any], clock: Clock) -> None:
+def test_any_order_among_two_processes_on_redis(new_redis: Callable[..., Any], clock: Clock, n_examples: int) -> None:
     numbers, server = itertools.count(), new_redis(options={"databases": "10000"}).start()
 
     def machine() -> ReplicaMachine:
@@ -921,4 +921,4 @@ def test_any_order_among_two_processes_on_redis(new_redis: Callable[..., Any], c
 
         return ReplicaMachine(clock, 2, lambda: RedisStore(address), another, another)
 
-    run_machine(machine)
+    run_machine(machine, n_examples // 3)

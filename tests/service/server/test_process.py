@@ -65,6 +65,7 @@ def updates(server: Any) -> int:
     return n
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_server_logs_its_address_and_stops_cleanly(tmp_path: Path) -> None:
     with started("--port", "0", "--data-dir", str(tmp_path / "data")) as process:
         assert process.stderr is not None
@@ -98,6 +99,7 @@ sys.exit(main())
 """
 
 
+@pytest.mark.usefixtures("programs")
 def test_each_step_of_a_shutdown_runs_after_an_error(tmp_path: Path) -> None:
     """The state is stored, the store closed, and the exit status tells."""
     flags = ("--port", "0", "--data-dir", str(tmp_path / "data"))
@@ -117,6 +119,7 @@ def test_each_step_of_a_shutdown_runs_after_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / "manylabel.sqlite3-wal").exists()
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_data_directory_is_used_by_one_server(server: Any) -> None:
     before = updates(server)
     second = finished("manylabel_service", "--port", "0", "--data-dir", str(server.data_dir))
@@ -185,6 +188,7 @@ def test_an_endless_request_is_cut_off_at_the_stop(server: Any) -> None:
     assert updates(server) == before
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -219,6 +223,7 @@ def test_only_a_trusted_proxy_sets_the_address_of_a_client(
     assert json.loads((server.data_dir / "audit.jsonl").read_text())["address"] == address
 
 
+@pytest.mark.usefixtures("programs")
 def test_the_audit_can_be_written_to_standard_output(tmp_path: Path) -> None:
     port = free_port()
     flags = ("--port", str(port), "--data-dir", str(tmp_path / "data"), "--audit-file", "stdout")

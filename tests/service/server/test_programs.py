@@ -62,6 +62,7 @@ def open_to_others(found: dict[str, int]) -> dict[str, str]:
     return {name: f"{bits:04o}" for name, bits in found.items() if bits & 0o077}
 
 
+@pytest.mark.usefixtures("programs")
 def test_all_files_of_a_server_and_its_archive_are_private(tmp_path: Path) -> None:
     data, found = tmp_path / "data", {}
 

@@ -9,6 +9,8 @@ import sys
 import pytest
 from tests.support.waiting import DEADLINE_SECONDS
 
+pytestmark = pytest.mark.usefixtures("programs")
+
 PROGRAM = """
 import logging, sys, structlog
 from manylabel_service.settings import Settings

@@ -47,6 +47,7 @@ def test_background_threads_have_a_lower_priority() -> None:
     assert niceness() == before
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_server_loads_functions_at_normal_priority(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SERVE, str(tmp_path)]
     served = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_SECONDS)

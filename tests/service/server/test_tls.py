@@ -156,6 +156,7 @@ class TestAnswers:
         (line,) = [line for line in lines if line.startswith("manylabel_tls_certificate_expires_seconds ")]
         assert DAY < float(line.split()[1]) <= 2 * DAY
 
+    @pytest.mark.usefixtures("programs")
     def test_the_client_and_the_command_verify_the_certificate(
         self, server: ServerProcess, authority: Authority, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -239,6 +240,7 @@ class TestSettings:
         server.process = None
         assert "tls_cert_file" in server.logged("cannot_start")[0]["error"]
 
+    @pytest.mark.usefixtures("programs")
     def test_an_encrypted_key_is_refused_and_not_asked_about(self, tmp_path: Path, first: Pair) -> None:
         locked = tmp_path / "locked.key"
         command = ["openssl", "pkcs8", "-topk8", "-in", first.key, "-out", locked, "-passout", "pass:secret"]
@@ -249,6 +251,7 @@ class TestSettings:
     def test_old_versions_of_tls_are_not_supported(self, first: Pair) -> None:
         assert Certificate(*first).context.minimum_version == ssl.TLSVersion.TLSv1_2
 
+    @pytest.mark.usefixtures("programs")
     def test_the_expiry_of_a_certificate_is_read(self, first: Pair) -> None:
         command = ["openssl", "x509", "-enddate", "-noout", "-in", first.cert]
         told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -257,6 +260,7 @@ class TestSettings:
             with pytest.raises(ValueError, match="no certificate"):
                 expiry(text)
 
+    @pytest.mark.usefixtures("programs")
     def test_an_expiry_after_2049_is_read(self, tmp_path: Path) -> None:
         """Times after 2049 are written otherwise."""
         key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", "key.pem")

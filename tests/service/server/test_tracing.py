@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as messages
 from tests.support.http_server import http_server
+from tests.support.lazy import lazy
 from tests.support.server_process import ServerProcess, free_port
 
 from manylabel_service.telemetry import tracing
 from manylabel_service.telemetry.tracing import MAX_TRACED_UPDATES
+
+messages = lazy("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 MARK = "zq7secret"
@@ -149,6 +151,7 @@ print(*(name for name in sys.modules if name.startswith("opentelemetry")))
 """
 
 
+@pytest.mark.usefixtures("programs")
 def test_opentelemetry_is_loaded_only_if_configured() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "\n"
@@ -175,6 +178,7 @@ read_settings(["--otel-endpoint", sys.argv[1]])
 """
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize(
     ("address", "said"), [("http://localhost:4318/v1/traces", "manylabel[otel]"), ("localhost:4318", "address")]
 )

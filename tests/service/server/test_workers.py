@@ -173,6 +173,7 @@ def test_another_server_cannot_use_the_port(server: Any, server_process: Callabl
     assert request(server, "GET", "/readyz")[0] == 200
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.parametrize("by", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
 def test_a_signal_stops_all_workers_and_loses_nothing(server: Any, by: signal.Signals) -> None:
     processes = pids(server)
@@ -191,6 +192,7 @@ def test_a_signal_stops_all_workers_and_loses_nothing(server: Any, by: signal.Si
     assert request(server, "GET", "/v1/models/m")[1]["updates"] == n_updates
 
 
+@pytest.mark.usefixtures("programs")
 def test_workers_end_with_a_killed_parent(server: Any) -> None:
     processes = pids(server)
     server.kill()
@@ -214,6 +216,7 @@ sys.exit(workers.supervise(settings))
 """
 
 
+@pytest.mark.usefixtures("programs")
 @pytest.mark.long
 def test_a_worker_that_does_not_stop_is_killed(redis_url: str) -> None:
     flags = ["--workers", "2", "--port", "0", "--store", redis_url]

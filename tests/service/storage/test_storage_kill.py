@@ -17,10 +17,14 @@ import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from manylabel_service.storage import START, Entry, ModelMeta, SQLiteStore, blob_bytes, pieces_of
 from manylabel_service.storage.checksums import SEAL_BYTES
 from manylabel_service.storage.sqlite import blobs
 from manylabel_service.storage.sqlite.database.tables import NUMBER_BITS
+
+pytestmark = pytest.mark.usefixtures("programs")
 
 KILLS = 10
 STEADY = ("a", "b")

@@ -95,6 +95,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.usefixtures("programs")
 async def test_a_directory_is_locked_while_the_process_that_opened_it_lives(directory: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(directory)], stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None

@@ -343,7 +343,7 @@ def run_machine(make: Callable[[], StoreMachine], examples: int) -> None:
     )
 
 
-def test_any_order_of_calls(stores_in: Callable[[Path], StoreUnderTest], tmp_path: Path) -> None:
+def test_any_order_of_calls(stores_in: Callable[[Path], StoreUnderTest], tmp_path: Path, n_examples: int) -> None:
     numbers = itertools.count()
 
     def machine() -> StoreMachine:
@@ -354,10 +354,10 @@ def test_any_order_of_calls(stores_in: Callable[[Path], StoreUnderTest], tmp_pat
         # process, and ends of processes have tests of their own.
         return StoreMachine(under_test.new, lambda _: under_test.is_shared)
 
-    run_machine(machine, settings.default.max_examples)
+    run_machine(machine, n_examples)
 
 
-def test_any_order_of_calls_while_redis_is_killed(new_redis: Callable[..., Any]) -> None:
+def test_any_order_of_calls_while_redis_is_killed(new_redis: Callable[..., Any], n_examples: int) -> None:
     """The store stays, and finds its way back by itself; with every append synced, nothing is missing."""
     server = new_redis(options={"appendfsync": "always", "databases": "1000"}).start()
     numbers = itertools.count()
@@ -371,4 +371,4 @@ def test_any_order_of_calls_while_redis_is_killed(new_redis: Callable[..., Any])
         address = Address.parse(f"redis://127.0.0.1:{server.port}/{next(numbers)}")
         return StoreMachine(lambda: RedisStore(address), crash)
 
-    run_machine(machine, settings.default.max_examples // 5)
+    run_machine(machine, n_examples // 5)

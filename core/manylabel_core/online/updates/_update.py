@@ -13,6 +13,9 @@ from manylabel_core.online.updates._targets import set_signs
 MULTIPASS, IMPLICIT, PASSIVE_AGGRESSIVE = 0, 1, 2
 """Kinds of updates."""
 
+ANY = np.bool_(True)
+"""Value of `others`: not a literal, for which numba would compile `run_update` once more."""
+
 MAX_STEP = 1e15
 """Bound of the steps of PA-II, which keeps them finite where kernel values saturate."""
 
@@ -52,7 +55,7 @@ KIND, ETA, PASSES, PASSES_PER_LABEL, SLACK, DELTA = range(len(Update._fields))
 def run_update(update, others, weight, n_labels, k, scores, signs, tau, order, moves, work):  # type: ignore[no-untyped-def]
     """Write the coefficient of x that the update adds to each column; return whether there is any but 0.
 
-    `others` is True, or None if the update is implicit: then numba leaves out the other kinds.
+    `others` is ANY, or None if the update is implicit: then numba leaves out the other kinds.
     """
     eta = update[ETA]
     if others is not None and int(update[KIND]) == MULTIPASS:
@@ -77,4 +80,4 @@ def update_one(update, weight, n_labels, k, scores, listed, listed_signs, comple
     signs = np.empty(width, np.int8)
     set_signs(listed, listed_signs, complete, signs)
     order, moves, work = np.empty(width, np.int32), np.empty(width, np.int32), np.empty((SCRATCH, width))
-    return run_update(update, True, weight, n_labels, k, scores, signs, tau, order, moves, work)
+    return run_update(update, ANY, weight, n_labels, k, scores, signs, tau, order, moves, work)

@@ -130,6 +130,7 @@ def test_errors_have_json_pointers() -> None:
         encode_example([1.0], {"km/h": 3})
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_set_has_the_same_bytes_in_every_process() -> None:
     code = (
         "from manylabel_clients.http.resources.examples import encode_example; "

@@ -70,6 +70,7 @@ def with_constant(W: Array) -> Array:
     return np.vstack([np.zeros(W.shape[1]), W])
 
 
+@pytest.mark.usefixtures("dev_extra")
 @for_each("seed", range(25))
 def test_falt_solves_the_round(seed: int) -> None:
     one = Round(seed)
@@ -81,6 +82,7 @@ def test_falt_solves_the_round(seed: int) -> None:
     np.testing.assert_allclose(learnt, one.solved(metric), atol=2e-4)
 
 
+@pytest.mark.usefixtures("dev_extra")
 @for_each("seed", range(25))
 def test_falt_solves_the_round_in_the_metric_of_its_features(seed: int) -> None:
     one = Round(seed)
@@ -95,6 +97,7 @@ def test_falt_solves_the_round_in_the_metric_of_its_features(seed: int) -> None:
     np.testing.assert_allclose(after[1:], seen[1:] + (one.weight * one.x**2 if moved else 0.0), rtol=1e-12)
 
 
+@pytest.mark.usefixtures("dev_extra")
 @for_each("seed", range(25))
 def test_salt_solves_the_round_in_its_metric(seed: int) -> None:
     one = Round(seed)

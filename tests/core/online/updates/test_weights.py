@@ -83,6 +83,7 @@ def test_an_example_without_a_loss_moves_nothing_whatever_it_weighs(name: str) -
         np.testing.assert_allclose(model.state()[name], before[name], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.usefixtures("dev_extra")
 @for_each("weight", [0.05, 3.0, 700.0])
 @for_each("variant", ["PA-I", "PA-II"])
 def test_passive_aggressive_steps_solve_their_problem(variant: str, weight: float) -> None:

@@ -313,6 +313,7 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new_state(any_fleet: Any
         assert REF not in refs_of(await entries_of(await again.get("m")))
 
 
+@pytest.mark.usefixtures("programs")
 async def test_garbage_collection_spares_a_successor_that_takes_its_name_meanwhile(
     any_fleet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -516,6 +517,7 @@ def reader_of(database: Path) -> Iterator[None]:
         process.communicate()
 
 
+@pytest.mark.usefixtures("programs")
 async def test_appends_go_on_while_a_reader_keeps_deleted_data_in_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -552,6 +554,7 @@ async def test_appends_go_on_while_a_reader_keeps_deleted_data_in_the_database(
     await fleet.end()
 
 
+@pytest.mark.usefixtures("programs")
 async def test_a_server_stops_while_a_reader_keeps_deleted_data_in_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

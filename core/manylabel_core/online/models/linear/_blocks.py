@@ -15,7 +15,7 @@ from manylabel_core.compiled import compiled
 from manylabel_core.online.models.linear._table import WEIGHTS, add_outer, longest_row, padded, score_plane
 from manylabel_core.online.updates._implicit import SCRATCH, STEPS
 from manylabel_core.online.updates._targets import set_signs, weight_of
-from manylabel_core.online.updates._update import run_update
+from manylabel_core.online.updates._update import ANY, run_update
 
 MIN_SHARE = 0.25
 """Lower bound of the divisor of gains in an example that lacks blocks."""
@@ -106,7 +106,7 @@ def learn_blocks(  # type: ignore[no-untyped-def]
                 its = slice(starts[field], starts[field + 1])
                 k += share[1 + field] * _norm(block_squares, columns[its], vectors[i, its])
         steps, before = work[STEPS, :n_columns], scores[i, :n_columns]
-        if run_update(update, True, weight, n_labels[i], k, before, signs, steps, order, moves, work):
+        if run_update(update, ANY, weight, n_labels[i], k, before, signs, steps, order, moves, work):
             for column in range(n_columns):
                 tau[column] = steps[column]
             rows[0], direction[0] = 0, table.dtype.type(constant / np.sqrt(1.0 + squares[0]))

@@ -33,6 +33,7 @@ from manylabel_core.online.updates._implicit import SCRATCH, STEPS
 from manylabel_core.online.updates._multipass import pass_limit
 from manylabel_core.online.updates._targets import set_signs, weight_of
 from manylabel_core.online.updates._update import (
+    ANY,
     DELTA,
     ETA,
     KIND,
@@ -165,7 +166,7 @@ def learn_sparse(  # type: ignore[no-untyped-def]
         here, own_x = rows[:size], x[:size]
         k = _set_direction(feature_squares, constant, given, here, own_x, direction, squares)
         steps, before = work[STEPS, :n_columns], present[:n_columns]
-        if run_update(update, True, weight, n_labels[i], k, before, signs, steps, order, moves, work):
+        if run_update(update, ANY, weight, n_labels[i], k, before, signs, steps, order, moves, work):
             for column in range(n_columns):
                 tau[column] = steps[column]
             moved = blocks[: list_blocks(tau, blocks)]

@@ -15,7 +15,7 @@ from manylabel_core.online.models.linear._learn import learn_linear, learn_spars
 from manylabel_core.online.models.linear._table import score_linear
 from manylabel_core.online.models.linear.weight_table import WeightTable
 from manylabel_core.online.models.model import N_SEEN, Model
-from manylabel_core.online.updates._update import IMPLICIT, PASSIVE_AGGRESSIVE, Update
+from manylabel_core.online.updates._update import ANY, IMPLICIT, PASSIVE_AGGRESSIVE, Update
 from manylabel_core.part import Array
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE, Rows, Targets
 from manylabel_core.storage import MAX_WEIGHT, check_range, check_threshold
@@ -74,7 +74,7 @@ class LinearModel(Model):
     def set_update(self, update: Update) -> None:
         """Use this update for the next examples; its kind, and whether it has a `delta`, never change."""
         self._kind, self._update = update.kind, update.as_array()
-        self._others = None if update.kind == IMPLICIT else True
+        self._others = None if update.kind == IMPLICIT else ANY
 
     @property
     def takes_blocks(self) -> bool:
