@@ -45,6 +45,7 @@ from manylabel_service.archive.service import ArchiveService
 from manylabel_service.audit.files import AuditFiles
 from manylabel_service.audit.log import AuditLog, AuditOutput
 from manylabel_service.datasets.dataset_store import DatasetStore
+from manylabel_service.hosting.kernels import Kernels
 from manylabel_service.integrations.annif import router as annif
 from manylabel_service.integrations.label_studio import router as label_studio
 from manylabel_service.integrations.label_studio.connection import Connections
@@ -91,6 +92,7 @@ def create_app(
     store: Store,
     *,
     workers: WorkerMetrics | None = None,
+    kernels: Kernels | None = None,
     on_ready: Callable[[], None] = lambda: None,
     on_failure: Callable[[], None] = lambda: signal.raise_signal(signal.SIGTERM),
 ) -> FastAPI:
@@ -101,6 +103,7 @@ def create_app(
     settings : settings of the server.
     store : store, opened at startup and closed at shutdown.
     workers : server processes of this server, if it has several.
+    kernels : compilation and loading of compiled functions.
     on_ready : callback when every model is restored and caught up.
     on_failure : callback when the application cannot start, or a part of it could not be stopped; it must end the
     server.
@@ -109,7 +112,8 @@ def create_app(
     # which saves 5 us per request.
     routes = [route for part in _PARTS for route in part.router.routes]
     check_guarded(routes)
-    registry, telemetry, datasets = Registry(store, settings), Telemetry(workers), DatasetStore(store, settings)
+    registry, telemetry = Registry(store, settings, kernels), Telemetry(workers)
+    datasets = DatasetStore(store, settings)
     jobs = open_jobs(store, settings, datasets, registry.poll)
     audit = _audit_log(settings, telemetry)
     reached_at = None if settings.is_local or settings.insecure else settings.host

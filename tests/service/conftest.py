@@ -22,6 +22,7 @@ from tests.support.limits import settings_of
 
 from manylabel_service.app import create_app
 from manylabel_service.forking import client as client_of_forks
+from manylabel_service.hosting.kernels import Kernels
 from manylabel_service.models import follower, membership, successions
 from manylabel_service.storage import Address, SQLiteStore, Store, open_store
 from manylabel_service.storage.redis import RedisStore
@@ -129,13 +130,14 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
     """Make clients of applications of their own: ``with serve(max_body_bytes=100) as client``."""
 
     @contextlib.contextmanager
-    def make(data_dir: Path | None = None, **settings: Any) -> Iterator[TestClient]:
+    def make(data_dir: Path | None = None, kernels: Kernels | None = None, **settings: Any) -> Iterator[TestClient]:
         directory = data_dir or tmp_path_factory.mktemp("app") / "data"
         ready, failed = threading.Event(), threading.Event()
         all_settings = settings_of(data_dir=directory, **{"job_niceness": 0, **settings})  # as `ServerProcess`
         app = create_app(
             all_settings,
             open_store(all_settings),
+            kernels=kernels,
             on_ready=ready.set,
             on_failure=failed.set,
         )

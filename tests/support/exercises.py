@@ -1,39 +1,239 @@
-from manylabel_core.scaling.choices import SCALINGS
-from manylabel_service.online import warmup as w
-from manylabel_service.online.spec.params import PARAMS
-from manylabel_service.jobs.training import warmup as t
+"""Small models, and small fits, that together call every compiled function of a tier with every argument type.
+
+The list of `manylabel_core.kernels` is made from them, and tests compare them with all specs.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
+
+from manylabel_core.batch.catalogue import TRAINERS
+from manylabel_core.datasets import Dataset
+from manylabel_core.datasets.dataset import SINGLE
+from manylabel_core.label_structure import Group
+from manylabel_core.online.models.linear.sparse_table import DENSE_BYTES
+from manylabel_core.promise import Target
+from manylabel_core.records._json_pieces import next_cut
+from manylabel_core.scaling.choices import SCALINGS
+from manylabel_service import ulid as prediction_ids
+from manylabel_service.hosting.examples import Example, Features, Labels
+from manylabel_service.hosting.explanations import Explainer
+from manylabel_service.jobs.spec.trainers import PARAMS as TRAINER_PARAMS
+from manylabel_service.jobs.spec.trainers import complete
+from manylabel_service.jobs.training.fitting import FitRun
+from manylabel_service.jobs.training.request import DATA, FitRequest, Part
+from manylabel_service.online.spec.params import PARAMS
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.state.apply import ApplyBatch, LogEntry
+from manylabel_service.online.state.controls import Describe, Regroup, Relabel
+from manylabel_service.online.state.label_table import label_page
+from manylabel_service.online.state.log_entries import Change, Update
+from manylabel_service.online.state.model import OnlineModel
+
+N_ROWS = 40
+
+_ID = prediction_ids.make(0, bytes(prediction_ids.N_RANDOM_BYTES))
 
 
-def base():
-    for s in SCALINGS:
-        w._exercise(algorithm="falt", scaling=s)
-    w.next_cut(np.frombuffer(b"[1,2]", dtype=np.uint8), 0, 1, np.zeros(1, dtype=np.uint8), 0)
+def base() -> None:
+    """FALT and SALT on named, numbered and text features, with titles, delayed labels and metrics."""
+    for algorithm in ("falt", "salt"):
+        for scaling in SCALINGS:
+            learn(algorithm=algorithm, scaling=scaling)
+        learn_numbered(algorithm=algorithm)
+    next_cut(np.frombuffer(b"[1,2]", dtype=np.uint8), 0, 1, np.zeros(1, dtype=np.uint8), 0)
 
 
-def options():
-    w._exercise(algorithm="falt", params={"average": True, "drift": "adwin", "on_drift": "restart"})
+def options() -> None:
+    """Averages, drift detectors, and the linear learner per label, with all its steps."""
+    for algorithm in ("falt", "salt", "passive_aggressive"):
+        params = PARAMS[algorithm]
+        averages = [{"average": True}] if "average" in params.model_fields else []
+        steps = [{"step": step} for step in params.choices("step")]
+        for own in ({}, *averages, *steps):
+            learn(algorithm=algorithm, params={**own, "drift": "adwin", "on_drift": "restart"})
 
 
-def kernel():
-    w._exercise(algorithm="kernel_falt", params={"calibrate": False})
-    for strategy in PARAMS["kernel_falt"].choices("strategy"):
-        w._exercise(algorithm="kernel_falt", params={"strategy": strategy, "budget": 2})
+def kernel() -> None:
+    """Kernel learners, with all their strategies and kernels."""
+    for algorithm in (name for name in PARAMS if name.startswith("kernel_")):
+        for scaling in SCALINGS:
+            learn(algorithm=algorithm, scaling=scaling)
+        for strategy in PARAMS[algorithm].choices("strategy"):
+            learn(algorithm=algorithm, params={"strategy": strategy, "budget": 2})
+        for name in ("linear", "poly"):
+            learn(algorithm=algorithm, params={"kernel": name, "fit_intercept": True})
+        learn_numbered(algorithm=algorithm)
+    learn(algorithm="kernel_falt", params={"calibrate": False})
 
 
-def vectors():
-    for a in ("falt", "salt"):
-        w._exercise_vectors(a)
+def groups() -> None:
+    """Groups and parents of labels."""
+    model = _model(algorithm="falt")
+    regroup = Regroup((Group("group", ("c", "d"), "one"),), {"c": "e", "d": "e"}, "log")
+    update = Update((Example(named(a=1), Labels.all_of(["c"])),), "log")
+    ApplyBatch(model, [LogEntry("1", regroup), LogEntry("2", update)]).step(max_examples=2)
+    ask(restored(model), update.examples[0].x)
 
 
-EXERCISES = dict(
-    base=base,
-    vectors=vectors,
-    groups=w._exercise_groups,
-    promise=w._exercise_promise,
-    sparse=w._exercise_sparse_table,
-    options=options,
-    kernel=kernel,
-    trainers=t.warm_up,
-    python=lambda: None,
-)
+def promise() -> None:
+    """A promise of precision, also for labels with parents."""
+    model = _model(algorithm="falt")
+    model.set_promise(Target(0.9))
+    example = Example(named(a=1), Labels.all_of(["c"]))
+    both = Update((example, example), "log", want_predictions=True)
+    ApplyBatch(model, [LogEntry("1", both)]).step(max_examples=2)
+    (predicted,) = model.predict([example.x])
+    late = Update(
+        (example,), "log", prediction_ids=(_ID,), served=(predicted.margins,), decisions=(predicted.decision,)
+    )
+    ApplyBatch(model, [LogEntry("2", late)]).step(max_examples=1)
+    ask(restored(model), example.x)
+
+
+def vectors() -> None:
+    """Vectors, in models that learn their scale, or use them with other features."""
+    for algorithm in ("falt", "salt"):
+        learn_vectors(algorithm)
+
+
+def sparse() -> None:
+    """One label of many, from as many numbered features as make the table of weights sparse."""
+    labels = [str(number) for number in range(1024)]
+    for algorithm in ("falt", "salt"):
+        model = _model(algorithm=algorithm, labels=labels)
+        n_features = DENSE_BYTES // (4 * len(labels))
+        indices = 1 + np.arange(n_features, dtype=np.int32)  # a gap before the first, so that they are not the columns
+        x = Features(None, indices, np.ones(n_features, dtype=np.float32))
+        signs = np.array([1, -1], dtype=np.int8)
+        update = Update((Example(x, Labels(("1", "2"), signs, complete=False)),), "log")
+        ApplyBatch(model, [LogEntry("1", update), LogEntry("2", Relabel("1", "new", "log"))]).step(max_examples=1)
+        ask(restored(model), x)
+
+
+def trainers() -> None:
+    """Fits like those of jobs: of each trainer, with kernels, on dense and sparse rows."""
+    for request, data in _fits():
+        with TemporaryDirectory() as name, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # three iterations are enough
+            (Path(name) / DATA).write_bytes(data)
+            FitRun(request, Path(name), lambda event, facts: None).run()
+
+
+def python() -> None:
+    """Nothing yet."""
+
+
+EXERCISES: Mapping[str, Callable[[], None]] = {
+    each.__name__: each for each in (base, vectors, groups, promise, sparse, options, kernel, trainers, python)
+}
+"""Exercises by tier."""
+
+
+def learn(**spec: Any) -> None:
+    """Let a model of a spec learn named features, titles and delayed labels, and predict."""
+    model = _model(**spec)
+    examples = (
+        Example(named(a=1, b=2), Labels.all_of(["c"])),
+        Example(named(a=-2, b=1), Labels(("c", "d"), np.array([-1, 1], dtype=np.int8), complete=False)),
+        Example(named(b=-1), Labels.all_of(["d"])),
+    )
+    update = Update(examples, "log", want_predictions=True, want_probabilities=model.learner.calibrate)
+    parts = [Labels((label,), np.array([1], dtype=np.int8), complete=False) for label in "cd"]
+    late = [Update((Example(examples[0].x, y),), "log", prediction_ids=(_ID,), served=(np.zeros(1),)) for y in parts]
+    title = Describe({"c": {"title": "title"}}, "log")
+    changes: list[Change] = [update, title, update, *late]
+    batch = ApplyBatch(model, [LogEntry(str(at), change) for at, change in enumerate(changes, 1)])
+    while batch.step(max_examples=2 * len(examples) + len(late)):
+        pass
+    ask(model, examples[0].x)
+    restored(model)
+    model.measures()
+    label_page(model.label_facts, "name", descending=False, offset=0, limit=1)
+
+
+def learn_numbered(**spec: Any) -> None:
+    """Let a model of a spec learn numbered features, some or all of them, and predict."""
+    for indices in (np.array([3, 9], dtype=np.int32), None):
+        x = Features(None, indices, np.ones(2, dtype=np.float32))
+        example, model = Example(x, Labels.all_of(["c"])), _model(**spec)
+        update = Update((example, example), "log", want_predictions=True)
+        ApplyBatch(model, [LogEntry("1", update)]).step(max_examples=2)
+        ask(restored(model), x)
+
+
+def learn_vectors(algorithm: str) -> None:
+    """Let a model learn vectors of several fields, and predict."""
+    model = _model(algorithm=algorithm)
+    x = named(a=1)._replace(vectors={"v": np.ones(2, dtype=np.float32), "w": np.ones(1, dtype=np.float32)})
+    update = Update(tuple(Example(x, Labels.all_of([label])) for label in "cdc"), "log")
+    later = Update((Example(x._replace(vectors={"u": np.ones(3, dtype=np.float32)}), Labels.all_of(["e"])),), "log")
+    batch = ApplyBatch(model, [LogEntry(str(at), each) for at, each in enumerate((update, later, update), 1)])
+    while batch.step(max_examples=3):
+        pass
+    ask(restored(model), x, x)
+
+
+def ask(model: OnlineModel, *xs: Features) -> None:
+    """Predict examples, rank them, and explain the first unless the model is a kernel learner, which explains none."""
+    model.predict(xs, model.learner.calibrate)
+    model.uncertainties(xs)
+    if not model.online_spec.algorithm.startswith("kernel_"):
+        model.explain(xs[0], model.labels.names[:1], Explainer(3, 100))
+
+
+def named(**values: float) -> Features:
+    """Return named features."""
+    return Features(tuple(values), None, np.array(list(values.values()), dtype=np.float32))
+
+
+def restored(model: OnlineModel) -> OnlineModel:
+    """Return the model after a restart."""
+    return OnlineModel.from_bytes(model.to_bytes())
+
+
+def _model(**spec: Any) -> OnlineModel:
+    return OnlineModel(ModelSpec.model_validate({"name": "exercise", **spec}))
+
+
+def _fits() -> Iterator[tuple[FitRequest, bytes]]:
+    """Yield requests for small fits, each with its dataset."""
+    for name, trainer in TRAINERS.items():
+        known = TRAINER_PARAMS[name].model_fields
+        short = {"max_iter": 3} if "max_iter" in known else {}
+        for kernel in ({}, {"kernel": "rbf"}) if "kernel" in known else ({},):
+            for data in _data(trainer.views):
+                yield (
+                    FitRequest(
+                        kind="fit",
+                        trainer=name,
+                        params=complete(name, {**kernel, **short}),
+                        seed=0,
+                        rows=Part(file=DATA, split=None),
+                        held=0.25,
+                        unlabelled=None,
+                        folds=2,
+                        measure="micro_f1",
+                        threads=1,
+                        segment_work=1e9,
+                        memory_bytes=2**32,
+                        niceness=0,
+                    ),
+                    data,
+                )
+
+
+def _data(views: bool) -> Iterator[bytes]:
+    """Yield datasets with dense and sparse rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, 6)).astype(np.float32)
+    Y = (X[:, :3] + rng.normal(size=(N_ROWS, 3)) > 0).astype(np.int8)
+    for rows in (X, sp.csr_array(X * (X > 0))):
+        all_views: dict[str, Any] = {"a": rows, "b": X[:, :4]} if views else {SINGLE: rows}
+        names: dict[str, Any] = dict.fromkeys(all_views)
+        yield Dataset(all_views, sp.csr_array(Y), ("p", "q", "r"), names).to_bytes()

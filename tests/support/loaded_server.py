@@ -7,10 +7,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process that forks has o
 
 import manylabel_service.server.process  # noqa: F401  and with it the application
 from manylabel_service.forking.server import preload
-from manylabel_service.online.warmup import warm_up
+from manylabel_service.hosting.kernels import SERVED, load
 
 preload()
-warm_up()
+load(SERVED)
 # What is loaded stays: no server that is forked walks it at its start, nor gets a copy of its memory by doing so.
 gc.collect()
 gc.freeze()

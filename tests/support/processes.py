@@ -6,6 +6,7 @@ from pathlib import Path
 TRAINER = "manylabel-train"
 READER = "manylabel-read"
 FORK_SERVER = "manylabel-forks"
+COMPILER = "manylabel-numba"
 
 
 def processes(name: str, ancestor: int | None = None, directory: Path | None = None) -> set[int]:

@@ -12,6 +12,9 @@ from manylabel_service.api.web.compression import CompressedResponse, decompress
 from manylabel_service.api.web.problems import Problem, no_route, problem_of, problem_response
 from manylabel_service.api.web.routes import DirectRoute
 from manylabel_service.errors import ServiceError
+from manylabel_service.hosting.kernels import BASE
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
 class Dispatcher:
@@ -23,6 +26,7 @@ class Dispatcher:
 
     def __init__(self, router: ASGIApp, routes: Iterable[BaseRoute], context: Context) -> None:
         self._router, self._context = router, context
+        self._gate = context.registry.kernels.gate
         self._direct = {route.call: route for route in routes if isinstance(route, DirectRoute) and route.call}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -37,6 +41,8 @@ class Dispatcher:
             send = CompressedResponse(headers[b"accept-encoding"], send).send
         body = decompressed_body(scope, receive, context.held_bodies) if b"content-encoding" in headers else None
         try:
+            if self._gate.closed and scope["method"] in _WITH_BODY:
+                self._gate.require((BASE,))  # a large body is parsed by a compiled function
             await self._route(scope)(scope, receive if body is None else body.receive, send)
         except Problem as error:
             await problem_response(error, scope)(scope, receive, send)

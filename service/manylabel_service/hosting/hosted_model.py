@@ -21,6 +21,7 @@ from manylabel_service.errors import (
 )
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.explanations import Explainer
+from manylabel_service.hosting.kernels import NotCompiled
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.signature import Signature
 from manylabel_service.hosting.store_health import StoreHealth
@@ -341,7 +342,7 @@ class HostedModel(ABC):
         if isinstance(error, StorageUnavailable):
             self._store_health.lost()  # the model is polled again when the store is available
             return error
-        if isinstance(error, self._answered):
+        if isinstance(error, NotCompiled) or isinstance(error, self._answered):  # noqa: SIM101
             return error
         if isinstance(error, ModelDamaged):
             log.error("model_damaged", model=self.name, position=self.position, error=str(error))

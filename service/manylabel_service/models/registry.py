@@ -24,10 +24,12 @@ from manylabel_service.errors import (
     NotReady,
     ReleaseTooOld,
     ReplayMismatch,
+    StorageError,
     StorageUnavailable,
     check_limit,
 )
 from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted, ModelLifecycle
+from manylabel_service.hosting.kernels import BASE, Kernels, NotCompiled
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.eviction import Eviction
@@ -48,10 +50,10 @@ from manylabel_service.online.snapshots.quota import SnapshotQuota
 from manylabel_service.online.spec.follow import MAX_FOLLOWERS, Follow, followers_of
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.tiers import tiers_of_spec
 from manylabel_service.online.spec.trained import is_trained, stored_spec
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.updates.replay import HOPELESS
-from manylabel_service.online.warmup import warm_up
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
 from manylabel_service.trained.model import TrainedModel
@@ -78,10 +80,12 @@ class Registry:
     membership : membership of this process in the cluster.
     successions : replaces models by successors.
     forgetter : forgets examples of models.
-    ready : True once the kernels are compiled and the preloaded models are restored, until `stop`.
+    kernels : compilation and loading of compiled functions.
+    ready : True once the tier `base` is loaded and the preloaded models are restored, until `stop`.
     """
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, kernels: Kernels | None = None) -> None:
+        self.kernels = Kernels() if kernels is None else kernels
         self._store = store
         self._settings = settings
         self._replicas: dict[str, HostedModel] = {}
@@ -119,7 +123,7 @@ class Registry:
         ReleaseTooOld
             A newer release has written to the store.
         """
-        await asyncio.to_thread(warm_up)  # compiling can take a minute; the store is polled afterwards
+        await self.kernels.start()  # compiling can take a minute; the store is polled afterwards
         if not self._tasks:
             await self.membership.join()
         await self.successions.look()
@@ -130,18 +134,23 @@ class Registry:
             upkeep = self._eviction.run(), self._restarts.run()
             work = (*following, *upkeep, self.membership.run(), self.successions.run())
             self._tasks = [asyncio.create_task(each) for each in work]
+        late: list[tuple[str, NotCompiled]] = []
         for record in records:
             if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
                 log.info("preload_stopped", loaded=len(self._replicas), models=len(records))
                 break
-            if record.name not in self._replicas:
-                await self._preload(record)
+            if record.name not in self._replicas and (needs := await self._preload(record)) is not None:
+                late.append((record.name, needs))
+        self._tasks += [asyncio.create_task(self._preload_late(*each)) for each in late]
         self.ready = True
         self.membership.announce()
 
-    async def _preload(self, record: ModelMeta) -> None:
+    async def _preload(self, record: ModelMeta) -> NotCompiled | None:
+        """Restore a model at the start; return the error if it needs functions that are being compiled."""
         try:
             await self._restored(record)
+        except NotCompiled as error:
+            return error
         except (ModelGone, ModelDamaged, NotReady):
             pass
         except StorageUnavailable as error:
@@ -150,16 +159,34 @@ class Registry:
                 "model_restore_failed", model=record.name, error=str(error), action="retried on the next request"
             )
 
+        return None
+
+    async def _preload_late(self, name: str, needs: NotCompiled) -> None:
+        """Restore a model once its functions are compiled; if that fails, its next request tries again."""
+        while True:
+            await self.kernels.gate.wait(needs.tiers)
+            if await self._eviction.resident_bytes() >= self._settings.max_resident_bytes:
+                return
+            try:
+                await self._loader.get(name)
+            except NotCompiled as error:
+                needs = error
+            except (NotReady, StorageError, ModelNotFound, ModelDamaged) as error:
+                log.warning("model_restore_failed", model=name, error=str(error), action="retried on the next request")
+                return
+            else:
+                return
+
     async def _restored(self, record: ModelMeta) -> HostedModel:
         """Restore a model and host it; a model that cannot be restored is hosted as failed.
 
-        Raises NotReady after an unexpected error; the model is restored again later.
+        Raises NotReady after an unexpected error; the model is restored again later. Raises NotCompiled.
         """
         name, large = record.name, len(record.spec) > SMALL_SPEC_BYTES
         replica = await asyncio.to_thread(self._readable, record) if large else self._readable(record)
         try:
             await self._restore(replica)
-        except (ModelGone, StorageUnavailable):
+        except (ModelGone, StorageUnavailable, NotCompiled):
             raise
         except IncompatibleRelease as error:
             replica.withhold(error)
@@ -195,6 +222,7 @@ class Registry:
         self.ready = False
         for replica in self.resident():
             replica.stop_changes()
+        await self.kernels.stop()
         await self.successions.stop()
         await self._loader.cancel()
         for task in self._tasks:
@@ -258,6 +286,7 @@ class Registry:
 
     def require_ready(self) -> None:
         """Raise NotReady before the server has started, and during shutdown."""
+        self.kernels.gate.require((BASE,))
         if not self.ready:
             raise NotReady("the server is starting or stopping")
 
@@ -345,13 +374,14 @@ class Registry:
     ) -> HostedModel:
         """Create a model that is ready to learn, optionally with an initial state.
 
-        A model that follows another may still be catching up when it is returned. Raises NotReady, ModelExists,
-        LimitExceeded, DurabilityUnavailable or StorageError.
+        A model that follows another may still be catching up when it is returned. Raises NotReady, NotCompiled,
+        ModelExists, LimitExceeded, DurabilityUnavailable or StorageError.
         """
         self.require_ready()
         durability = spec.durability or self._settings.durability
         if durability not in self._store.logs.durabilities:
             raise DurabilityUnavailable(durability, self._store.logs.durabilities)
+        self.kernels.gate.require(tiers_of_spec(spec))
         check_size(spec, state, self._settings)
         self._creating.add(spec.name)
         try:
@@ -496,6 +526,8 @@ class Registry:
         try:
             record.check()
             hosted = self._hosted(record)
+        except NotCompiled:
+            raise
         except IncompatibleRelease as error:
             log.error("model_withheld", model=record.name, code=error.code, error=str(error))
             raise

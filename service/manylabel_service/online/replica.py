@@ -36,6 +36,7 @@ from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
+from manylabel_service.hosting.kernels import GATE
 from manylabel_service.hosting.predictions import MadePredictions, Prediction, PredictResult
 from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.idempotency import IdempotencyKey
@@ -54,6 +55,7 @@ from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.online.state.outcome import UpdateOutcome, UpdateResult
 from manylabel_service.online.state.served_metrics import ServedBy, VersionMeasures
 from manylabel_service.online.state.stream_offsets import StreamPart
+from manylabel_service.online.state.tiers import tiers_of_examples
 from manylabel_service.online.updates.admission import Admission, Admitted
 from manylabel_service.online.updates.applier import Applier
 from manylabel_service.online.updates.in_flight_keys import InFlightKeys
@@ -346,7 +348,9 @@ class Replica(HostedModel):
         return self._checked(begin, part).predicting(part, probabilities)
 
     def _checked(self, begin: int, part: Sequence[Features]) -> OnlineModel:
-        """Return the model, which the examples fit; raise InvalidExample."""
+        """Return the model, which the examples fit; raise InvalidExample or NotCompiled."""
+        if GATE.closed:
+            GATE.require(tiers_of_examples(part))
         model = self._applier.model
         for index, x in enumerate(part, begin):
             model.features.check(index, x)
@@ -425,7 +429,13 @@ class Replica(HostedModel):
 
     async def uncertainties(self, xs: Sequence[Features]) -> list[float]:
         """Return the uncertainty of each example, 0 to 1; NaN for examples that do not fit the model."""
-        return await self._in_slices(xs, lambda _, part: self._applier.model.uncertainties(part))
+
+        def uncertain(_: int, part: Sequence[Features]) -> list[float]:
+            if GATE.closed:
+                GATE.require(tiers_of_examples(part))
+            return self._applier.model.uncertainties(part)
+
+        return await self._in_slices(xs, uncertain)
 
     # -- updates ----------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from manylabel_service.errors import (
 from manylabel_service.hosting.events import Events
 from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.hosting.hosted_model import ErrorFactory, HostedModel, ModelLifecycle
+from manylabel_service.hosting.kernels import NotCompiled
 from manylabel_service.hosting.predictions import Prediction, PredictResult
 from manylabel_service.hosting.signature import Signature
 from manylabel_service.online.host import Host
@@ -217,7 +218,7 @@ class TrainedModel(HostedModel):
         """Restore the metrics; if that fails, versions are served without them."""
         try:
             await self.answers.restore(ask)
-        except (StorageUnavailable, ModelGone, MemoryError):
+        except (StorageUnavailable, ModelGone, MemoryError, NotCompiled):
             raise
         except IncompatibleRelease as error:
             self.answers.withhold(error)

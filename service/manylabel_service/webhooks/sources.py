@@ -15,6 +15,7 @@ from manylabel_service import ulid
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import DocumentDamaged, ModelGone, ModelNotFound, NotReady, ReleaseTooOld, UnreadableEntry
 from manylabel_service.hosting.events import Event, Events
+from manylabel_service.hosting.kernels import NotCompiled
 from manylabel_service.jobs.job_service import JobService
 from manylabel_service.models.registry import Registry
 from manylabel_service.online.history.lineage import LineageStore
@@ -153,7 +154,7 @@ class Sources:
         if position_key(oldest) < position_key(since := feed.since):
             try:
                 found = await PastStates(record, self._store).events(oldest, since)
-            except (ModelGone, ReleaseTooOld, UnreadableEntry, DocumentDamaged):
+            except (NotCompiled, ModelGone, ReleaseTooOld, UnreadableEntry, DocumentDamaged):
                 return  # the events of the other models are found
             if feed.since != since:
                 return  # the rest must be read again

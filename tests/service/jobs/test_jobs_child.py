@@ -16,9 +16,9 @@ from tests.support.processes import is_stopped
 from tests.support.waiting import eventually_async
 
 from manylabel_core.datasets import Dataset
+from manylabel_core.kernels import compile_missing
 from manylabel_service.forking import client
 from manylabel_service.forking.client import ForkServer
-from manylabel_service.jobs.training import warmup
 from manylabel_service.jobs.training.child import ORPHANED
 from manylabel_service.jobs.training.request import Part
 
@@ -113,8 +113,8 @@ async def test_the_first_fit_of_a_trainer_reports_the_compilation(place, tmp_pat
 
 
 @pytest.mark.long
-async def test_the_warm_up_of_a_worker_compiles_what_fits_need(place):
-    warmup.warm_up()
+async def test_a_worker_compiles_what_fits_need(place):
+    compile_missing(("base", "trainers"))
     for trainer, params in (("m3l", {}), ("m3l", {"kernel": "rbf"}), ("mlrl", {}), ("prml", {})):
         told = await run_child(
             place, trainer=trainer, params=complete(trainer, {**params, "max_iter": 2}), segment_work=1e9

@@ -2,7 +2,7 @@
 
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +10,20 @@ import pytest
 from starlette.testclient import TestClient
 from tests.support.waiting import DEADLINE_SECONDS
 
+from manylabel_core.kernels import Counts
 from manylabel_service.app import create_app
 from manylabel_service.errors import StoreUnusable
 from manylabel_service.hosting import store_health
-from manylabel_service.models import follower, registry
+from manylabel_service.hosting.kernels import SERVED, Gate, Kernels
+from manylabel_service.models import follower
 from manylabel_service.settings import Settings
 from manylabel_service.storage import Address
 from manylabel_service.storage.redis import RedisStore
 
 
-def app_on(url: str, ready: threading.Event, failed: threading.Event) -> Any:
+def app_on(url: str, ready: threading.Event, failed: threading.Event, kernels: Kernels | None = None) -> Any:
     store = RedisStore(Address.parse(url), timeout_seconds=DEADLINE_SECONDS)
-    return create_app(Settings(store=url), store, on_ready=ready.set, on_failure=failed.set)
+    return create_app(Settings(store=url), store, kernels=kernels, on_ready=ready.set, on_failure=failed.set)
 
 
 def test_a_server_waits_for_its_redis(redis_server: Any, refused: Callable[..., Any]) -> None:
@@ -46,16 +48,18 @@ def test_a_server_waits_for_its_redis(redis_server: Any, refused: Callable[..., 
 def test_long_compilation_does_not_count_as_a_lost_store(redis_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
 
-    def compile_for_a_minute() -> None:
+    def load_for_a_minute(tiers: Sequence[str]) -> None:
         nonlocal now
         now += 60.0
 
     monkeypatch.setattr(store_health, "time", types.SimpleNamespace(monotonic=lambda: now))
-    monkeypatch.setattr(registry, "warm_up", compile_for_a_minute)
     monkeypatch.setattr(follower, "WAIT_SECONDS", 3_600.0)  # it has nothing to tell yet
     ready = threading.Event()
-    with TestClient(app_on(redis_server.url, ready, threading.Event()), base_url="http://localhost") as client:
+    kernels = Kernels(Gate(), lambda tiers: Counts(1, 1), load_for_a_minute)
+    app = app_on(redis_server.url, ready, threading.Event(), kernels)
+    with TestClient(app, base_url="http://localhost") as client:
         assert ready.wait(DEADLINE_SECONDS)
+        assert now == 60.0 * len(SERVED)
         assert "storage_gone_seconds" not in client.get("/readyz").json()
 
 

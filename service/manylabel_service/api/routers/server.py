@@ -14,10 +14,12 @@ from manylabel_service.access.key import Key
 from manylabel_service.api import schemas
 from manylabel_service.api.context import Context, ContextOf
 from manylabel_service.api.web.access import AccessOf
+from manylabel_service.api.web.problems import Compiling
 from manylabel_service.api.web.routes import Router
 from manylabel_service.clock import now_ms
 from manylabel_service.errors import NotReady, StorageError
 from manylabel_service.hosting.hosted_model import HostedModel
+from manylabel_service.hosting.kernels import SERVED
 from manylabel_service.models.membership import Member
 from manylabel_service.slices import in_slices
 from manylabel_service.telemetry.exposition import only
@@ -71,12 +73,15 @@ async def is_live() -> schemas.Alive:
 async def is_ready(context: ContextOf, access: AccessOf) -> schemas.Ready:
     """Responds with 503 while the server starts or stops, and while another release must serve what this one cannot
     (`release_too_old`, `replay_mismatch`), so that a rolling upgrade stops. It also responds with 503 if the store had
-    keys and has lost all of them. A model that cannot be restored, or whose version cannot be loaded, is in `failed`
-    and does not block the others. Without the store, predictions continue, and updates respond with 503. A caller
-    without the scope `read` learns only that the server is ready."""
+    keys and has lost all of them. The first start on a machine compiles functions; `compiling` has the progress. A
+    model that cannot be restored, or whose version cannot be loaded, is in `failed` and does not block the others.
+    Without the store, predictions continue, and updates respond with 503. A caller without the scope `read` learns
+    only that the server is ready, and what is compiled."""
     registry = context.registry
     check_ready(context)
     ready = schemas.Ready(ready=True)
+    if (compiling := registry.kernels.gate.compiling(SERVED)) is not None:
+        ready.compiling = Compiling(**compiling._asdict())
     if not access.allows("read"):
         return ready
     ready.failed = list(filter(access.may_see, registry.failed))

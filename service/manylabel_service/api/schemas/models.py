@@ -7,6 +7,7 @@ from pydantic import Field, create_model
 from manylabel_core.metrics.measures import MEASURES, STREAMED, WITH_HISTORY
 from manylabel_service.api.schemas.base import At, ResponseModel, omitted_if_empty, omitted_if_none
 from manylabel_service.api.schemas.learning import Learning
+from manylabel_service.api.web.problems import Compiling
 from manylabel_service.online.spec.limits import ModelLimits
 from manylabel_service.online.spec.text import Text
 from manylabel_service.storage import Durability
@@ -539,6 +540,9 @@ class Ready(ResponseModel):
     """Seconds since the last complete pass of archiving began; present on the server that archives."""
     archive_error: str | None = None
     """Reason why the last pass of archiving is not complete; absent if the pass is complete."""
+    compiling: Compiling | None = None
+    """Progress of the compilation of functions that some models need; these models respond with 503 until it ends.
+    Absent if nothing is compiled."""
 
 
 class KnownVersions(ResponseModel):

@@ -103,6 +103,19 @@ class WrongPlace(Documented):
     """Name of the query parameter."""
 
 
+class Compiling(Documented):
+    """Progress of the compilation of functions, on the first start on a machine."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    done: int
+    """Number of functions that are compiled."""
+    total: int
+    """Number of functions to compile, including those that are compiled."""
+    seconds_left: float | None
+    """Estimated seconds until all are compiled; null before there is an estimate."""
+
+
 class ProblemDocument(Documented):
     """An error (RFC 9457)."""
 
@@ -121,6 +134,8 @@ class ProblemDocument(Documented):
     """Id of the request, as in the header X-Request-ID and in the server log."""
     errors: list[WrongPlace]
     """Invalid fields, headers and parameters, at most ten."""
+    compiling: Compiling | None = None
+    """Progress of the compilation that the request must wait for; omitted if it waits for none."""
 
 
 class InferenceError(Documented):
@@ -142,6 +157,7 @@ class Problem(Exception):
     errors : invalid fields, each ``{"pointer": JSON pointer into the body, "detail": ...}``, or with ``"header"`` or
     ``"parameter"`` instead of ``"pointer"``.
     headers : further headers of the response.
+    compiling : progress of the compilation that the request must wait for, as in `Compiling`.
     """
 
     def __init__(
@@ -150,6 +166,7 @@ class Problem(Exception):
         detail: str,
         errors: Sequence[Mapping[str, str]] = (),
         headers: Mapping[str, str] | None = None,
+        compiling: Mapping[str, float | None] | None = None,
     ) -> None:
         super().__init__(detail)
         self.code = code
@@ -157,6 +174,7 @@ class Problem(Exception):
         self.detail = detail
         self.errors = errors
         self.headers = headers
+        self.compiling = compiling
 
 
 def invalid(path: Sequence[str | int], detail: str) -> Problem:
@@ -178,7 +196,8 @@ def problem_of(error: ServiceError) -> Problem:
     if answer != text and now - _logged_at.get(error.code, -math.inf) >= LOG_SECONDS:
         _logged_at[error.code] = now
         log.warning("storage_refused", code=error.code, error=text)
-    return Problem(error.code, answer, headers=headers)
+    compiling = getattr(error, "compiling", None)
+    return Problem(error.code, answer, headers=headers, compiling=None if compiling is None else compiling.to_json())
 
 
 def pointer(path: Sequence[str | int]) -> str:
@@ -211,6 +230,7 @@ def problem_document(problem: Problem, scope: Scope) -> dict[str, Any]:
         "instance": redacted(quote(scope["path"])),
         "request_id": scope.get("request_id", ""),
         "errors": [{name: redacted(text) for name, text in each.items()} for each in problem.errors],
+        **({} if problem.compiling is None else {"compiling": problem.compiling}),
     }
 
 

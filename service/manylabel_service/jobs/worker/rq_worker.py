@@ -25,6 +25,7 @@ from rq.job import Job
 from rq.queue import Queue
 from rq.serializers import JSONSerializer
 
+from manylabel_service import compile_functions
 from manylabel_service.backoff import pauses
 from manylabel_service.datasets.dataset_store import DatasetStore
 from manylabel_service.jobs.context import JobContext
@@ -32,7 +33,6 @@ from manylabel_service.jobs.job_store import JobStore
 from manylabel_service.jobs.runners.rq import QUEUE, connect
 from manylabel_service.jobs.supervision.supervisor import supervise
 from manylabel_service.jobs.supervision.workdirs import remove_stale
-from manylabel_service.jobs.training import warmup
 from manylabel_service.models.membership import Membership
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.settings import Settings
@@ -45,6 +45,8 @@ SIGNAL_SECONDS = 0.5
 wake the main one."""
 BACKOFF_SECONDS = (0.5, 10.0)
 """Minimum and maximum seconds between two attempts while Redis is unavailable."""
+NICENESS = 19
+"""Niceness of the process that compiles the functions of trainers."""
 
 log = structlog.get_logger()
 
@@ -62,7 +64,7 @@ class RQWorkerProcess:
         # A worker reads logs to train from, so no process may write a format that this worker cannot read.
         self._membership = Membership(self._store, "worker", ClusterVersion(), lambda: {"ready": not self.stopping})
         self._taking_part: Future[None] | None = None
-        self._warming: subprocess.Popen[bytes] | None = None
+        self._compiling: subprocess.Popen[bytes] | None = None
         self.stopping = False
 
     def open(self) -> None:
@@ -73,7 +75,8 @@ class RQWorkerProcess:
 
     def work(self) -> None:
         """Run tasks, in turn, until stopped; compile the functions of trainers in the background."""
-        self._warming = subprocess.Popen([sys.executable, "-P", "-m", warmup.__name__], stdin=subprocess.DEVNULL)
+        program = [sys.executable, "-P", "-m", compile_functions.__name__, f"--niceness={NICENESS}"]
+        self._compiling = subprocess.Popen([*program, "trainers", "base"], stdin=subprocess.DEVNULL)
         backoff = pauses(*BACKOFF_SECONDS)
         while not self.stopping:
             begun, failure = time.monotonic(), None
@@ -131,9 +134,9 @@ class RQWorkerProcess:
 
     def close(self) -> None:
         """Close the store and end the thread, and the process that compiles."""
-        if self._warming is not None:
-            self._warming.kill()
-            self._warming.wait()
+        if self._compiling is not None:
+            self._compiling.kill()
+            self._compiling.wait()
         if self._taking_part is not None:
             self._taking_part.cancel()
         self._run(self._membership.leave()).result()

@@ -7,6 +7,7 @@ from typing import IO, Any
 
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.errors import ReleaseTooOld, SnapshotNotFound
+from manylabel_service.hosting.kernels import NotCompiled
 from manylabel_service.online.state.model import MAX_HEADER_BYTES, OnlineModel
 from manylabel_service.storage import ModelMeta, SnapshotMeta, Store, position_key
 
@@ -23,7 +24,7 @@ class SnapshotReader:
         return await self._store.snapshots.all(self._record)
 
     async def load(self, position: str) -> OnlineModel:
-        """Return the model in a snapshot. Raises manylabel_core.state.DamagedState or ReleaseTooOld."""
+        """Return the model in a snapshot. Raises manylabel_core.state.DamagedState, ReleaseTooOld or NotCompiled."""
         data = await self._store.snapshots.get(self._record, position)
         try:
             return await asyncio.to_thread(OnlineModel.from_bytes, data or b"")
@@ -51,15 +52,17 @@ class SnapshotReader:
 
     async def pin(self, position: str) -> str:
         """Protect a snapshot for as long as the log needs it; its position is in the syntax of the store. Raises
-        SnapshotNotFound."""
+        SnapshotNotFound or NotCompiled."""
         record = await self.find(position)
         if not await self._store.snapshots.pin(self._record, record.position, True):
             raise SnapshotNotFound(self._record.name, position)
         try:
             await self.load(record.position)
-        except DamagedState as error:
+        except (DamagedState, NotCompiled) as error:
             if not record.pinned:
                 await self._store.snapshots.pin(self._record, record.position, False)
+            if isinstance(error, NotCompiled):
+                raise
             raise SnapshotNotFound(self._record.name, position) from error
         return record.position
 

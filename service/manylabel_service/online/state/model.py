@@ -22,11 +22,13 @@ from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.errors import InvalidField, LabelExists, LabelNotFound, LabelsDeclared
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer, Explanations
+from manylabel_service.hosting.kernels import GATE
 from manylabel_service.hosting.predictions import Prediction, prediction
 from manylabel_service.hosting.selection import Learning
 from manylabel_service.online.spec.limits import UNLIMITED, check_labels, most_of, take_labels
 from manylabel_service.online.spec.release import FORMAT_VERSIONS
 from manylabel_service.online.spec.spec import MAX_NAME_BYTES, ModelSpec
+from manylabel_service.online.spec.tiers import tiers_of_arrays, tiers_of_spec
 from manylabel_service.online.spec.trained import TRAINED, TrainedSpec
 from manylabel_service.online.state.feature_space import Columns, FeatureSpace
 from manylabel_service.online.state.groups import Groups, check_written, places
@@ -76,7 +78,7 @@ class OnlineModel:
     `streams`, `rollbacks`) also stays, because a request is applied only once, even if its effect is undone later. Only
     the metrics of partial labels are rolled back.
 
-    A change that raises an error has changed nothing.
+    A change that raises an error has changed nothing. Raises NotCompiled.
 
     Attributes
     ----------
@@ -105,6 +107,7 @@ class OnlineModel:
     """
 
     def __init__(self, spec: ModelSpec | TrainedSpec) -> None:
+        GATE.require(tiers_of_spec(spec))
         self.spec = spec
         self.limits = spec.limits or UNLIMITED
         self.features = FeatureSpace(spec.features, self.limits.features)
@@ -601,6 +604,7 @@ class OnlineModel:
         ------
         manylabel_core.state.DamagedState
             The bytes are not a result of `to_bytes`.
+        NotCompiled
         """
         arrays, header = State.from_bytes(data, MAX_HEADER_BYTES)
         if check is not None:
@@ -620,6 +624,7 @@ class OnlineModel:
             raise ValueError(f"the header must name one of the versions {FORMAT_VERSIONS[0]} to {FORMAT_VERSIONS[-1]}")
         spec = {**header["spec"], **_declared(arrays, header["declared"])}
         model = cls((TrainedSpec if spec.get("algorithm") == TRAINED else ModelSpec).model_validate(spec))
+        GATE.require(tiers_of_arrays(arrays))
         model.learner.pipeline.grow_vectors(_lengths(arrays))
         for given, due in zip((arrays, header), model._state(), strict=True):
             check_names(set(given), set(due))

@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from manylabel_service.errors import InvalidExample, LimitExceeded, QueueFull, ServiceError, check_limit
+from manylabel_service.hosting.kernels import GATE
 from manylabel_service.online.spec.release import ClusterVersion
 from manylabel_service.online.state.controls import Control
 from manylabel_service.online.state.dry_run import Checked, DryRun, SizeDelta, grown, grown_columns
 from manylabel_service.online.state.log_entries import Update, encode_example, encode_head
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.tiers import tiers_of_control, tiers_of_examples, tiers_of_growth
 from manylabel_service.online.updates.update_queue import RETRY_SECONDS, UpdateQueue
 from manylabel_service.settings import Settings
 from manylabel_service.slices import in_slices
@@ -53,6 +55,7 @@ class Admission:
             Without `each`. LimitExceeded also with `each`, if several examples together might exceed the maximum bytes.
         QueueFull
             The update alone would fit, but perhaps not after the queued updates.
+        NotCompiled
         """
         try:
             admitted = await self._tried(update, model, each)
@@ -66,6 +69,9 @@ class Admission:
                 self._check_size(model, admitted.checked.growth)
         if admitted.update.examples:
             self._check_room(model, admitted.checked.growth, queue.growth)
+            if GATE.closed:
+                GATE.require(tiers_of_examples(example.x for example in admitted.update.examples))
+                GATE.require(tiers_of_growth(model, admitted.checked.growth.plus(queue.growth)))
         return admitted
 
     async def _tried(
@@ -93,11 +99,14 @@ class Admission:
                 raise LimitExceeded(f"{what} of model {self._name!r}", size, limit)
 
     def check_control(self, model: OnlineModel, entry: Control) -> None:
-        """Raise LimitExceeded if a control entry would make the model too large, InvalidField if it is invalid."""
+        """Raise LimitExceeded if a control entry would make the model too large, InvalidField if it is invalid, or
+        NotCompiled."""
+        GATE.require(tiers_of_control(entry))
         if (declared := entry.declared(model)) is None:
             return
         growth = SizeDelta(labels=len(model.labels.unknown(declared.labels)))
         self._check_size(model, growth)
+        GATE.require(tiers_of_growth(model, growth))
         _, n_labels = grown_columns(model, growth)
         nbytes = model.nbytes_after(model.features.n_columns, n_labels, 0, 0) + declared.n_bytes
         check_limit(f"bytes of model {self._name!r}", nbytes, self._settings.max_model_bytes)

@@ -30,6 +30,7 @@ from manylabel_service.errors import (
     check_limit,
 )
 from manylabel_service.hosting.events import Events
+from manylabel_service.hosting.kernels import GATE, NotCompiled
 from manylabel_service.hosting.position_waiters import PositionWaiters
 from manylabel_service.online.history.reader import HistoryReader
 from manylabel_service.online.host import Host
@@ -284,10 +285,12 @@ class Applier:
         stored = await self._append([pending.payload for pending in group])
         if stages is not None:
             stages.done("append", [entry.position for entry in stored[-len(group) :]])
-        await self._reserve_capacity(group)
         n_foreign = len(stored) - len(group)
         entries = await self._replayer.decoded(stored[:n_foreign])
         entries += [LogEntry(e.position, p.change, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
+        if GATE.closed:
+            await self._replayer.compiled(self.model, entries)
+        await self._reserve_capacity(group)
         try:
             results = await self._apply_entries(entries, payload_bytes(stored), by_others=n_foreign > 0)
             if stages is not None:
@@ -373,7 +376,7 @@ class Applier:
         self, entries: Sequence[LogEntry], size_bytes: int, by_others: bool = False
     ) -> list[ApplyResult]:
         try:
-            results = await self._replayer.apply(self.model, entries)
+            results = await self._replayer.apply(self.model, entries, waits=True)
         except Interrupted as error:
             self._publish(error.results)
             raise
@@ -410,6 +413,10 @@ class Applier:
     async def _restore_anew(self) -> None:
         try:
             await self.restore()
+        except NotCompiled as error:
+            await GATE.wait(error.tiers)
+            await self._restore_anew()
+            return
         except (LogTrimmed, LogLost, HistoryDamaged, TargetLost) as error:
             raise RuntimeError(f"it cannot be restored: {error}") from error
         self._state = ApplierStatus.FOLLOWING

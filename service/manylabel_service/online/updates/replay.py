@@ -16,6 +16,7 @@ from manylabel_service.errors import (
     StorageUnavailable,
     UnreadableEntry,
 )
+from manylabel_service.hosting.kernels import GATE, NotCompiled
 from manylabel_service.online.snapshots.reader import SnapshotReader
 from manylabel_service.online.spec.follow import Roles, follow_of
 from manylabel_service.online.spec.spec import ModelSpec
@@ -23,6 +24,7 @@ from manylabel_service.online.spec.trained import TrainedSpec
 from manylabel_service.online.state.apply import ApplyBatch, ApplyResult, LogEntry
 from manylabel_service.online.state.log_entries import as_followed, decode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.tiers import tiers_of_entries
 from manylabel_service.slices import SLICE_SECONDS, HalfPace, SliceSize, in_thread
 from manylabel_service.storage import START, Entry, ModelMeta, SnapshotMeta, Store, position_key
 
@@ -194,8 +196,8 @@ class LogReplayer:
     async def read_on(self, model: OnlineModel, through: str | None = None) -> list[tuple[Entry, ApplyResult]]:
         """Apply the next entries of the log, up to a position if it is set; return each with its result.
 
-        Returns no entries at the end of the log. Raises LogTrimmed, LogLost, TargetLost, UnreadableEntry or ModelGone,
-        and Interrupted or StorageUnavailable, after which entries already applied stay applied.
+        Returns no entries at the end of the log. Raises LogTrimmed, LogLost, TargetLost, UnreadableEntry, NotCompiled
+        or ModelGone, and Interrupted or StorageUnavailable, after which entries already applied stay applied.
         """
         entries = await self._read(model.position, READ_ENTRIES)
         if through is not None:
@@ -225,8 +227,13 @@ class LogReplayer:
         self._pace.worked(worked_seconds)
         await self._pace.turn()
 
-    async def apply(self, model: OnlineModel, entries: Sequence[LogEntry]) -> list[ApplyResult]:
-        """Apply entries; raises the errors of `read_on`."""
+    async def apply(self, model: OnlineModel, entries: Sequence[LogEntry], waits: bool = False) -> list[ApplyResult]:
+        """Apply entries; raises the errors of `read_on`.
+
+        If functions that they need are not compiled yet, it waits for these, or, unless it `waits`, raises NotCompiled.
+        """
+        if GATE.closed:
+            await self.compiled(model, entries, waits)
         batch = ApplyBatch(model, entries)
         more = True
         if self._follow is not None:
@@ -234,7 +241,7 @@ class LogReplayer:
         try:
             while more:
                 needed = batch.needed_snapshot
-                target = None if needed is None else await self._target(needed)
+                target = None if needed is None else await self._loaded(needed, waits)
                 if self.learning.locked():
                     async with self.learning:  # a thread that explains has ended, and none begins before `take`
                         pass
@@ -256,6 +263,24 @@ class LogReplayer:
         except StorageUnavailable as error:
             raise Interrupted(batch.outcomes, error) from error
         return batch.outcomes
+
+    async def compiled(self, model: OnlineModel, entries: Sequence[LogEntry], waits: bool = True) -> None:
+        """Wait, or raise NotCompiled, until the functions that entries need are loaded; rollbacks load their target
+        later."""
+        tiers = tiers_of_entries(model, entries)
+        if waits:
+            await GATE.wait(tiers)
+        GATE.require(tiers)
+
+    async def _loaded(self, position: str, waits: bool) -> OnlineModel:
+        """Return the target state of a rollback."""
+        while True:
+            try:
+                return await self._target(position)
+            except NotCompiled as error:
+                if not waits:
+                    raise
+                await GATE.wait(error.tiers)
 
 
 def payload_bytes(entries: Iterable[Entry]) -> int:

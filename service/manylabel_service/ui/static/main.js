@@ -1,6 +1,7 @@
 /** The frame: head, navigation, what is amiss with the server, and the page that the hash of the address names. */
 
 import { server, upgraded } from './core/api.js';
+import { watchCompiling } from './core/compiling.js';
 import { bar, bars } from './core/top.js';
 import { h, link, replace, route, shown } from './core/dom.js';
 import { keyButton, onKeyChange } from './core/session.js';
@@ -105,7 +106,8 @@ async function show() {
   } catch (error) {
     if (signal.aborted) return;
     failed = true;
-    replace(main, heading(title, found), shown(error));
+    if (error.compiling) watch();
+    replace(main, heading(title, found), error.compiling ? null : shown(error));
     if (!error.code) await upgraded() ? offerReload() : console.error(error);
   }
   main.removeAttribute('aria-busy');
@@ -125,7 +127,12 @@ function heading(title, { module, parameters: { name } }) {
   ];
 }
 
+function watch() {
+  watchCompiling(() => { if (failed) show(); });
+}
+
 let moved = false;
 addEventListener('hashchange', () => { moved = true; scrollTo(0, 0); show(); });
 onKeyChange(() => { if (failed) show(); });
+watch();
 show();

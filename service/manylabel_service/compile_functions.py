@@ -1,0 +1,30 @@
+"""Compile what is not on disk yet: ``python -m manylabel_service.compile_functions [--niceness N] TIER ...``.
+
+The process and those that it starts end with their parent. The first tier is complete before the others are begun.
+"""
+
+import argparse
+
+from manylabel_core import kernels
+from manylabel_service import processes
+
+NAME = "manylabel-numba"
+"""Name of the process, and of those that it starts, in ``ps``."""
+
+
+def main() -> None:
+    """Compile tiers of functions."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--niceness", type=int, default=0)
+    parser.add_argument("tiers", nargs="+", choices=kernels.TIERS)
+    args = parser.parse_args()
+    processes.die_with_parent()
+    processes.name(NAME)
+    processes.give_way(args.niceness)
+    for tiers in (args.tiers[:1], args.tiers[1:]):
+        if tiers:
+            kernels.compile_missing(tiers, start_worker=processes.die_with_parent)
+
+
+if __name__ == "__main__":
+    main()

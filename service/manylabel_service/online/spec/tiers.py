@@ -1,0 +1,46 @@
+"""Tiers of compiled functions (`manylabel_core.kernels`) that a spec and a stored state need besides `base`."""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from numpy.typing import NDArray
+
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.trained import TrainedSpec
+
+_BASE_ALGORITHMS = ("falt", "salt")
+_OPTIONS = ("average", "drift", "step")
+"""Parameters whose default needs only `base`."""
+
+_NO_GROUPS = 3
+"""Bytes of groups and parents without any."""
+_NO_PROMISE = 12
+"""Maximum bytes of promises without a promise."""
+
+
+def tiers_of_spec(spec: ModelSpec | TrainedSpec) -> tuple[str, ...]:
+    """Return the tiers that a model of a spec needs."""
+    if not isinstance(spec, ModelSpec):
+        return ()
+    tiers = ("kernel",) if spec.algorithm.startswith("kernel_") else ()
+    params = spec.params.model_dump()
+    usual = all(params[name] == default for name, default in _defaults(spec.algorithm).items())
+    return tiers if usual and (tiers or spec.algorithm in _BASE_ALGORITHMS) else (*tiers, "options")
+
+
+@cache
+def _defaults(algorithm: str) -> Mapping[str, Any]:
+    params = ModelSpec.model_validate({"name": "default", "algorithm": algorithm}).params.model_dump()
+    return {name: params[name] for name in _OPTIONS if name in params}
+
+
+def tiers_of_arrays(arrays: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
+    """Return the tiers that the arrays of a state need, which are not verified yet."""
+    needs = {
+        "vectors": any(arrays.get("learner.vectors.lengths", ())),
+        "groups": len(arrays.get("groups", ())) > _NO_GROUPS,
+        "promise": len(arrays.get("promise", ())) > _NO_PROMISE,
+        "sparse": any(name.startswith("learner.") and name.endswith(".ends") for name in arrays),
+    }
+    return tuple(tier for tier, needed in needs.items() if needed)

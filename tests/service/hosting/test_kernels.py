@@ -1,0 +1,158 @@
+"""Compilation of functions at the start of a server: what waits, what is reported, and what a failure changes."""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import IO
+
+import pytest
+from tests.support.waiting import eventually_async
+
+from manylabel_core.kernels import Counts
+from manylabel_service.hosting.kernels import SERVED, Gate, Kernels, NotCompiled
+
+
+class Disk:
+    """Functions on disk, ten a tier, and the programs that were started to compile them."""
+
+    def __init__(self, *complete: str) -> None:
+        self.stored = {tier: 10 if tier in complete else 0 for tier in SERVED}
+        self.loaded: list[str] = []
+        self.started: list[Sequence[str]] = []
+        self.children: list[asyncio.subprocess.Process] = []
+        self.failing: set[str] = set()
+        self.may_load = threading.Event()
+        self.may_load.set()
+        self.gate = Gate()
+
+    def count(self, tiers: Sequence[str]) -> Counts:
+        return Counts(sum(self.stored[tier] for tier in tiers), 10 * len(tiers))
+
+    def load(self, tiers: Sequence[str]) -> None:
+        self.may_load.wait()
+        if self.failing.intersection(tiers):
+            raise RuntimeError("numba fails")
+        self.loaded += tiers
+
+    def program(self, code: str) -> Callable[[Sequence[str], IO[bytes]], Awaitable[asyncio.subprocess.Process]]:
+        async def start(tiers: Sequence[str], errors: IO[bytes]) -> asyncio.subprocess.Process:
+            self.started.append(list(tiers))
+            self.children.append(await asyncio.create_subprocess_exec(sys.executable, "-Sc", code, stderr=errors))
+            return self.children[-1]
+
+        return start
+
+    def kernels(self, code: str = "import time; time.sleep(600)") -> Kernels:
+        return Kernels(self.gate, self.count, self.load, self.program(code), poll_seconds=0.01)
+
+
+async def test_what_is_on_disk_is_loaded_before_the_server_is_ready() -> None:
+    disk = Disk(*SERVED)
+    kernels = disk.kernels()
+    await kernels.start()
+    assert (disk.loaded, disk.started, disk.gate.closed) == (list(SERVED), [], frozenset())
+    await kernels.start()
+    await kernels.stop()
+    assert disk.loaded == list(SERVED)
+
+
+@pytest.mark.usefixtures("programs")
+async def test_the_server_is_ready_with_base_and_the_rest_is_loaded_as_it_is_compiled() -> None:
+    disk = Disk("groups")
+    kernels = disk.kernels()
+    starting = asyncio.create_task(kernels.start())
+    await eventually_async(lambda: disk.started)
+    assert disk.started == [[tier for tier in SERVED if tier != "groups"]]
+    assert disk.loaded == ["groups"]
+    disk.stored["base"] = 5
+    await eventually_async(lambda: "5 of 10" in str(disk.gate.refusal(("base",))))
+    assert not starting.done()
+    disk.stored["base"] = 10
+    await starting
+    assert disk.loaded == ["groups", "base"]
+    assert disk.gate.closed == set(SERVED) - {"base", "groups"}
+    disk.gate.require(("base", "groups"))
+    with pytest.raises(NotCompiled, match="functions for kernel learners are being compiled, 0 of 10"):
+        disk.gate.require(("base", "kernel"))
+    waiting = asyncio.create_task(disk.gate.wait(("vectors", "kernel")))
+    disk.stored = dict.fromkeys(SERVED, 10)
+    await waiting
+    await eventually_async(lambda: not disk.gate.closed)
+    await kernels.stop()
+    assert sorted(disk.loaded) == sorted(SERVED)
+
+
+async def test_the_estimate_is_of_what_is_compiled_until_then() -> None:
+    gate = Gate()
+    gate.close(SERVED)
+    gate.note({tier: Counts(4, 10) for tier in SERVED}, 0.5)
+    assert gate.compiling(("base",)) == (4, 10, 3.0)
+    assert gate.compiling(("groups",)) == (4, 10, 9.0)
+    assert gate.compiling(SERVED) == (28, 70, 21.0)
+    error = gate.refusal(("groups",))
+    assert error.retry_after == 9.0
+    assert "being compiled, 4 of 10, about 9 s" in str(error)
+    gate.open(("base", "vectors"))
+    assert gate.compiling(("groups",)) == (4, 10, 3.0)
+    assert gate.compiling(("base",)) is None
+    gate.note({"groups": Counts(10, 10)}, 0.5)
+    assert "are being loaded" in str(gate.refusal(("groups",)))
+
+
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize("code", ["raise SystemExit('full')", "pass", "import os; os.kill(os.getpid(), 9)"])
+async def test_this_process_compiles_what_a_failed_child_left(code: str) -> None:
+    disk = Disk("base")
+    kernels = disk.kernels(code)
+    await kernels.start()
+    await disk.gate.wait(SERVED)
+    assert disk.loaded == list(SERVED)
+    await kernels.stop()
+
+
+async def test_a_child_that_cannot_be_started_is_not_needed() -> None:
+    async def start(tiers: Sequence[str], errors: IO[bytes]) -> asyncio.subprocess.Process:
+        raise OSError("no memory")
+
+    disk = Disk()
+    kernels = Kernels(disk.gate, disk.count, disk.load, start)
+    await kernels.start()
+    await disk.gate.wait(SERVED)
+    assert disk.loaded == list(SERVED)
+
+
+async def test_nothing_waits_for_a_tier_that_cannot_be_loaded() -> None:
+    disk = Disk(*SERVED)
+    disk.failing = {"sparse"}
+    kernels = disk.kernels()
+    await kernels.start()
+    assert not disk.gate.closed
+    disk.gate.require(SERVED)
+
+
+@pytest.mark.usefixtures("programs")
+async def test_stopping_ends_the_child_and_what_waits() -> None:
+    disk = Disk("base")
+    kernels = disk.kernels()
+    await kernels.start()
+    await eventually_async(lambda: disk.children)
+    waiting = asyncio.create_task(disk.gate.wait(("kernel",)))
+    await asyncio.sleep(0)
+    await kernels.stop()
+    with pytest.raises(NotCompiled):
+        await waiting
+    assert disk.children[0].returncode is not None
+
+
+async def test_a_slow_load_does_not_hold_the_event_loop() -> None:
+    disk = Disk(*SERVED)
+    disk.may_load.clear()
+    kernels = disk.kernels()
+    starting = asyncio.create_task(kernels.start())
+    await eventually_async(lambda: disk.gate.closed == set(SERVED))
+    with pytest.raises(NotCompiled, match="are being loaded"):
+        disk.gate.require(("base",))
+    disk.may_load.set()
+    await starting
+    disk.gate.require(SERVED)
