@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from manylabel_core import FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.dataset import SINGLE
@@ -126,7 +127,21 @@ def trainers() -> None:
 
 
 def python() -> None:
-    """Nothing yet."""
+    """Estimators in Python, in double precision, on dense and sparse matrices."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ROWS, 6))
+    Y = (X[:, :3] + rng.normal(size=(N_ROWS, 3)) > 0).astype(np.int8)
+    weights = np.ones(N_ROWS)
+    linear = [FALT(dtype="float64"), SALT(dtype="float64"), FALT(dtype="float64", average=True), PassiveAggressive()]
+    linear += [FALT(dtype="float64", scaling=scaling) for scaling in SCALINGS]
+    strategies = PARAMS["kernel_falt"].choices("strategy")
+    kernel = [KernelFALT(dtype="float64", strategy=strategy, budget=2) for strategy in strategies]
+    for learner in (*linear, *kernel, KernelFALT(dtype="float64"), KernelSALT(dtype="float64", average=True)):
+        for rows in (X, sp.csr_array(X * (X > 0))):
+            learner.partial_fit(rows, Y)
+            learner.partial_fit(rows, Y, sample_weight=weights)
+            learner.predict(rows)
+            learner.decision_function(rows)
 
 
 EXERCISES: Mapping[str, Callable[[], None]] = {

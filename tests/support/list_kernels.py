@@ -54,7 +54,7 @@ def _print(what: str) -> None:
         name = f"{function.__module__}.{function.__qualname__}"
         if name.startswith(ROOT) and "<locals>" not in name and (name, types) not in seen:
             seen.add((name, types))
-            print(f"{_MARK}{tier} {name.removeprefix(ROOT)}({', '.join(map(to_text, types))})", flush=True)
+            sys.stdout.write(f"{_MARK}{tier} {name.removeprefix(ROOT)}({', '.join(map(to_text, types))})\n")
 
     class Listener(event.Listener):
         def on_start(self, event: Any) -> None:
