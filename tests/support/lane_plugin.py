@@ -16,7 +16,7 @@ from numba.core import event
 from tests.support.lanes import LANES, declared, in_rest, lanes_of
 
 DEV_ONLY = {"annif_client", "cvxpy", "kubernetes_validate", "mcp", "onnx", "onnxruntime", "pypaperless"}
-"""Modules of packages that only the extra `dev` has; without pandas, which river and scikit-learn import if they can."""
+"""Modules of packages that only the extra `dev` has; not pandas, which river and scikit-learn import if present."""
 PROGRAMS = ("python", "manylabel", "redis-server")
 """Beginnings of names of programs that only tests in the rest start."""
 FORKED = "tests.forked_program"
