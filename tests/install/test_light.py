@@ -158,6 +158,7 @@ def test_extras_are_those_of_the_distribution() -> None:
         assert installed == names(extra) - {"backports"}, extra
 
 
+@pytest.mark.usefixtures("dev_extra")
 def test_missing_modules_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [manylabel_extras.missing_modules(extra) for extra in EXTRAS] == [[]] * len(EXTRAS)
     find: Callable[[str], Any] = manylabel_extras.find_spec

@@ -15,8 +15,8 @@ import pytest
 from numba.core import event
 from tests.support.lanes import LANES, declared, in_rest, lanes_of
 
-DEV_ONLY = {"annif_client", "cvxpy", "kubernetes_validate", "mcp", "onnx", "onnxruntime", "pandas", "pypaperless"}
-"""Modules of packages that only the extra `dev` has."""
+DEV_ONLY = {"annif_client", "cvxpy", "kubernetes_validate", "mcp", "onnx", "onnxruntime", "pypaperless"}
+"""Modules of packages that only the extra `dev` has; not pandas, which river and scikit-learn import if present."""
 PROGRAMS = ("python", "manylabel", "redis-server")
 """Beginnings of names of programs that only tests in the rest start."""
 FORKED = "tests.forked_program"
@@ -24,7 +24,7 @@ FORKED = "tests.forked_program"
 
 
 class Guard(event.Listener):
-    """What the running test may not do, as far as it did it.
+    """Actions of the running test that its lane forbids.
 
     Parameters
     ----------
