@@ -92,7 +92,7 @@ class _FirstCompilation(event.Listener):
         pass
 
 
-class _Nowhere(UserProvidedCacheLocator):  # type: ignore[misc]
+class _Nowhere(UserProvidedCacheLocator):
     """Place of a function's files where no directory is writable."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
@@ -104,11 +104,11 @@ class _Nowhere(UserProvidedCacheLocator):  # type: ignore[misc]
         return cls(function, file)
 
 
-class _Files(CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (*CompileResultCacheImpl._locator_classes, _Nowhere)
+class _Files(CompileResultCacheImpl):
+    _locator_classes = [*CompileResultCacheImpl._locator_classes, _Nowhere]  # noqa: RUF012
 
 
-class KernelCache(FunctionCache):  # type: ignore[misc]
+class KernelCache(FunctionCache):
     """Specialisations of one function on disk: those of this machine, then those that came with the package.
 
     It differs from numba's in three ways. A specialisation is found only while the sources of all functions that it

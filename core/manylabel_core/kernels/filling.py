@@ -145,8 +145,8 @@ def discard_orphans(modules: Iterable[ModuleType]) -> int:
     """
     before, deleted = time.time() - ORPHANED_SECONDS, 0
     for module in modules:
-        found = (each._cache for each in vars(module).values() if isinstance(each, Dispatcher))
-        caches = [each for each in found if isinstance(each, KernelCache)]
+        functions: list[Any] = [each for each in vars(module).values() if isinstance(each, Dispatcher)]
+        caches = [each._cache for each in functions if isinstance(each._cache, KernelCache)]
         used = set().union(*(each.file_names() for each in caches))
         stem = Path(str(module.__file__)).stem
         for file in Path(caches[0].cache_path).glob(f"{stem}.*.py{sys.version_info[0]}{sys.version_info[1]}.*nb[ic]*"):

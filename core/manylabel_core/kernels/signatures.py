@@ -48,7 +48,8 @@ def _type(node: ast.expr) -> Any:
         case ast.Name(name):
             return types.boolean if name == "bool" else getattr(types, name)
         case ast.Subscript(dtype, ast.Name(form)):
-            return types.Array(_type(dtype), int(form[1]), form[0], readonly=form.endswith("r"))
+            layout: Any = form[0]
+            return types.Array(_type(dtype), int(form[1]), layout, readonly=form.endswith("r"))
         case ast.Tuple(items):
             return types.BaseTuple.from_types(tuple(map(_type, items)))
         case ast.Call(function, items):

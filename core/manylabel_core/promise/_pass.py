@@ -13,6 +13,8 @@ A decision is a row of float64, so that it can be stored with a prediction and c
 memory has the arrays of `promise.Memory`, settings the numbers of `promise.Target`.
 """
 
+from typing import Any
+
 import numpy as np
 
 import manylabel_core.promise._gate as _gate
@@ -83,7 +85,7 @@ def decide(memory, settings, probabilities, scores, parents, decision):  # type:
     labels, weights = memory.labels, memory.label_weights
     inputs = np.empty(_score.N_LABEL)
     lowest, n_lowest = _lowest_candidate(probabilities)
-    n = np.int64(0)
+    n: Any = np.int64(0)  # a literal would be a type of its own
     left_highest = 0.0
     for column in range(len(probabilities)):
         p = probabilities[column]

@@ -5,6 +5,7 @@ The vectors a and b are replaced by z = h a + (1 - h) b. If alpha_a is not the l
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +24,8 @@ MAX_DISTANCE = 690.0
 @compiled
 def find_partner(alpha, alpha_norms, slot, column, n_vectors):  # type: ignore[no-untyped-def]
     """Return the vector to merge that of a slot with, and h."""
-    a, nearest = alpha_norms[slot], np.int64(-1)
+    a = alpha_norms[slot]
+    nearest: Any = np.int64(-1)  # a literal would be a type of its own
     for v in range(n_vectors):
         if v != slot and (nearest < 0 or column[v] > column[nearest]):
             nearest = v
