@@ -22,10 +22,12 @@ def to_text(type_: Any) -> str:
         case types.IntegerLiteral() | types.BooleanLiteral():
             return repr(type_.literal_value)
         case types.BaseNamedTuple():
-            cls = type_.instance_class
-            return f"{cls.__module__.removeprefix(ROOT)}.{cls.__qualname__}({', '.join(map(to_text, type_))})"
+            named: Any = type_
+            cls = named.instance_class
+            return f"{cls.__module__.removeprefix(ROOT)}.{cls.__qualname__}({', '.join(map(to_text, named))})"
         case types.BaseTuple():
-            return f"({''.join(to_text(each) + ', ' for each in type_).rstrip()})"
+            items: Any = type_
+            return f"({''.join(to_text(each) + ', ' for each in items).rstrip()})"
         case types.Number() | types.Boolean() | types.NoneType():
             return str(type_)
     raise ValueError(f"the list of kernels has no text for the type {type_!r}")
