@@ -8,7 +8,7 @@ BIN := .venv/bin
 # Of the tests, which wait for others a good part of their time: two for each of two cores, so each has one thread for products
 # of matrices. With 0 they run in pytest's own process, where a debugger can be used.
 # MANYLABEL_TEST_REDIS_SERVER=path runs the tests on another Redis than the one they bring along (docs/design.md).
-TEST_PROCESSES ?= 4
+PROCESSES := $(or $(TEST_PROCESSES),4)
 # Without bytecode on the disk each of the tests' processes, and each server, would compile all modules anew.
 export PYTHONDONTWRITEBYTECODE :=
 INSTALLED := .venv/installed
@@ -27,10 +27,12 @@ run-demo: $(RUNS)
 	$(BIN)/manylabel demo
 
 # Tests are run after `make compiled`: one that compiles a function for itself fails (tests/support/lane_plugin.py).
-TEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(TEST_PROCESSES) --dist worksteal --durations 25
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/pytest --dist worksteal --durations 25
+TEST := $(PYTEST) -n $(PROCESSES)
 
+# These do not wait for others, and each process takes a while to collect them: one for each core.
 test: compiled
-	$(TEST) --compiled --lane quick
+	$(PYTEST) -n $(or $(TEST_PROCESSES),$(shell nproc)) --compiled --lane quick
 
 test-all: $(INSTALLED) compiled
 	$(TEST) --compiled --lane rest
@@ -71,7 +73,7 @@ test-install: dist
 
 # What each process of the tests would otherwise compile for itself, at the same time, in a fresh clone.
 compiled: $(TESTING)
-	$(BIN)/python -m manylabel_core.kernels compile
+	$(BIN)/python -m manylabel_core.kernels compile --more tests/support/kernels.txt
 
 # The list of what that compiles, made anew; minutes. A change of a compiled function or of its callers may need it.
 kernels: $(TESTING)
@@ -89,7 +91,7 @@ test-long: $(INSTALLED)
 PROCESSORS := Prescott Haswell Zen $(if $(shell grep -m 1 -o avx512f /proc/cpuinfo 2>/dev/null),SkylakeX)
 test-processors: $(INSTALLED)
 	for processor in $(PROCESSORS); do echo "$$processor:" && OPENBLAS_CORETYPE=$$processor OPENBLAS_NUM_THREADS=1 \
-		$(BIN)/pytest -n $(TEST_PROCESSES) tests/core || exit 1; done
+		$(BIN)/pytest -n $(PROCESSES) tests/core || exit 1; done
 
 # A project in a real Label Studio, which has an environment of its own; minutes, and a gigabyte from the package index.
 # MANYLABEL_TEST_LABEL_STUDIO=path runs the test on another, which is not installed here then.

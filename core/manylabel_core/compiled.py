@@ -97,7 +97,7 @@ class _Nowhere(UserProvidedCacheLocator):
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._py_file, self._lineno = file, function.__code__.co_firstlineno
-        self._cache_path = os.devnull
+        self._cache_path = str(SHIPPED / "nowhere")  # which does not exist
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> "_Nowhere":

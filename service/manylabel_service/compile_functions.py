@@ -1,9 +1,11 @@
 """Compile what is not on disk yet: ``python -m manylabel_service.compile_functions [--niceness N] TIER ...``.
 
-The process and those that it starts end with their parent. The first tier is complete before the others are begun.
+The process and those that it starts end with their parent. The first tier is complete before the others are begun,
+which leave a core to the server.
 """
 
 import argparse
+import os
 
 from manylabel_core import kernels
 from manylabel_service import processes
@@ -21,9 +23,10 @@ def main() -> None:
     processes.die_with_parent()
     processes.name(NAME)
     processes.give_way(args.niceness)
-    for tiers in (args.tiers[:1], args.tiers[1:]):
+    n_cores = len(os.sched_getaffinity(0))
+    for tiers, n_processes in ((args.tiers[:1], n_cores), (args.tiers[1:], max(1, n_cores - 1))):
         if tiers:
-            kernels.compile_missing(tiers, start_worker=processes.die_with_parent)
+            kernels.compile_missing(tiers, n_processes=n_processes, start_worker=processes.die_with_parent)
 
 
 if __name__ == "__main__":

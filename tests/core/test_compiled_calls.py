@@ -14,7 +14,7 @@ from tests.support.cases import for_each
 import manylabel_core
 
 ROOT = Path(manylabel_core.__file__).parent
-FILES = {file.relative_to(ROOT).as_posix(): file for file in ROOT.rglob("*.py") if file.name != "__init__.py"}
+FILES = {file.relative_to(ROOT).as_posix(): file for file in ROOT.rglob("*.py") if not file.name.startswith("__")}
 TYPES = {"compiled", "rows"}
 """The decorator, and types of arguments: nothing that is compiled in."""
 

@@ -15,6 +15,8 @@ import pytest
 import manylabel_core
 from manylabel_core.compiled import TARGETS
 
+pytestmark = pytest.mark.usefixtures("programs")
+
 PACKAGE = Path(manylabel_core.__file__).parent
 FUNCTIONS = ("_elementary.", "promise._score.")
 """Few, since they are compiled for each target; the second ones call the first ones."""

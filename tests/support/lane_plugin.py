@@ -15,8 +15,12 @@ import pytest
 from numba.core import event
 from tests.support.lanes import LANES, declared, in_rest, lanes_of
 
+from manylabel_core.kernels.signatures import call_of
+
 DEV_ONLY = {"annif_client", "cvxpy", "kubernetes_validate", "mcp", "onnx", "onnxruntime", "pypaperless"}
 """Modules of packages that only the extra `dev` has; not pandas, which river and scikit-learn import if present."""
+MORE = "tests/support/kernels.txt"
+"""Specialisations that only tests use, which `make compiled` compiles too."""
 PROGRAMS = ("python", "manylabel", "redis-server")
 """Beginnings of names of programs that only tests in the rest start."""
 FORKED = "tests.forked_program"
@@ -73,9 +77,9 @@ class Guard(event.Listener):
         callers = (each.__module__.partition(".")[0] for each in self._compiling)
         if not function.__module__.startswith("manylabel_core.") or not {"manylabel_core", "numba"}.issuperset(callers):
             return
-        if not self._may_compile:
-            name = f"{function.__module__}.{function.__qualname__}"
-            self._found.append(f"a test compiles {name} {event.data['args']}, which `make compiled` has not")
+        if not self._may_compile and "<locals>" not in function.__qualname__:
+            call = call_of(function, event.data["args"])
+            self._found.append(f"a test compiles what `make compiled` has not: add it to {MORE}\n{call}")
 
 
 def _name(program: Any) -> str:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from manylabel_core.kernels.listing import TIERS
-from manylabel_core.kernels.signatures import ROOT, to_text
+from manylabel_core.kernels.signatures import ROOT, call_of
 
 Found = dict[str, str]
 """Tier of each specialisation."""
@@ -46,15 +46,16 @@ def _print(what: str) -> None:
 
     import manylabel_core.compiled as compiling
 
-    seen: set[tuple[str, Any]] = set()
+    seen: set[str] = set()
     tier = TIERS[0]
 
     def show(dispatcher: Any, types: tuple[Any, ...]) -> None:
         function = dispatcher.py_func
-        name = f"{function.__module__}.{function.__qualname__}"
-        if name.startswith(ROOT) and "<locals>" not in name and (name, types) not in seen:
-            seen.add((name, types))
-            sys.stdout.write(f"{_MARK}{tier} {name.removeprefix(ROOT)}({', '.join(map(to_text, types))})\n")
+        if function.__module__.startswith(ROOT) and "<locals>" not in function.__qualname__:
+            call = call_of(function, types)
+            if call not in seen:
+                seen.add(call)
+                sys.stdout.write(f"{_MARK}{tier} {call}\n")
 
     class Listener(event.Listener):
         def on_start(self, event: Any) -> None:

@@ -1,31 +1,39 @@
-"""``python -m manylabel_core.kernels compile [TIER ...]`` compiles what is missing, all tiers by default.
+"""``python -m manylabel_core.kernels compile [TIER ...] [--more FILE]`` compiles what is missing, all tiers by default.
 
-``python -m manylabel_core.kernels ship`` compiles all tiers for each target into the package, for ``make dist``.
+FILE has further specialisations. ``python -m manylabel_core.kernels ship`` compiles all tiers for each target into the
+package, for ``make dist``.
 """
 
+import argparse
 import os
 import sys
+from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process that forks has one thread
 
 
-def main(command: str = "", *tiers: str) -> str | None:
+def main() -> str | None:
     """Run a command; return an error message, or None."""
     from manylabel_core.kernels import TIERS, KernelsOutdated, compile_missing
     from manylabel_core.kernels.shipping import ship
 
-    unknown = set(tiers) - set(TIERS)
-    if command not in {"compile", "ship"} or unknown or (tiers and command == "ship"):
-        return f"usage: python -m manylabel_core.kernels compile [TIER ...] | ship; tiers: {', '.join(TIERS)}"
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    compiling = commands.add_parser("compile")
+    compiling.add_argument("tiers", nargs="*", metavar="TIER", help=f"one of {', '.join(TIERS)}")
+    compiling.add_argument("--more", type=Path, metavar="FILE")
+    commands.add_parser("ship")
+    args = parser.parse_args()
+    if args.command == "ship":
+        return ship()
+    if unknown := set(args.tiers) - set(TIERS):
+        parser.error(f"unknown tiers: {', '.join(sorted(unknown))}")
     try:
-        if command == "ship":
-            ship()
-        else:
-            compile_missing(tiers or TIERS)
+        compile_missing(args.tiers or TIERS, more=() if args.more is None else args.more.read_text().splitlines())
     except KernelsOutdated as error:
         return str(error)
     return None
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

@@ -33,7 +33,11 @@ class KernelsOutdated(Exception):
 
 
 def compile_missing(
-    tiers: Collection[str], *, processes: int | None = None, start_worker: Callable[[], object] | None = None
+    tiers: Collection[str],
+    *,
+    more: Iterable[str] = (),
+    n_processes: int | None = None,
+    start_worker: Callable[[], object] | None = None,
 ) -> int:
     """Compile the specialisations of the tiers that are not on disk, and return their number.
 
@@ -41,7 +45,8 @@ def compile_missing(
 
     Parameters
     ----------
-    processes : number of processes; None for one a core, at most `MAX_PROCESSES`.
+    more : further specialisations, in the form of the list without tiers.
+    n_processes : number of processes, by default one a core; at most `MAX_PROCESSES`.
     start_worker : called in each of these processes before it compiles.
 
     Raises
@@ -49,16 +54,17 @@ def compile_missing(
     KernelsOutdated
         The list of specialisations does not match the functions.
     """
-    first = missing(tiers)
+    wanted = [*(each for each in kernels() if each.tier in tiers), *(Kernel("", None, call) for call in more)]
+    first = missing(wanted)
     cache = first[0].dispatcher._cache if first else None
     if not isinstance(cache, KernelCache) or not cache.writable:
         return 0  # everything is there, or nothing can be stored
     with _locked(Path(cache.cache_path) / LOCK):
         discard_orphans({sys.modules[each.dispatcher.py_func.__module__] for each in kernels()})
-        todo = missing(tiers)
-        n_processes = processes or min(MAX_PROCESSES, len(os.sched_getaffinity(0)))
+        todo = missing(wanted)
         if todo:
-            _Filling(todo).run(n_processes, start_worker)
+            n_cores = len(os.sched_getaffinity(0))
+            _Filling(todo).run(min(MAX_PROCESSES, n_processes or n_cores), start_worker)
     return len(todo)
 
 
@@ -67,7 +73,6 @@ class _Filling:
 
     def __init__(self, todo: list[Kernel]) -> None:
         self._waiting = todo
-        self._numbers = {kernel: number for number, kernel in enumerate(kernels())}
         self._running: dict[Future[None], Kernel] = {}
         self._called = {each.function: _called_by(each.function, each.dispatcher) for each in todo}
 
@@ -82,7 +87,7 @@ class _Filling:
                     if len(self._running) == n_processes:
                         break
                     self._waiting.remove(kernel)
-                    self._running[pool.submit(_compile, self._numbers[kernel])] = kernel
+                    self._running[pool.submit(_compile, kernel.call)] = kernel
                 done, _ = wait(self._running, return_when=FIRST_COMPLETED)
                 for future in done:
                     kernel = self._running.pop(future)
@@ -108,8 +113,8 @@ def _start(start_worker: Callable[[], object] | None) -> None:
         start_worker()
 
 
-def _compile(number: int) -> None:
-    kernel = kernels()[number]
+def _compile(call: str) -> None:
+    kernel = Kernel("", None, call)
     kernel.dispatcher.compile(kernel.types)
 
 

@@ -83,22 +83,22 @@ def kernels() -> tuple[Kernel, ...]:
     return tuple(found)
 
 
-def missing(tiers: Collection[str]) -> list[Kernel]:
-    """Return the specialisations of the tiers that are not on disk, or were compiled from other sources."""
-    wanted = [each for each in kernels() if each.tier in tiers and each not in _stored]
-    for kernel in wanted:
+def missing(wanted: Iterable[Kernel]) -> list[Kernel]:
+    """Return the specialisations that are not on disk, or were compiled from other sources."""
+    unseen = [each for each in wanted if each not in _stored]
+    for kernel in unseen:
         dispatcher = kernel.dispatcher
         dispatcher.targetctx.refresh()
         cache = dispatcher._cache
         if isinstance(cache, KernelCache) and cache.holds(kernel.types, dispatcher.targetctx.codegen()):
             _stored.add(kernel)
-    return [each for each in wanted if each not in _stored]
+    return [each for each in unseen if each not in _stored]
 
 
 def count(tiers: Collection[str]) -> Counts:
     """Return how many specialisations of the tiers are on disk."""
-    total = sum(each.tier in tiers for each in kernels())
-    return Counts(total - len(missing(tiers)), total)
+    wanted = [each for each in kernels() if each.tier in tiers]
+    return Counts(len(wanted) - len(missing(wanted)), len(wanted))
 
 
 def load(tiers: Iterable[str]) -> None:

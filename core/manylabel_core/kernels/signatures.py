@@ -7,11 +7,18 @@ literal; a named tuple is its class, below this package, with the types of its f
 import ast
 import functools
 import importlib
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from numba.core import types
 
 ROOT = "manylabel_core."
+
+
+def call_of(function: Callable[..., Any], types: Iterable[Any]) -> str:
+    """Return the text of a specialisation of a function below this package."""
+    name = f"{function.__module__}.{function.__qualname__}".removeprefix(ROOT)
+    return f"{name}({', '.join(map(to_text, types))})"
 
 
 def to_text(type_: Any) -> str:

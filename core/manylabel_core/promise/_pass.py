@@ -85,7 +85,7 @@ def decide(memory, settings, probabilities, scores, parents, decision):  # type:
     labels, weights = memory.labels, memory.label_weights
     inputs = np.empty(_score.N_LABEL)
     lowest, n_lowest = _lowest_candidate(probabilities)
-    n: Any = np.int64(0)  # a literal would be a type of its own
+    n: Any = np.int64(0)  # not a literal, which has another type
     left_highest = 0.0
     for column in range(len(probabilities)):
         p = probabilities[column]

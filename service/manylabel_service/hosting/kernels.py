@@ -36,8 +36,10 @@ _WHAT: Mapping[str, str] = {
     "options": "this learner or its options",
     "kernel": "kernel learners",
 }
-"""What the functions of each tier are for, in error messages."""
+"""Purpose of the functions of each tier, in error messages."""
 
+BAR_WIDTH = 30
+"""Number of characters of a full bar."""
 POLL_SECONDS = 0.5
 """Seconds between two looks at what is on disk while functions are compiled."""
 UNKNOWN_RETRY_SECONDS = 5.0
@@ -185,6 +187,23 @@ def load(tiers: Sequence[str]) -> None:
         GATE.open(missing)
 
 
+def show(progress: Compiling | None) -> None:
+    """Draw the progress as a bar where standard error is a terminal; erase it for None.
+
+    The cursor returns to the beginning of the line, so that a line of the log takes its place.
+    """
+    if not sys.stderr.isatty():
+        return
+    text = ""
+    if progress is not None:
+        filled = round(BAR_WIDTH * progress.done / progress.total)
+        left = "" if progress.seconds_left is None else f", about {progress.seconds_left:.0f} s"
+        bar = "━" * filled + "╌" * (BAR_WIDTH - filled)
+        text = f"{bar} compiling {progress.done} of {progress.total}{left}"
+    sys.stderr.write(f"\r\x1b[K{text}\r")
+    sys.stderr.flush()
+
+
 async def compile_in_child(tiers: Sequence[str], errors: IO[bytes]) -> Process:
     """Start a child process that compiles what is not on disk, `base` first; its error output goes to a file."""
     program = [sys.executable, "-P", "-m", compile_functions.__name__]
@@ -212,7 +231,7 @@ class Kernels:
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self.gate = gate
-        self._count, self._load, self._start = count, load, start
+        self._count, self._load, self._start, self._show = count, load, start, show
         self._poll_seconds = poll_seconds
         self._task: asyncio.Task[None] | None = None
         self._on_disk_loaded = asyncio.Event()
@@ -292,8 +311,10 @@ class Kernels:
                 n_compiled = n_missing - _n_missing(counts)
                 seconds_each = (time.monotonic() - begun) / n_compiled if n_compiled >= MIN_MEASURED else None
                 self.gate.note(counts, seconds_each)
+                self._show(self.gate.compiling((BASE,)) or self.gate.compiling(missing))
                 await self._load_complete(missing, counts)
         finally:
+            self._show(None)
             ended.cancel()
 
     async def _counts(self, tiers: Sequence[str]) -> dict[str, core.Counts]:

@@ -113,6 +113,7 @@ def test_a_start_without_progress_ends(last: Any, told: str, tmp_path: Path, clo
     assert clock.now < 5 * START_SECONDS
 
 
+@pytest.mark.usefixtures("programs")
 def test_a_server_that_exits_while_it_compiles_is_a_failure(tmp_path: Path) -> None:
     server = subprocess.Popen([sys.executable, "-c", ""])
     server.wait()

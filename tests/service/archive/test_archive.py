@@ -180,6 +180,7 @@ async def test_unchanged_models_are_not_archived_again(place: FilePlace, new_sto
     assert (await origin.shipper.ship()).objects == 1
 
 
+@pytest.mark.usefixtures("shared_redis")
 async def test_two_servers_archive_the_same_log_concurrently(place: FilePlace, new_store: Make) -> None:
     origin = await start_origin(new_store("redis"), place)
     await origin.registry.create(Fleet.spec())

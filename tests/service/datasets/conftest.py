@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.lanes import in_rest
 from tests.support.limits import settings_of
 
 from manylabel_service.datasets.dataset_store import DatasetStore
@@ -22,6 +23,7 @@ def settings_with(tmp_path: Path) -> Callable[..., Settings]:
 
 
 @pytest.fixture
+@in_rest  # it forks readers of uploads
 def catalogue(settings_with: Callable[..., Settings]) -> Callable[..., DatasetStore]:
     """Make catalogues: ``catalogue(store, max_datasets=2)``."""
     return lambda store, **settings: DatasetStore(store, settings_with(**settings))

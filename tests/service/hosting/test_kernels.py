@@ -1,6 +1,7 @@
 """Compilation of functions at the start of a server: what waits, what is reported, and what a failure changes."""
 
 import asyncio
+import os
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Sequence
@@ -10,7 +11,7 @@ import pytest
 from tests.support.waiting import eventually_async
 
 from manylabel_core.kernels import Counts
-from manylabel_service.hosting.kernels import SERVED, Gate, Kernels, NotCompiled
+from manylabel_service.hosting.kernels import SERVED, Compiling, Gate, Kernels, NotCompiled, show
 
 
 class Disk:
@@ -98,6 +99,22 @@ async def test_the_estimate_is_of_what_is_compiled_until_then() -> None:
     assert gate.compiling(("base",)) is None
     gate.note({"groups": Counts(10, 10)}, 0.5)
     assert "are being loaded" in str(gate.refusal(("groups",)))
+
+
+def test_a_terminal_shows_a_bar_which_the_log_overwrites(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, its = os.openpty()
+    with open(ours, "rb", buffering=0) as screen, open(its, "w") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        show(Compiling(15, 30, 12.4))
+        drawn = screen.read(1000).decode()
+        assert drawn == "\r\x1b[K" + "━" * 15 + "╌" * 15 + " compiling 15 of 30, about 12 s\r"
+        show(None)
+        assert screen.read(1000).decode() == "\r\x1b[K\r"
+
+
+def test_a_file_gets_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Compiling(15, 30, None))
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.usefixtures("programs")

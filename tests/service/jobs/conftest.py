@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.lanes import in_rest
 from tests.support.limits import settings_of
 from tests.support.waiting import eventually_async
 
@@ -67,6 +68,7 @@ def context_of(tmp_path: Path) -> Callable[..., JobContext]:
 
 
 @pytest.fixture
+@in_rest  # it forks training processes
 async def jobs_of(context_of: Callable[..., JobContext]) -> AsyncIterator[Callable[..., Awaitable[JobService]]]:
     """Start a job service as of a separate process: ``await jobs_of(store, job_slots=2)``; stopped at the end."""
     started: list[JobService] = []
@@ -153,6 +155,7 @@ async def started_child(place: Path, **request: Any) -> AsyncIterator[Child]:
 
 
 @pytest.fixture(scope="session")
+@in_rest
 def undisturbed_estimator(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The estimator that `LONG` gives if nothing happens to it."""
     place = tmp_path_factory.mktemp("undisturbed")

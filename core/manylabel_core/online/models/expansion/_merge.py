@@ -25,7 +25,7 @@ MAX_DISTANCE = 690.0
 def find_partner(alpha, alpha_norms, slot, column, n_vectors):  # type: ignore[no-untyped-def]
     """Return the vector to merge that of a slot with, and h."""
     a = alpha_norms[slot]
-    nearest: Any = np.int64(-1)  # a literal would be a type of its own
+    nearest: Any = np.int64(-1)  # not a literal, which has another type
     for v in range(n_vectors):
         if v != slot and (nearest < 0 or column[v] > column[nearest]):
             nearest = v
