@@ -77,6 +77,31 @@ def test_a_model_that_needs_a_tier_is_not_created(client: TestClient, tier: str,
     client.delete(create(client, "refused", **spec))
 
 
+STATES = {
+    "groups": ("groups", {"groups": [{"name": "g", "labels": ["c", "d"], "choose": "one"}]}),
+    "parents": ("groups", {"parents": {"c": "d"}}),
+    "promise": ("promise", {"promise": {"precision": 0.9}}),
+}
+
+
+@pytest.mark.parametrize(("tier", "fields"), STATES.values(), ids=STATES)
+def test_a_model_with_a_state_that_needs_a_tier_is_not_created(
+    client: TestClient, tier: str, fields: dict[str, Any]
+) -> None:
+    wanted = {"name": "refused", "algorithm": "falt", **fields}
+    with closed(tier):
+        refused_at_once(client.post("/v1/models", json=wanted))
+        assert client.get("/v1/models/refused").status_code == 404
+    client.delete(create(client, **wanted))
+
+
+def test_a_model_with_titles_needs_no_other_tier(client: TestClient) -> None:
+    with closed(*SERVED[1:]):
+        address = create(client, "titled", labels=[{"name": "c", "title": "dogs"}])
+        ok(client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["c"]}))
+    client.delete(address)
+
+
 def lived(client: TestClient, name: str) -> str:
     """A model with vectors, groups and a promise; return its address."""
     address = create(client, name)
