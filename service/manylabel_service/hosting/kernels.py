@@ -49,6 +49,8 @@ MIN_MEASURED = 3
 ERROR_BYTES = 2_000
 """Maximum bytes of a child's error output that are logged."""
 
+_AT_FIRST_CALL = "functions are compiled when they are first called"
+
 log = structlog.get_logger()
 
 
@@ -261,8 +263,8 @@ class Kernels:
     async def _run(self, tiers: Sequence[str]) -> None:
         try:
             await self._load_all(list(tiers))
-        except Exception:  # numba compiles each function when it is first called
-            log.exception("kernels_failed", action="functions are compiled when they are first called")
+        except Exception:
+            log.exception("kernels_failed", action=_AT_FIRST_CALL)
             self.gate.open(tiers)
         finally:
             self._on_disk_loaded.set()
@@ -331,7 +333,11 @@ class Kernels:
             missing.remove(tier)
 
     async def _load_tier(self, tier: str) -> None:
-        await asyncio.to_thread(self._load, (tier,))
+        """Load a tier and open it, also if it cannot be loaded: numba then compiles each function at its first call."""
+        try:
+            await asyncio.to_thread(self._load, (tier,))
+        except Exception:  # such as a truncated file
+            log.exception("kernels_failed", tier=tier, action=_AT_FIRST_CALL)
         self.gate.open((tier,))
 
 

@@ -149,6 +149,25 @@ async def test_nothing_waits_for_a_tier_that_cannot_be_loaded() -> None:
 
 
 @pytest.mark.usefixtures("programs")
+async def test_a_tier_that_cannot_be_loaded_is_opened_and_the_others_are_compiled() -> None:
+    disk = Disk("groups", "sparse")
+    disk.failing = {"groups", "options"}
+    kernels = disk.kernels()
+    starting = asyncio.create_task(kernels.start())
+    await eventually_async(lambda: disk.children)
+    assert disk.gate.closed == set(SERVED) - {"groups", "sparse"}
+    disk.stored |= {"base": 10, "options": 10}
+    await starting
+    await disk.gate.wait(("options",))
+    assert disk.gate.closed == {"vectors", "promise", "kernel"}
+    assert disk.children[0].returncode is None
+    disk.stored = dict.fromkeys(SERVED, 10)
+    await disk.gate.wait(SERVED)
+    await kernels.stop()
+    assert sorted(disk.loaded) == sorted(set(SERVED) - disk.failing)
+
+
+@pytest.mark.usefixtures("programs")
 async def test_stopping_ends_the_child_and_what_waits() -> None:
     disk = Disk("base")
     kernels = disk.kernels()
