@@ -42,7 +42,7 @@ CHANGES: dict[str, tuple[str, Callable[[TestClient, str], Any]]] = {
     "groups": ("groups", put("/groups", groups=[{"name": "g", "labels": ["c", "d"], "choose": "one"}])),
     "parents": ("groups", put("/groups", parents={"c": "d"})),
     "promise": ("promise", put("/promise", precision=0.9)),
-    "numbers": ("sparse", post("/update", x=[1] * 2**14, y=[f"label {n}" for n in range(512)])),
+    "numbers": ("sparse", post("/update", x=[1] * 2**14, y=[f"label {n}" for n in range(2**10)])),
 }
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from tests.service.fleet import Fleet
-from tests.service.online.folds import append, learn, taught
+from tests.service.online.folds import append, dense, learn, new_model, taught
 from tests.support.compiling import closed
 from tests.support.exercises import named
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
@@ -24,6 +24,7 @@ from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.controls import Regroup, SetPromise
 from manylabel_service.online.state.log_entries import Change, Update, encode
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.tiers import tiers_of_entries
 
 VECTOR = named(a=1)._replace(vectors={"v": np.ones(2, dtype=np.float32)})
 WIDE = Features(None, np.arange(2**14, dtype=np.int32), np.ones(2**14, dtype=np.float32))
@@ -32,7 +33,7 @@ CHANGES: dict[str, Change] = {
     "vectors": Update((Example(VECTOR, Labels.all_of(["c"])),), "log"),
     "groups": Regroup((Group("g", ("c", "d"), "one"),), {}, "log"),
     "promise": SetPromise(Target(0.9), "log"),
-    "sparse": Update((Example(WIDE, Labels.all_of([f"label {n}" for n in range(512)])),), "log"),
+    "sparse": Update((Example(WIDE, Labels.all_of([f"label {n}" for n in range(2**10)])),), "log"),
 }
 """A change for each tier, in an entry of another server."""
 
@@ -125,3 +126,33 @@ def test_a_stored_state_needs_functions_of_sparse_tables_if_it_has_or_gets_one(
         assert tiers_of_bytes(dense) == ("sparse",)
         sparse = taught(algorithm=algorithm).to_bytes()
     assert tiers_of_bytes(sparse) == ("sparse",)
+
+
+def batch(*examples: tuple[Features, list[str]]) -> list[LogEntry]:
+    """Entries of another server, one for each example."""
+    updates = [Update((Example(x, Labels.all_of(y)),), "log") for x, y in examples]
+    return [LogEntry(str(n), update) for n, update in enumerate(updates)]
+
+
+def test_entries_need_functions_of_sparse_tables_if_new_columns_make_the_table_sparse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known, new = (named(a=1), ["p"]), (named(a=1, b=1), ["p"])
+    model = taught()  # a table of one feature, and the columns of the threshold and two labels
+    numbered, numbers = new_model(), (dense(1, 2), ["p", "q"])
+    learn(numbered, numbers)
+    monkeypatch.setattr(sparse_table, "MIN_SPARSE_BLOCKS", 1)
+    monkeypatch.setattr(sparse_table, "DENSE_BYTES", 4 * 2 * 3)
+    assert tiers_of_entries(model, batch(*[known] * 9)) == ()
+    assert tiers_of_entries(model, batch(*[new] * 9)) == ()
+    assert tiers_of_entries(model, batch(new, (named(c=1), ["p"]))) == ("sparse",)
+    assert tiers_of_entries(model, batch(new, (named(a=1), ["r"]))) == ("sparse",)
+    assert tiers_of_entries(numbered, batch(*[numbers] * 9)) == ()
+    assert tiers_of_entries(new_model(), batch((dense(1, 2, 3), ["p", "q"]))) == ("sparse",)
+
+
+def test_a_model_without_a_table_that_can_be_sparse_needs_no_functions_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparse_table, "MIN_SPARSE_BLOCKS", 1)
+    monkeypatch.setattr(sparse_table, "DENSE_BYTES", 0)
+    model = new_model(algorithm="kernel_passive_aggressive")
+    assert tiers_of_entries(model, batch((named(a=1), ["p"]))) == ()

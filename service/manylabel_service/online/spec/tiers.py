@@ -14,7 +14,7 @@ _BASE_ALGORITHMS = ("falt", "salt")
 _OPTIONS = ("average", "drift", "step")
 """Parameters whose default needs only `base`."""
 
-_BLOCKS = ".blocks"
+BLOCKS = ".blocks"
 """End of the name of an array of each table of weights that can be sparse."""
 _NO_GROUPS = 3
 """Bytes of groups and parents without any."""
@@ -44,6 +44,6 @@ def tiers_of_arrays(arrays: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
         "vectors": any(arrays.get("learner.vectors.lengths", ())),
         "groups": len(arrays.get("groups", ())) > _NO_GROUPS,
         "promise": len(arrays.get("promise", ())) > _NO_PROMISE,
-        "sparse": any(may_be_sparse(name[: -len(_BLOCKS)], arrays) for name in arrays if name.endswith(_BLOCKS)),
+        "sparse": any(may_be_sparse(name.removesuffix(BLOCKS), arrays) for name in arrays if name.endswith(BLOCKS)),
     }
     return tuple(tier for tier, needed in needs.items() if needed)

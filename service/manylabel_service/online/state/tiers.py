@@ -4,13 +4,15 @@ from collections.abc import Iterable, Sequence
 
 from manylabel_core.online.models.linear.sparse_table import is_sparse
 from manylabel_service.hosting.examples import Example, Features
+from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.tiers import BLOCKS
 from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.controls import Control, Describe, Regroup, SetPromise
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.groups import places
 from manylabel_service.online.state.model import OnlineModel
 
-_ITEM_BYTES = 8
+_MAX_ITEM_BYTES = 8
 """Maximum bytes of a weight."""
 
 
@@ -32,8 +34,15 @@ def tiers_of_model(model: OnlineModel) -> tuple[str, ...]:
 def tiers_of_growth(model: OnlineModel, growth: SizeDelta) -> tuple[str, ...]:
     """Return the tiers that a model may need after it has grown."""
     n_columns, n_labels = grown_columns(model, growth)
-    n_columns += model.features.layout.n_vector_values + growth.vectors
-    return ("sparse",) if is_sparse(n_columns, 1 + n_labels, _ITEM_BYTES) else ()
+    size = n_columns + model.features.layout.n_vector_values + growth.vectors, 1 + n_labels
+    return ("sparse",) if is_sparse(*size, _MAX_ITEM_BYTES) and is_sparse(*size, _item_bytes(model)) else ()
+
+
+def _item_bytes(model: OnlineModel) -> int:
+    """Return the bytes of a weight in those tables of a model that can be sparse; 0 without any."""
+    arrays = model.spec.learner().pipeline.arrays() if isinstance(model.spec, ModelSpec) else {}
+    tables = [name.removesuffix(BLOCKS) for name in arrays if name.endswith(BLOCKS)]
+    return max((arrays[name].itemsize for name in tables), default=0)
 
 
 def tiers_of_control(change: Control) -> tuple[str, ...]:
@@ -45,34 +54,33 @@ def tiers_of_control(change: Control) -> tuple[str, ...]:
 
 def tiers_of_entries(model: OnlineModel, entries: Sequence[LogEntry]) -> tuple[str, ...]:
     """Return the tiers that the application of entries needs, and perhaps `sparse` although it is not needed."""
-    tiers, growth = set[str](), SizeDelta()
-    for _, change, checked in entries:
+    tiers, labels, examples = set[str](), set[str](), list[Example]()
+    for _, change, _ in entries:
         if isinstance(change, Control):
             tiers.update(tiers_of_control(change))
-            growth = growth.plus(SizeDelta(labels=_n_named(change)))
+            labels.update(_named(change))
         else:
-            tiers.update(tiers_of_examples(example.x for example in change.examples))
-            growth = growth.plus(_most_growth(change.examples) if checked is None else checked.growth)
-    return (*tiers, *tiers_of_growth(model, growth))
+            examples += change.examples
+    tiers.update(tiers_of_examples(example.x for example in examples))
+    return (*tiers, *tiers_of_growth(model, _max_growth(model, examples, labels)))
 
 
-def _n_named(change: Control) -> int:
-    """Return the maximum number of labels that a control entry declares."""
+def _named(change: Control) -> Iterable[str]:
+    """Return the labels that a control entry may declare."""
     if isinstance(change, Describe):
-        return len(change.edits)
-    return sum(1 for _ in places(change.groups, change.parents)) if isinstance(change, Regroup) else 0
+        return change.edits
+    return (label for label, _ in places(change.groups, change.parents)) if isinstance(change, Regroup) else ()
 
 
-def _most_growth(examples: Sequence[Example]) -> SizeDelta:
-    """Return the growth by examples of which every feature and label is new."""
-    features, labels, n_dense, n_vectors = set[str | int](), set[str](), 0, 0
+def _max_growth(model: OnlineModel, examples: Sequence[Example], labels: set[str]) -> SizeDelta:
+    """Return the growth by examples and declared labels if the model ignores none of them."""
+    space, names, indices, vectors = model.features, set[str](), set[int](), dict[str, int]()
     for x, y, *_ in examples:
         labels.update(y.names)
-        if x.names is not None:
-            features.update(x.names)
-        elif x.indices is not None:
-            features.update(x.indices.tolist())
-        else:
-            n_dense = max(n_dense, len(x.values))
-        n_vectors = max(n_vectors, sum(map(len, (x.vectors or {}).values())))
-    return SizeDelta(labels=len(labels), columns=len(features) + n_dense, vectors=n_vectors)
+        if x.names is not None and space.keeps_names:
+            names.update(x.names)
+        indices.update(space.new_indices(x).tolist())
+        vectors |= {name: len(vector) for name, vector in (x.vectors or {}).items()}
+    n_values = sum(length for name, length in vectors.items() if name not in dict(space.layout.vectors))
+    columns = len(space.names.unknown(names)) + len(indices)
+    return SizeDelta(labels=len(model.labels.unknown(labels)), columns=columns, vectors=n_values)
