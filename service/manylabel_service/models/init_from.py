@@ -6,8 +6,10 @@ from manylabel_core import FALT, Vocabulary
 from manylabel_core.index_columns import IndexColumns
 from manylabel_core.state import DamagedState
 from manylabel_service.errors import CannotInitialise, VersionDamaged
+from manylabel_service.hosting.kernels import GATE
 from manylabel_service.online.spec.limits import UNLIMITED, ModelLimits
 from manylabel_service.online.spec.spec import ModelSpec
+from manylabel_service.online.spec.tiers import tiers_of_size, tiers_of_spec
 from manylabel_service.online.state.label_details import DetailsOfLabels
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.trained.artifact import ModelArtifact
@@ -26,8 +28,8 @@ def warm_start(
     leaves_scaling: bool = False,
     leaves_text: bool = False,
 ) -> OnlineModel:
-    """Return the state of a new model with the weights and the names of a version. Raises CannotInitialise or
-    VersionDamaged.
+    """Return the state of a new model with the weights and the names of a version. Raises CannotInitialise,
+    VersionDamaged or NotCompiled.
 
     Only FALT can be initialised: SALT and kernel FALT have further state that depends on their stream.
 
@@ -57,6 +59,7 @@ def warm_start(
     _check_columns(spec, features, contents.labels)
     n_features = features if isinstance(features, int) else len(features)
     _check_limits(spec.limits or UNLIMITED, n_features, len(contents.labels))
+    GATE.require((*tiers_of_spec(spec), *tiers_of_size(spec, n_features, len(contents.labels))))
     try:
         learner = FALT.from_linear(estimator, **spec.params.model_dump(), scaling=spec.scaling, missing=spec.missing)
     except ValueError as error:

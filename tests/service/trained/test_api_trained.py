@@ -8,13 +8,19 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 from tests.support.cases import for_each
+from tests.support.compiling import closed
 
 from manylabel_core import FALT
 from manylabel_core.batch import M3L, MLRL
+from manylabel_core.online.models.linear import sparse_table
 from manylabel_service.api import schemas
+from manylabel_service.hosting.kernels import NotCompiled
+from manylabel_service.models.init_from import warm_start
+from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.settings import Settings
 from manylabel_service.trained.artifact import Convergence, ModelArtifact
 from manylabel_service.trained.publishing import publish
+from manylabel_service.trained.version import Version
 
 ONE, VIEWS = "/v1/models/m", "/v1/models/v"
 OCTETS = "application/octet-stream"
@@ -574,3 +580,15 @@ def test_a_request_may_name_a_version(client: TestClient, one: Any, two: Any, me
     refused(client.post("/v1/models/online/predict?version=1", json=body), 409, "model_is_online")
     for name in ("named", "online"):
         client.delete(f"/v1/models/{name}")
+
+
+def test_a_model_that_begins_with_a_large_table_waits_for_its_functions(
+    one: Any, meta_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sparse_table, "MIN_SPARSE_BLOCKS", 1)
+    monkeypatch.setattr(sparse_table, "DENSE_BYTES", 0)
+    monkeypatch.setattr(FALT, "from_linear", lambda *_, **__: pytest.fail("functions are compiled"))
+    spec = ModelSpec.model_validate({"name": "on", "algorithm": "falt"})
+    version = Version(1, "1", len(one.contents), meta_of("job-1"))
+    with closed("sparse"), pytest.raises(NotCompiled, match="large tables"):
+        warm_start(spec, "m", version, one.contents, leaves_scaling=True)

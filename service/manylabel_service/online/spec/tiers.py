@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from manylabel_core.online.models.linear.sparse_table import is_sparse
 from manylabel_core.online.models.linear.weight_table import may_be_sparse
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
@@ -14,8 +15,10 @@ _BASE_ALGORITHMS = ("falt", "salt")
 _OPTIONS = ("average", "drift", "step")
 """Parameters whose default needs only `base`."""
 
-BLOCKS = ".blocks"
+_BLOCKS = ".blocks"
 """End of the name of an array of each table of weights that can be sparse."""
+_MAX_ITEM_BYTES = 8
+"""Maximum bytes of a weight."""
 _NO_GROUPS = 3
 """Bytes of groups and parents without any."""
 _NO_PROMISE = 12
@@ -38,12 +41,25 @@ def _defaults(algorithm: str) -> Mapping[str, Any]:
     return {name: params[name] for name in _OPTIONS if name in params}
 
 
+def tiers_of_size(spec: ModelSpec | TrainedSpec, n_features: int, n_labels: int) -> tuple[str, ...]:
+    """Return the tiers that a model of a spec needs with these columns besides those of the spec."""
+    size = n_features, 1 + n_labels
+    return ("sparse",) if is_sparse(*size, _MAX_ITEM_BYTES) and is_sparse(*size, _item_bytes(spec)) else ()
+
+
+def _item_bytes(spec: ModelSpec | TrainedSpec) -> int:
+    """Return the bytes of a weight in those tables of a model that can be sparse; 0 without any."""
+    arrays = spec.learner().pipeline.arrays() if isinstance(spec, ModelSpec) else {}
+    tables = [name.removesuffix(_BLOCKS) for name in arrays if name.endswith(_BLOCKS)]
+    return max((arrays[name].itemsize for name in tables), default=0)
+
+
 def tiers_of_arrays(arrays: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
     """Return the tiers that the arrays of a state need, which are not verified yet."""
     needs = {
         "vectors": any(arrays.get("learner.vectors.lengths", ())),
         "groups": len(arrays.get("groups", ())) > _NO_GROUPS,
         "promise": len(arrays.get("promise", ())) > _NO_PROMISE,
-        "sparse": any(may_be_sparse(name.removesuffix(BLOCKS), arrays) for name in arrays if name.endswith(BLOCKS)),
+        "sparse": any(may_be_sparse(name.removesuffix(_BLOCKS), arrays) for name in arrays if name.endswith(_BLOCKS)),
     }
     return tuple(tier for tier, needed in needs.items() if needed)

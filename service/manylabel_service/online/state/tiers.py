@@ -2,18 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from manylabel_core.online.models.linear.sparse_table import is_sparse
 from manylabel_service.hosting.examples import Example, Features
-from manylabel_service.online.spec.spec import ModelSpec
-from manylabel_service.online.spec.tiers import BLOCKS
+from manylabel_service.online.spec.tiers import tiers_of_size
 from manylabel_service.online.state.apply import LogEntry
 from manylabel_service.online.state.controls import Control, Describe, Regroup, SetPromise
 from manylabel_service.online.state.dry_run import SizeDelta, grown_columns
 from manylabel_service.online.state.groups import places
 from manylabel_service.online.state.model import OnlineModel
-
-_MAX_ITEM_BYTES = 8
-"""Maximum bytes of a weight."""
 
 
 def tiers_of_examples(xs: Iterable[Features]) -> tuple[str, ...]:
@@ -34,15 +29,7 @@ def tiers_of_model(model: OnlineModel) -> tuple[str, ...]:
 def tiers_of_growth(model: OnlineModel, growth: SizeDelta) -> tuple[str, ...]:
     """Return the tiers that a model may need after it has grown."""
     n_columns, n_labels = grown_columns(model, growth)
-    size = n_columns + model.features.layout.n_vector_values + growth.vectors, 1 + n_labels
-    return ("sparse",) if is_sparse(*size, _MAX_ITEM_BYTES) and is_sparse(*size, _item_bytes(model)) else ()
-
-
-def _item_bytes(model: OnlineModel) -> int:
-    """Return the bytes of a weight in those tables of a model that can be sparse; 0 without any."""
-    arrays = model.spec.learner().pipeline.arrays() if isinstance(model.spec, ModelSpec) else {}
-    tables = [name.removesuffix(BLOCKS) for name in arrays if name.endswith(BLOCKS)]
-    return max((arrays[name].itemsize for name in tables), default=0)
+    return tiers_of_size(model.spec, n_columns + model.features.layout.n_vector_values + growth.vectors, n_labels)
 
 
 def tiers_of_control(change: Control) -> tuple[str, ...]:
