@@ -1,5 +1,6 @@
 """Models that wait for functions: entries of other servers, while other models are served."""
 
+import asyncio
 from collections.abc import Callable
 
 import numpy as np
@@ -14,6 +15,7 @@ from manylabel_core.label_structure import Group
 from manylabel_core.online.models.linear import sparse_table
 from manylabel_core.promise import Target
 from manylabel_core.state import State
+from manylabel_service.errors import NotReady
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.kernels import GATE, NotCompiled
 from manylabel_service.online.following import begin_follower
@@ -71,6 +73,28 @@ async def test_a_server_stops_although_a_model_waits(lone_fleet: Fleet) -> None:
         waiting.poll()
         await eventually_async(lambda: waiting.busy and GATE.waits)
         await lone_fleet.stop(registry)
+
+
+async def test_an_update_that_is_stored_when_the_server_stops_is_not_answered_as_if_it_were_not(
+    lone_fleet: Fleet,
+) -> None:
+    """It is appended after an entry of another server, for which the model waits."""
+    registry = await lone_fleet.start()
+    replica = await registry.create(Fleet.spec("m"))
+    assert isinstance(replica, Replica)
+    with closed("promise"):
+        payload = encode(CHANGES["promise"], FORMAT_VERSIONS[-1])
+        logs = lone_fleet.store(registry).logs
+        await logs.append(replica.record, [payload], replica.position, "log")
+        update = asyncio.create_task(replica.update([Example(named(a=1), Labels.all_of(["c"]))]))
+        await eventually_async(lambda: GATE.waits)
+        await lone_fleet.stop(registry)
+        with pytest.raises(NotReady, match="the change, which is stored") as refused:
+            await update
+    assert not isinstance(refused.value, NotCompiled)
+    restored = await (await lone_fleet.start()).get("m")
+    assert isinstance(restored, Replica)
+    assert restored.model.updates == 1
 
 
 async def test_a_replay_by_a_request_does_not_wait(lone_fleet: Fleet) -> None:

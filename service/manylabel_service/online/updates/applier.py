@@ -288,17 +288,23 @@ class Applier:
         n_foreign = len(stored) - len(group)
         entries = await self._replayer.decoded(stored[:n_foreign])
         entries += [LogEntry(e.position, p.change, p.checked) for e, p in zip(stored[n_foreign:], group, strict=True)]
-        if GATE.closed:
-            await self._replayer.compiled(self.model, entries)
-        await self._reserve_capacity(group)
         try:
+            if GATE.closed:
+                await self._replayer.compiled(self.model, entries)
+            await self._reserve_capacity(group)
             results = await self._apply_entries(entries, payload_bytes(stored), by_others=n_foreign > 0)
             if stages is not None:
                 stages.done("fold", [entry.position for entry in entries[-len(group) :]])
             return results, None
         except Interrupted as error:
-            failure = self._handle_error(error.error)
-            return error.results + [ApplyResult(failure)] * (len(entries) - len(error.results)), failure
+            results, failure = error.results, self._handle_error(error.error)
+        except NotCompiled as error:
+            results, failure = [], error
+        if isinstance(failure, NotCompiled):  # the server stops, but the group is in the log
+            failure = NotReady(
+                f"the server stops before model {self._record.name!r} has applied the change, which is stored"
+            )
+        return results + [ApplyResult(failure)] * (len(entries) - len(results)), failure
 
     async def _append(self, payloads: Sequence[bytes]) -> list[Entry]:
         give_up = time.monotonic() + SEALED_SECONDS

@@ -49,7 +49,8 @@ HOPELESS = (LogTrimmed, LogLost, HistoryDamaged, TargetLost, UnreadableEntry)
 
 
 class Interrupted(Exception):
-    """The store became unavailable during the replay: the model is at an earlier entry, and lacks the later ones.
+    """The store became unavailable during the replay, or the server stopped before the functions of a rollback's target
+    were compiled: the model is at an earlier entry, and lacks the later ones.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class Interrupted(Exception):
     error : error that ended the replay.
     """
 
-    def __init__(self, results: list[ApplyResult], error: StorageUnavailable) -> None:
+    def __init__(self, results: list[ApplyResult], error: StorageUnavailable | NotCompiled) -> None:
         super().__init__(str(error))
         self.results = results
         self.error = error
@@ -260,7 +261,9 @@ class LogReplayer:
                     self._slice.observe(batch.learnt - learnt, seconds)
                 if more or self._follow is not None:
                     await self._rest(seconds)
-        except StorageUnavailable as error:
+        except (StorageUnavailable, NotCompiled) as error:
+            if isinstance(error, NotCompiled) and not waits:
+                raise
             raise Interrupted(batch.outcomes, error) from error
         return batch.outcomes
 
