@@ -93,7 +93,9 @@ class Gate:
         self._stopping: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
 
     def close(self, tiers: Iterable[str]) -> None:
-        """Close those of the tiers that are not loaded."""
+        """Close those of the tiers that are not loaded; if none was closed, a compilation begins."""
+        if not self.closed:
+            self._counts, self._seconds_each = {}, None
         self.closed |= frozenset(tiers) - self.loaded
 
     def open(self, tiers: Iterable[str]) -> None:
@@ -108,19 +110,21 @@ class Gate:
         self._seconds_each = seconds_each
 
     def compiling(self, tiers: Iterable[str]) -> Compiling | None:
-        """Return the progress of those of the tiers that are not loaded; None if they are on disk.
+        """Return the progress until those of the tiers that are not loaded are on disk; None if they are.
 
-        The estimate includes the tiers that are compiled before them.
+        It includes the tiers before them, which are compiled first, so `done` rises until the last of them is there.
         """
-        closed = self.closed.intersection(tiers)
-        stored, total = (sum(self._counts.get(tier, (0, 0))[at] for tier in closed) for at in (0, 1))
-        if stored >= total:
+        needed = [tier for tier in SERVED if tier in self.closed.intersection(tiers)]
+        if all(self._n_left(tier) == 0 for tier in needed):
             return None
-        if self._seconds_each is None:
-            return Compiling(stored, total, None)
-        last = max(map(SERVED.index, closed))
-        due = [self._counts[tier] for tier in SERVED[: last + 1] if tier in self.closed and tier in self._counts]
-        return Compiling(stored, total, self._seconds_each * sum(total - stored for stored, total in due))
+        due = [tier for tier in SERVED[: SERVED.index(needed[-1]) + 1] if tier in self._counts]
+        total, left = sum(self._counts[tier].total for tier in due), sum(map(self._n_left, due))
+        return Compiling(total - left, total, None if self._seconds_each is None else self._seconds_each * left)
+
+    def _n_left(self, tier: str) -> int:
+        """Return the number of functions of a tier that are not on disk."""
+        counts = self._counts.get(tier)
+        return max(0, counts.total - counts.stored) if counts is not None and tier in self.closed else 0
 
     def require(self, tiers: Iterable[str]) -> None:
         """Raise NotCompiled if one of the tiers is closed."""

@@ -53,6 +53,7 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.tiers import tiers_of_spec
 from manylabel_service.online.spec.trained import is_trained, stored_spec
 from manylabel_service.online.state.model import OnlineModel
+from manylabel_service.online.state.tiers import tiers_of_model
 from manylabel_service.online.updates.replay import HOPELESS
 from manylabel_service.settings import Settings
 from manylabel_service.storage import ModelMeta, Store
@@ -382,6 +383,8 @@ class Registry:
         if durability not in self._store.logs.durabilities:
             raise DurabilityUnavailable(durability, self._store.logs.durabilities)
         self.kernels.gate.require(tiers_of_spec(spec))
+        if state is not None:
+            self.kernels.gate.require(tiers_of_model(state))
         check_size(spec, state, self._settings)
         self._creating.add(spec.name)
         try:

@@ -11,7 +11,7 @@ from tests.service.api.answers import NDJSON, create, new_model, ok
 from tests.service.conftest import Serve
 from tests.support.compiling import NeverDone, closed
 
-from manylabel_service.hosting.kernels import GATE
+from manylabel_service.hosting.kernels import GATE, SERVED
 
 
 def refused_at_once(answer: Any) -> dict[str, Any]:
@@ -77,6 +77,31 @@ def test_a_model_that_needs_a_tier_is_not_created(client: TestClient, tier: str,
     client.delete(create(client, "refused", **spec))
 
 
+STATES = {
+    "groups": ("groups", {"groups": [{"name": "g", "labels": ["c", "d"], "choose": "one"}]}),
+    "parents": ("groups", {"parents": {"c": "d"}}),
+    "promise": ("promise", {"promise": {"precision": 0.9}}),
+}
+
+
+@pytest.mark.parametrize(("tier", "fields"), STATES.values(), ids=STATES)
+def test_a_model_with_a_state_that_needs_a_tier_is_not_created(
+    client: TestClient, tier: str, fields: dict[str, Any]
+) -> None:
+    wanted = {"name": "refused", "algorithm": "falt", **fields}
+    with closed(tier):
+        refused_at_once(client.post("/v1/models", json=wanted))
+        assert client.get("/v1/models/refused").status_code == 404
+    client.delete(create(client, **wanted))
+
+
+def test_a_model_with_titles_needs_no_other_tier(client: TestClient) -> None:
+    with closed(*SERVED[1:]):
+        address = create(client, "titled", labels=[{"name": "c", "title": "dogs"}])
+        ok(client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["c"]}))
+    client.delete(address)
+
+
 def lived(client: TestClient, name: str) -> str:
     """A model with vectors, groups and a promise; return its address."""
     address = create(client, name)
@@ -118,6 +143,18 @@ def test_models_that_need_a_tier_are_restored_once_it_is_there(serve: Serve, tmp
         GATE.open((tier,))
         assert ok(client.post(f"{address}/predict", json=VECTOR)) == predicted
         assert "compiling" not in ok(client.get("/readyz"))
+
+
+@pytest.mark.parametrize("algorithm", ["falt", "salt"])
+def test_a_usual_model_is_restored_while_all_other_functions_are_compiled(
+    serve: Serve, tmp_path: Path, algorithm: str
+) -> None:
+    with serve(tmp_path) as client:
+        address = create(client, "m", algorithm=algorithm)
+        ok(client.post(f"{address}/update", json={"x": {"a": 1}, "y": ["c"]}))
+        predicted = ok(client.post(f"{address}/predict", json={"x": {"a": 1}}))
+    with closed(*SERVED[1:]), serve(tmp_path, NeverDone()) as client:
+        assert ok(client.post(f"{address}/predict", json={"x": {"a": 1}})) == predicted
 
 
 def test_a_stream_ends_at_a_line_that_must_wait_and_can_be_resumed(client: TestClient) -> None:

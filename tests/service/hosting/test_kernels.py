@@ -74,7 +74,7 @@ async def test_the_server_is_ready_with_base_and_the_rest_is_loaded_as_it_is_com
     assert disk.loaded == ["groups", "base"]
     assert disk.gate.closed == set(SERVED) - {"base", "groups"}
     disk.gate.require(("base", "groups"))
-    with pytest.raises(NotCompiled, match="functions for kernel learners are being compiled, 0 of 10"):
+    with pytest.raises(NotCompiled, match="functions for kernel learners are being compiled, 20 of 70"):
         disk.gate.require(("base", "kernel"))
     waiting = asyncio.create_task(disk.gate.wait(("vectors", "kernel")))
     disk.stored = dict.fromkeys(SERVED, 10)
@@ -84,18 +84,18 @@ async def test_the_server_is_ready_with_base_and_the_rest_is_loaded_as_it_is_com
     assert sorted(disk.loaded) == sorted(SERVED)
 
 
-async def test_the_estimate_is_of_what_is_compiled_until_then() -> None:
+async def test_progress_and_estimate_are_of_what_is_compiled_until_then() -> None:
     gate = Gate()
     gate.close(SERVED)
     gate.note({tier: Counts(4, 10) for tier in SERVED}, 0.5)
     assert gate.compiling(("base",)) == (4, 10, 3.0)
-    assert gate.compiling(("groups",)) == (4, 10, 9.0)
+    assert gate.compiling(("groups",)) == (12, 30, 9.0)
     assert gate.compiling(SERVED) == (28, 70, 21.0)
     error = gate.refusal(("groups",))
     assert error.retry_after == 9.0
-    assert "being compiled, 4 of 10, about 9 s" in str(error)
+    assert "being compiled, 12 of 30, about 9 s" in str(error)
     gate.open(("base", "vectors"))
-    assert gate.compiling(("groups",)) == (4, 10, 3.0)
+    assert gate.compiling(("groups",)) == (24, 30, 3.0)
     assert gate.compiling(("base",)) is None
     gate.note({"groups": Counts(10, 10)}, 0.5)
     assert "are being loaded" in str(gate.refusal(("groups",)))

@@ -1,18 +1,25 @@
 """Models that wait for functions: entries of other servers, while other models are served."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from tests.service.fleet import Fleet
+from tests.service.online.folds import append, learn, taught
 from tests.support.compiling import closed
 from tests.support.exercises import named
 from tests.support.waiting import DEADLINE_SECONDS, eventually_async
 
 from manylabel_core.label_structure import Group
+from manylabel_core.online.models.linear import sparse_table
 from manylabel_core.promise import Target
+from manylabel_core.state import State
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.kernels import GATE, NotCompiled
+from manylabel_service.online.following import begin_follower
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.spec.release import FORMAT_VERSIONS
+from manylabel_service.online.spec.tiers import tiers_of_arrays
 from manylabel_service.online.state.apply import ApplyBatch, LogEntry
 from manylabel_service.online.state.controls import Regroup, SetPromise
 from manylabel_service.online.state.log_entries import Change, Update, encode
@@ -73,3 +80,48 @@ async def test_a_replay_by_a_request_does_not_wait(lone_fleet: Fleet) -> None:
     with closed("promise"), pytest.raises(NotCompiled, match="promised precision"):
         await replica.state_at(position)
     assert (await replica.state_at(position)).position == position
+
+
+STATES: dict[str, Callable[[OnlineModel], object]] = {
+    "vectors": lambda model: learn(model, (VECTOR, ["c"])),
+    "groups": lambda model: append(model, CHANGES["groups"]),
+    "promise": lambda model: append(model, CHANGES["promise"]),
+}
+"""Changes of a state that then needs a tier."""
+
+
+@pytest.mark.parametrize("follows", [False, True])
+@pytest.mark.parametrize(("tier", "change"), STATES.items(), ids=STATES)
+async def test_a_model_with_a_state_that_must_wait_is_not_stored(
+    lone_fleet: Fleet, tier: str, change: Callable[[OnlineModel], object], follows: bool
+) -> None:
+    registry = await lone_fleet.start()
+    leader = await registry.create(Fleet.spec("leader"))
+    assert isinstance(leader, Replica)
+    spec, _, follow = await begin_follower(leader, Fleet.spec("m"), from_start=False, until=None)
+    state = OnlineModel(spec)
+    change(state)
+    state.position = leader.position
+    with closed(tier):
+        with pytest.raises(NotCompiled):
+            await registry.create(spec, state, follow if follows else None)
+        assert await lone_fleet.store(registry).models.find("m") is None
+    assert (await registry.create(spec, state, follow if follows else None)).serving
+
+
+def tiers_of_bytes(state: bytes) -> tuple[str, ...]:
+    return tiers_of_arrays(State.from_bytes(state)[0])
+
+
+@pytest.mark.parametrize("algorithm", ["falt", "salt"])
+def test_a_stored_state_needs_functions_of_sparse_tables_if_it_has_or_gets_one(
+    algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dense = taught(algorithm=algorithm).to_bytes()
+    assert tiers_of_bytes(dense) == ()
+    with monkeypatch.context() as patch:
+        patch.setattr(sparse_table, "MIN_SPARSE_BLOCKS", 1)
+        patch.setattr(sparse_table, "DENSE_BYTES", 0)
+        assert tiers_of_bytes(dense) == ("sparse",)
+        sparse = taught(algorithm=algorithm).to_bytes()
+    assert tiers_of_bytes(sparse) == ("sparse",)

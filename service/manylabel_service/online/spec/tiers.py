@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from manylabel_core.online.models.linear.weight_table import may_be_sparse
 from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.spec.trained import TrainedSpec
 
@@ -13,6 +14,8 @@ _BASE_ALGORITHMS = ("falt", "salt")
 _OPTIONS = ("average", "drift", "step")
 """Parameters whose default needs only `base`."""
 
+_BLOCKS = ".blocks"
+"""End of the name of an array of each table of weights that can be sparse."""
 _NO_GROUPS = 3
 """Bytes of groups and parents without any."""
 _NO_PROMISE = 12
@@ -41,6 +44,6 @@ def tiers_of_arrays(arrays: Mapping[str, NDArray[Any]]) -> tuple[str, ...]:
         "vectors": any(arrays.get("learner.vectors.lengths", ())),
         "groups": len(arrays.get("groups", ())) > _NO_GROUPS,
         "promise": len(arrays.get("promise", ())) > _NO_PROMISE,
-        "sparse": any(name.startswith("learner.") and name.endswith(".ends") for name in arrays),
+        "sparse": any(may_be_sparse(name[: -len(_BLOCKS)], arrays) for name in arrays if name.endswith(_BLOCKS)),
     }
     return tuple(tier for tier, needed in needs.items() if needed)

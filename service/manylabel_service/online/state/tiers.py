@@ -19,6 +19,16 @@ def tiers_of_examples(xs: Iterable[Features]) -> tuple[str, ...]:
     return ("vectors",) if any(x.vectors is not None for x in xs) else ()
 
 
+def tiers_of_model(model: OnlineModel) -> tuple[str, ...]:
+    """Return the tiers that a copy of a model needs besides those of its spec, see `tiers_of_arrays`."""
+    needs = {
+        "vectors": model.features.layout.n_vector_values > 0,
+        "groups": bool(model.groups.columns),
+        "promise": model.promises.promise is not None,
+    }
+    return (*(tier for tier, needed in needs.items() if needed), *tiers_of_growth(model, SizeDelta()))
+
+
 def tiers_of_growth(model: OnlineModel, growth: SizeDelta) -> tuple[str, ...]:
     """Return the tiers that a model may need after it has grown."""
     n_columns, n_labels = grown_columns(model, growth)

@@ -142,6 +142,16 @@ def dense_state(name: str, dense: NDArray[Any]) -> dict[str, NDArray[Any]]:
     return {name: dense, **_named(name, empty_parts(dense.dtype))}
 
 
+def may_be_sparse(name: str, arrays: Mapping[str, NDArray[Any]]) -> bool:
+    """Return whether a table under a name uses the sparse functions when it is restored; the arrays are not checked."""
+    dense, ends = arrays.get(name), arrays.get(f"{name}.ends")
+    if ends is None:  # the table stays dense
+        return False
+    if len(ends):
+        return True
+    return dense is not None and dense.ndim == 2 and is_sparse(len(dense) - 1, dense.shape[1], dense.itemsize)
+
+
 def _named(name: str, parts: tuple[NDArray[Any], ...]) -> dict[str, NDArray[Any]]:
     """Return the parts of a sparse table under their names in a state."""
     return {f"{name}.{part}": array for part, array in zip(PARTS, parts, strict=True)}
