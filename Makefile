@@ -32,7 +32,7 @@ TEST := $(PYTEST) -n $(PROCESSES)
 
 # These do not wait for others, and each process takes a while to collect them: one for each core.
 test: compiled
-	$(PYTEST) -n $(or $(TEST_PROCESSES),$(shell nproc)) --compiled --lane quick
+	$(PYTEST) -n $(or $(TEST_PROCESSES),$(shell getconf _NPROCESSORS_ONLN)) --compiled --lane quick
 
 test-all: $(INSTALLED) compiled
 	$(TEST) --compiled --lane rest

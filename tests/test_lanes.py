@@ -130,6 +130,7 @@ def compile_event(*functions: str) -> None:
             compile_event(*others)
 
 
+@pytest.mark.usefixtures("compiles")
 @pytest.mark.parametrize(
     ("functions", "options", "fixture", "found"),
     [

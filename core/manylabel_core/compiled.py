@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from pickle import UnpicklingError
 from types import ModuleType
 from typing import Any
 
@@ -43,8 +44,11 @@ GENERIC = "generic"
 TARGETS = ("x86-64-v3", GENERIC) if platform.machine() == "x86_64" else (GENERIC,)
 """Targets that a package has compiled functions for, the faster first."""
 
-V3_FEATURES = ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
-"""LLVM's names of the features that the level x86-64-v3 of the psABI adds to the level before it."""
+V3_FEATURES = (
+    *("cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"),
+    *("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
+)
+"""LLVM's names of the features of the level x86-64-v3 of the psABI that not each x86-64 has."""
 
 _process = uuid.uuid4().hex[:16]
 
@@ -148,9 +152,21 @@ class KernelCache(FunctionCache):
             raise RuntimeError("no directory is writable")
 
     def save_overload(self, types: Any, result: Any) -> None:
-        """Store a specialisation, where that is possible."""
-        if self.writable:
+        """Store a specialisation, where that is possible; it is used in any case."""
+        if not self.writable:
+            return
+        try:
             super().save_overload(types, result)
+        except OSError as error:  # such as a full disk
+            warnings.warn(f"a compiled function cannot be stored: {error}", RuntimeWarning, stacklevel=2)
+
+    def load_overload(self, types: Any, target_context: Any) -> Any:
+        """Load a specialisation; None if it is not on disk, or damaged there."""
+        try:
+            return super().load_overload(types, target_context)
+        except (EOFError, UnpicklingError, OSError) as error:
+            warnings.warn(f"a compiled function cannot be loaded: {error}", RuntimeWarning, stacklevel=2)
+            return None
 
     def file_names(self) -> set[str]:
         """Return the names of the files in use, in `cache_path`: the index, and the code that it names."""
@@ -187,7 +203,10 @@ def _shipped_keys(key: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 @functools.cache
 def _runnable_targets() -> tuple[str, ...]:
-    features = llvmlite.binding.get_host_cpu_features()
+    try:
+        features = llvmlite.binding.get_host_cpu_features()
+    except RuntimeError:  # LLVM does not know this processor
+        features = {}
     v3 = all(features.get(feature) for feature in V3_FEATURES)
     return tuple(target for target in TARGETS if target == GENERIC or v3)
 

@@ -5,7 +5,6 @@ which leave a core to the server.
 """
 
 import argparse
-import os
 
 from manylabel_core import kernels
 from manylabel_service import processes
@@ -23,10 +22,10 @@ def main() -> None:
     processes.die_with_parent()
     processes.name(NAME)
     processes.give_way(args.niceness)
-    n_cores = len(os.sched_getaffinity(0))
+    n_cores = kernels.n_cores()
     for tiers, n_processes in ((args.tiers[:1], n_cores), (args.tiers[1:], max(1, n_cores - 1))):
         if tiers:
-            kernels.compile_missing(tiers, n_processes=n_processes, start_worker=processes.die_with_parent)
+            kernels.compile_missing(tiers, n_processes=n_processes)
 
 
 if __name__ == "__main__":

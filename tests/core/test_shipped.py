@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.waiting import eventually
 
 import manylabel_core
 from manylabel_core.compiled import TARGETS
@@ -114,7 +115,7 @@ def test_a_changed_source_is_compiled_again(shipped: Path, own: dict[str, Any], 
     assert found["why"] == "the compiled functions of this package are of other sources"
 
 
-@pytest.mark.parametrize(("name", "value"), [("numba", "0.0.1"), ("Python", "CPython 3.0"), ("architecture", "vax")])
+@pytest.mark.parametrize(("name", "value"), [("numba", "0.0.1"), ("Python", "CPython 3.0"), ("system", "VMS on vax")])
 def test_one_sentence_says_why_they_cannot_be_used(name: str, value: str, shipped: Path, tmp_path: Path) -> None:
     copy = tmp_path / "other"
     shutil.copytree(shipped, copy)
@@ -122,3 +123,31 @@ def test_one_sentence_says_why_they_cannot_be_used(name: str, value: str, shippe
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
     why = run(copy, tmp_path / "cache")["why"]
     assert why.startswith(f"the compiled functions of this package are for {name} {value}, and this is ")
+
+
+def compiling(copy: Path, cache: Path) -> subprocess.Popen[bytes]:
+    environment = os.environ | {"PYTHONPATH": str(copy), "NUMBA_CACHE_DIR": str(cache)}
+    return subprocess.Popen([sys.executable, "-m", "manylabel_core.kernels", "compile"], env=environment)
+
+
+@pytest.fixture
+def checkout(shipped: Path, tmp_path: Path) -> Path:
+    """A copy of the package without compiled functions."""
+    copy = tmp_path / "checkout"
+    shutil.copytree(shipped / PACKAGE.name, copy / PACKAGE.name, ignore=shutil.ignore_patterns("shipped"))
+    return copy
+
+
+def test_two_processes_compile_each_function_once(checkout: Path, own: dict[str, Any], tmp_path: Path) -> None:
+    both = [compiling(checkout, tmp_path / "cache") for _ in range(2)]
+    assert [each.wait(300) for each in both] == [0, 0]
+    assert len(list(tmp_path.rglob("*.nbc"))) == own["counts"][1]
+
+
+def test_a_killed_process_leaves_no_lock(checkout: Path, own: dict[str, Any], tmp_path: Path) -> None:
+    killed = compiling(checkout, tmp_path / "cache")
+    eventually(lambda: any(tmp_path.rglob("*.nbc")), seconds=300)
+    killed.kill()
+    killed.wait(60)
+    assert compiling(checkout, tmp_path / "cache").wait(300) == 0
+    assert run(checkout, tmp_path / "cache")["compiled"] == []

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,11 +17,14 @@ from manylabel_core import FALT, SALT, KernelFALT, KernelSALT, PassiveAggressive
 from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.datasets import Dataset
 from manylabel_core.datasets.dataset import SINGLE
+from manylabel_core.index_columns import IndexColumns
 from manylabel_core.label_structure import Group
 from manylabel_core.online.models.linear.sparse_table import DENSE_BYTES
 from manylabel_core.promise import Target
 from manylabel_core.records._json_pieces import next_cut
 from manylabel_core.scaling.choices import SCALINGS
+from manylabel_core.solvers import solve_linear_dual
+from manylabel_core.solvers.coupled import linear_sides
 from manylabel_service import ulid as prediction_ids
 from manylabel_service.hosting.examples import Example, Features, Labels
 from manylabel_service.hosting.explanations import Explainer
@@ -47,6 +51,9 @@ def base() -> None:
         for scaling in SCALINGS:
             learn(algorithm=algorithm, scaling=scaling)
         learn_numbered(algorithm=algorithm)
+    columns = IndexColumns()
+    for indices in ([3, 9], [4, 9]):  # with gaps, so that they are not the columns
+        columns.add(np.array(indices, dtype=np.int32))
     next_cut(np.frombuffer(b"[1,2]", dtype=np.uint8), 0, 1, np.zeros(1, dtype=np.uint8), 0)
 
 
@@ -67,6 +74,7 @@ def kernel() -> None:
             learn(algorithm=algorithm, scaling=scaling)
         for strategy in PARAMS[algorithm].choices("strategy"):
             learn(algorithm=algorithm, params={"strategy": strategy, "budget": 2})
+            fill_budget(algorithm=algorithm, params={"strategy": strategy, "budget": 2})
         for name in ("linear", "poly"):
             learn(algorithm=algorithm, params={"kernel": name, "fit_intercept": True})
         learn_numbered(algorithm=algorithm)
@@ -95,6 +103,9 @@ def promise() -> None:
     )
     ApplyBatch(model, [LogEntry("2", late)]).step(max_examples=1)
     ask(restored(model), example.x)
+    for each in (_model(algorithm="falt"), model):
+        each.set_promise(Target(0.9))
+        each.measures()
 
 
 def vectors() -> None:
@@ -115,6 +126,7 @@ def sparse() -> None:
         update = Update((Example(x, Labels(("1", "2"), signs, complete=False)),), "log")
         ApplyBatch(model, [LogEntry("1", update), LogEntry("2", Relabel("1", "new", "log"))]).step(max_examples=1)
         ask(restored(model), x)
+        restored(model).learner.pipeline.model.forget(0)
 
 
 def trainers() -> None:
@@ -124,6 +136,7 @@ def trainers() -> None:
             warnings.simplefilter("ignore")  # three iterations are enough
             (Path(name) / DATA).write_bytes(data)
             FitRun(request, Path(name), lambda event, facts: None).run()
+    fit_many_settled(np.float32)
 
 
 def python() -> None:
@@ -142,6 +155,18 @@ def python() -> None:
             learner.partial_fit(rows, Y, sample_weight=weights)
             learner.predict(rows)
             learner.decision_function(rows)
+    fit_many_settled(np.float64)
+
+
+def fit_many_settled(dtype: type) -> None:
+    """Solve problems whose active pairs alone are visited, as if they were few."""
+    rng = np.random.default_rng(2)
+    X = sp.random(300, 40, 0.1, "csr", rng=rng, data_rvs=lambda size: rng.exponential(size=size)).astype(dtype)
+    scores = X @ rng.normal(size=(40, 5))
+    Y = np.where(scores > np.quantile(scores, [0.98, 0.9, 0.6, 0.5, 0.05], axis=0).diagonal(), 1, -1)
+    with patch.object(linear_sides, "FEW", 1.0):
+        for S in (np.eye(5), np.eye(5) + 0.1):
+            solve_linear_dual(X, Y, S, 2.0, bias_feature=1.0)
 
 
 EXERCISES: Mapping[str, Callable[[], None]] = {
@@ -170,6 +195,14 @@ def learn(**spec: Any) -> None:
     restored(model)
     model.measures()
     label_page(model.label_facts, "name", descending=False, offset=0, limit=1)
+
+
+def fill_budget(**spec: Any) -> None:
+    """Let a model replace its vectors until it computes again what rounding errors have changed."""
+    model = _model(**spec)
+    labels = [Labels.all_of([label]) for label in "cd"]
+    examples = tuple(Example(named(a=at % 7, b=at % 5), labels[at % 2]) for at in range(60))
+    ApplyBatch(model, [LogEntry("1", Update(examples, "log"))]).step(max_examples=len(examples))
 
 
 def learn_numbered(**spec: Any) -> None:

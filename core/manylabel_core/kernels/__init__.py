@@ -4,7 +4,17 @@
 makes the list, and a test compares it with what the learners use.
 """
 
-from manylabel_core.kernels.filling import KernelsOutdated, compile_missing
+from manylabel_core.kernels.filling import KernelsOutdated, compile_missing, n_cores
 from manylabel_core.kernels.listing import TIERS, Counts, count, load, loaded, why_not_shipped
 
-__all__ = ["TIERS", "Counts", "KernelsOutdated", "compile_missing", "count", "load", "loaded", "why_not_shipped"]
+__all__ = [
+    "TIERS",
+    "Counts",
+    "KernelsOutdated",
+    "compile_missing",
+    "count",
+    "load",
+    "loaded",
+    "n_cores",
+    "why_not_shipped",
+]

@@ -5,10 +5,12 @@ import gc
 import multiprocessing
 import os
 import sys
+import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -17,7 +19,7 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 
 from manylabel_core.compiled import KernelCache
-from manylabel_core.kernels.listing import Kernel, kernels, missing
+from manylabel_core.kernels.listing import TIERS, Kernel, kernels, missing, of
 
 MAX_PROCESSES = 4
 """Each takes a core and 200 MB."""
@@ -25,20 +27,18 @@ MAX_PROCESSES = 4
 ORPHANED_SECONDS = 24 * 3600.0
 """Age at which a file that belongs to no specialisation is deleted. A younger one may be in use soon."""
 
-LOCK = "manylabel-kernels.lock"
+LOCK = "manylabel-{}.lock"
+"""Lock of a tier, in the folder of the files of the first function of the list."""
+
+PARENT_SECONDS = 1.0
+"""Seconds between two looks of a process whether its parent has ended."""
 
 
 class KernelsOutdated(Exception):
     """The list of specialisations names some that cannot be compiled: make kernels."""
 
 
-def compile_missing(
-    tiers: Collection[str],
-    *,
-    more: Iterable[str] = (),
-    n_processes: int | None = None,
-    start_worker: Callable[[], object] | None = None,
-) -> int:
+def compile_missing(tiers: Collection[str], *, more: Iterable[str] = (), n_processes: int | None = None) -> int:
     """Compile the specialisations of the tiers that are not on disk, and return their number.
 
     A second caller waits for the first one, also in another process, and then finds everything. Nothing is run.
@@ -47,24 +47,22 @@ def compile_missing(
     ----------
     more : further specialisations, in the form of the list without tiers.
     n_processes : number of processes, by default one a core; at most `MAX_PROCESSES`.
-    start_worker : called in each of these processes before it compiles.
 
     Raises
     ------
     KernelsOutdated
         The list of specialisations does not match the functions.
     """
-    wanted = [*(each for each in kernels() if each.tier in tiers), *(Kernel("", None, call) for call in more)]
+    wanted = [*of(tiers), *(Kernel("", None, call) for call in more)]
     first = missing(wanted)
-    cache = first[0].dispatcher._cache if first else None
-    if not isinstance(cache, KernelCache) or not cache.writable:
+    cache = kernels()[0].dispatcher._cache
+    if not first or not isinstance(cache, KernelCache) or not cache.writable:
         return 0  # everything is there, or nothing can be stored
-    with _locked(Path(cache.cache_path) / LOCK):
-        discard_orphans({sys.modules[each.dispatcher.py_func.__module__] for each in kernels()})
+    with _locked(Path(cache.cache_path), tiers) as locks:
+        discard_orphans({sys.modules[each.dispatcher.py_func.__module__] for each in wanted})
         todo = missing(wanted)
         if todo:
-            n_cores = len(os.sched_getaffinity(0))
-            _Filling(todo).run(min(MAX_PROCESSES, n_processes or n_cores), start_worker)
+            _Filling(todo).run(min(MAX_PROCESSES, n_processes or n_cores()), locks)
     return len(todo)
 
 
@@ -76,10 +74,11 @@ class _Filling:
         self._running: dict[Future[None], Kernel] = {}
         self._called = {each.function: _called_by(each.function, each.dispatcher) for each in todo}
 
-    def run(self, n_processes: int, start_worker: Callable[[], object] | None) -> None:
+    def run(self, n_processes: int, locks: Sequence[int]) -> None:
         # A fork inherits what took seconds to import. All processes are forked before the pool starts a thread.
         fork = multiprocessing.get_context("fork")
-        pool = ProcessPoolExecutor(n_processes, mp_context=fork, initializer=_start, initargs=(start_worker,))
+        start = partial(_start, os.getpid(), locks)
+        pool = ProcessPoolExecutor(n_processes, mp_context=fork, initializer=start)
         failed: list[str] = []
         with pool:
             while self._waiting or self._running:
@@ -107,10 +106,11 @@ class _Filling:
         ]
 
 
-def _start(start_worker: Callable[[], object] | None) -> None:
+def _start(parent: int, locks: Sequence[int]) -> None:
+    for lock in locks:
+        os.close(lock)  # so that it is held as long as the parent lives
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     gc.disable()  # it takes a tenth of the time of a compilation, and finds little
-    if start_worker is not None:
-        start_worker()
 
 
 def _compile(call: str) -> None:
@@ -135,11 +135,26 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(inner)
 
 
+def _end_with(parent: int) -> None:
+    """End this process when its parent has ended: a pool's process would wait for work for ever."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_SECONDS)
+    os._exit(1)
+
+
 @contextmanager
-def _locked(file: Path) -> Iterator[None]:
-    with open(file, "ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
+def _locked(folder: Path, tiers: Collection[str]) -> Iterator[list[int]]:
+    """Hold the locks of tiers, which are acquired in one order; yield their file descriptors."""
+    with ExitStack() as stack:
+        held = [stack.enter_context(open(folder / LOCK.format(tier), "ab")) for tier in TIERS if tier in tiers]
+        for file in held:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield [file.fileno() for file in held]
+
+
+def n_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def discard_orphans(modules: Iterable[ModuleType]) -> int:
@@ -151,7 +166,10 @@ def discard_orphans(modules: Iterable[ModuleType]) -> int:
     before, deleted = time.time() - ORPHANED_SECONDS, 0
     for module in modules:
         functions: list[Any] = [each for each in vars(module).values() if isinstance(each, Dispatcher)]
-        caches = [each._cache for each in functions if isinstance(each._cache, KernelCache)]
+        own = [each for each in functions if each.py_func.__module__ == module.__name__]
+        caches = [each._cache for each in own if isinstance(each._cache, KernelCache) and each._cache.writable]
+        if not caches:
+            continue
         used = set().union(*(each.file_names() for each in caches))
         stem = Path(str(module.__file__)).stem
         for file in Path(caches[0].cache_path).glob(f"{stem}.*.py{sys.version_info[0]}{sys.version_info[1]}.*nb[ic]*"):

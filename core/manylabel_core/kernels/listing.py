@@ -83,6 +83,11 @@ def kernels() -> tuple[Kernel, ...]:
     return tuple(found)
 
 
+def of(tiers: Collection[str]) -> list[Kernel]:
+    """Return the specialisations that the tiers need: those of other tiers too that Python calls in these first."""
+    return [each for each in kernels() if each.tier in tiers or each.called_in in tiers]
+
+
 def missing(wanted: Iterable[Kernel]) -> list[Kernel]:
     """Return the specialisations that are not on disk, or were compiled from other sources."""
     unseen = [each for each in wanted if each not in _stored]
@@ -97,7 +102,7 @@ def missing(wanted: Iterable[Kernel]) -> list[Kernel]:
 
 def count(tiers: Collection[str]) -> Counts:
     """Return how many specialisations of the tiers are on disk."""
-    wanted = [each for each in kernels() if each.tier in tiers]
+    wanted = of(tiers)
     return Counts(len(wanted) - len(missing(wanted)), len(wanted))
 
 
@@ -126,8 +131,7 @@ def why_not_shipped() -> str:
         built = json.loads((SHIPPED / BUILT_FOR).read_text())
     except FileNotFoundError:
         return "this package came without compiled functions"
-    here = environment()
-    for name, value in here.items():
+    for name, value in environment().items():
         if built[name] != value:
             return f"the compiled functions of this package are for {name} {built[name]}, and this is {value}"
     return "the compiled functions of this package are of other sources"
@@ -136,4 +140,4 @@ def why_not_shipped() -> str:
 def environment() -> dict[str, str]:
     """Return what compiled functions depend on besides their sources and the target."""
     python = f"{platform.python_implementation()} {sys.version_info[0]}.{sys.version_info[1]}"
-    return {"Python": python, "numba": numba.__version__, "architecture": platform.machine()}
+    return {"Python": python, "numba": numba.__version__, "system": f"{platform.system()} on {platform.machine()}"}

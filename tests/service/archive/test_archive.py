@@ -374,6 +374,7 @@ async def test_a_log_that_lost_its_end_continues_in_a_new_timeline(
         await store.close()
 
 
+@pytest.mark.usefixtures("shared_redis")
 @pytest.mark.parametrize("begin", ["start", "now"])
 async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: FilePlace, new_store: Make) -> None:
     """Also as of before it was promoted: what it learns from there on is measured as a leader does."""
@@ -417,6 +418,7 @@ async def test_a_promoted_follower_is_restored_with_its_past(begin: str, place: 
         await other.fleet.end()
 
 
+@pytest.mark.usefixtures("shared_redis")
 @pytest.mark.parametrize("begin", ["start", "now"])
 async def test_a_follower_follows_the_restored_leader(begin: str, place: FilePlace, new_store: Make) -> None:
     origin = await start_origin(new_store("redis"), place)
@@ -488,6 +490,7 @@ async def test_a_restore_is_not_repeated_over_a_mark_that_cannot_be_read(
     assert [each.value for each in await store.documents.all(RESTORE)] == [value]
 
 
+@pytest.mark.usefixtures("shared_redis")
 async def test_a_failed_restore_of_one_model_leaves_what_it_cannot_read(place: FilePlace, new_store: Make) -> None:
     origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())

@@ -120,6 +120,7 @@ async def test_a_store_that_is_not_empty_is_refused_unchanged(place: FilePlace, 
         await restore(place, store, Settings())
 
 
+@pytest.mark.usefixtures("shared_redis")
 async def test_temporary_files_are_written_to_the_data_directory(
     place: FilePlace, new_store: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import pytest
 from tests.service.archive.origin import Make, opened, shipper, start_origin
 from tests.service.fleet import Fleet
 
@@ -138,6 +139,7 @@ async def test_the_whole_log_of_an_existing_model_is_kept(place: FilePlace, new_
     assert (await restore(place, store, Settings(), model="m", until="1")).models["m"][0] == "1"
 
 
+@pytest.mark.usefixtures("shared_redis")
 async def test_new_objects_of_another_server_are_kept(place: FilePlace, new_store: Make) -> None:
     """A pass writes objects before the catalogue that names them; another server thins in between."""
     origin = await start_origin(new_store("redis"), place)

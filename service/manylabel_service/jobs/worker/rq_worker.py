@@ -76,7 +76,7 @@ class RQWorkerProcess:
     def work(self) -> None:
         """Run tasks, in turn, until stopped; compile the functions of trainers in the background."""
         program = [sys.executable, "-P", "-m", compile_functions.__name__, f"--niceness={NICENESS}"]
-        self._compiling = subprocess.Popen([*program, "trainers", "base"], stdin=subprocess.DEVNULL)
+        self._compiling = subprocess.Popen([*program, "trainers"], stdin=subprocess.DEVNULL)
         backoff = pauses(*BACKOFF_SECONDS)
         while not self.stopping:
             begun, failure = time.monotonic(), None
