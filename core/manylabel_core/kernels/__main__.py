@@ -25,7 +25,8 @@ def main() -> str | None:
     commands.add_parser("ship")
     args = parser.parse_args()
     if args.command == "ship":
-        return ship()
+        ship()
+        return None
     if unknown := set(args.tiers) - set(TIERS):
         parser.error(f"unknown tiers: {', '.join(sorted(unknown))}")
     try:
