@@ -136,7 +136,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _end_with(parent: int) -> None:
-    """End this process when its parent has ended: a pool's process would wait for work for ever."""
+    """End this process when its parent has ended, because a process of a pool waits for work without limit."""
     while os.getppid() == parent:
         time.sleep(PARENT_SECONDS)
     os._exit(1)
