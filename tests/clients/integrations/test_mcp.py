@@ -220,7 +220,7 @@ async def test_at_a_public_address_a_call_without_a_key_is_refused_here() -> Non
 
 async def test_the_command_refuses_calls_without_a_key_at_a_public_address(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(mcp, "http_app", lambda tools, host: made.append(tools))
+    monkeypatch.setattr("manylabel_clients.integrations.mcp.http_app", lambda tools, host: made.append(tools))
     monkeypatch.setattr(uvicorn, "run", lambda *_, **__: None)
     monkeypatch.delenv("MANYLABEL_API_KEY", raising=False)
     done = CliRunner().invoke(app, ["mcp", "--model", "animals", "--http", "0.0.0.0:8765"])

@@ -25,7 +25,7 @@ def beyond(before):
 EACH = """
 for tier in SERVED:
     if not os.fork():
-        load(("base", tier))
+        load(("base", "options", tier) if tier == "kernel" else ("base", tier))
         before = loaded()
         assert before
         exercises.EXERCISES[tier]()

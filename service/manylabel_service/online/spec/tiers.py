@@ -29,10 +29,11 @@ def tiers_of_spec(spec: ModelSpec | TrainedSpec) -> tuple[str, ...]:
     """Return the tiers that a model of a spec needs."""
     if not isinstance(spec, ModelSpec):
         return ()
-    tiers = ("kernel",) if spec.algorithm.startswith("kernel_") else ()
+    if spec.algorithm.startswith("kernel_"):
+        return ("options", "kernel")
     params = spec.params.model_dump()
     usual = all(params[name] == default for name, default in _defaults(spec.algorithm).items())
-    return tiers if usual and (tiers or spec.algorithm in _BASE_ALGORITHMS) else (*tiers, "options")
+    return () if usual and spec.algorithm in _BASE_ALGORITHMS else ("options",)
 
 
 @cache
