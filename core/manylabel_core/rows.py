@@ -164,7 +164,7 @@ def as_weights(weights: ArrayLike | None, n_samples: int, name: str = "sample_we
     given = np.asarray(weights)
     if given.shape != (n_samples,) or given.dtype.kind not in "fiu":
         raise ValueError(f"{name} must have a number for each of {n_samples} examples, not {given.dtype} {given.shape}")
-    found = np.require(given, np.float64, "CW")  # functions for read-only arrays are not compiled
+    found = np.require(given, np.float64, ["C", "W"])  # functions for read-only arrays are not compiled
     allowed = (found > 0.0) & (found <= MAX_EXAMPLE_WEIGHT)
     if not allowed.all():
         at = int(np.argmin(allowed))
