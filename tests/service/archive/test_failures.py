@@ -97,6 +97,7 @@ async def test_an_archive_that_was_away_longer_than_the_history(place: FilePlace
     assert await restored_state(place, new_store) == last_state(origin)
 
 
+@pytest.mark.usefixtures("shared_redis")
 async def test_a_store_that_is_not_empty_is_refused_unchanged(place: FilePlace, new_store: Make) -> None:
     origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())

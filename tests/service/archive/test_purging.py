@@ -137,6 +137,7 @@ async def test_an_interrupted_purge_is_completed_by_the_next_pass(lost: bool, ne
     assert 15 < left < 60
 
 
+@pytest.mark.usefixtures("shared_redis")
 async def test_a_restored_model_also_purges_its_origin(place: FilePlace, new_store: Make) -> None:
     origin = await start_origin(new_store("sqlite"), place)
     await origin.registry.create(Fleet.spec())
