@@ -119,7 +119,7 @@ class KernelCache(FunctionCache):
     may have compiled in are unchanged: numba looks at the function's own file alone. The files of compiled code are
     private to a process: numba numbers them per function, so two processes that compile a function at the same time for
     different types would use one number, and every later lookup for one type would find the code of the other. And
-    what the machine has not compiled is looked for among the package's files, by the targets that this processor runs.
+    it also finds the package's files, for the targets that this processor runs.
 
     Attributes
     ----------

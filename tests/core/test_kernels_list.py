@@ -74,5 +74,5 @@ def test_tests_alone_compile_other_types_of_listed_functions() -> None:
 
 @pytest.mark.long
 def test_the_list_is_what_is_compiled_and_called() -> None:
-    """Otherwise `make kernels` makes it anew."""
+    """If this fails, run `make kernels`."""
     assert set(listed().splitlines()) == set((files(manylabel_core.kernels) / LIST).read_text().splitlines())

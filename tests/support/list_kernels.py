@@ -1,4 +1,4 @@
-"""Makes the list of specialisations anew: ``python -m tests.support.list_kernels FILE``, which is `make kernels`.
+"""Makes the list of specialisations, for `make kernels`: ``python -m tests.support.list_kernels FILE``.
 
 The exercises of each tier run twice, each time in a process of its own: from nothing, which tells what is compiled, and
 from what is stored then, which tells what Python calls. It takes minutes.
