@@ -112,6 +112,30 @@ class _Files(CompileResultCacheImpl):
     _locator_classes = [*CompileResultCacheImpl._locator_classes, _Nowhere]  # noqa: RUF012
 
 
+_DAMAGE = (EOFError, UnpicklingError, ValueError, IndexError, AttributeError, ImportError)
+"""Errors of pickle for a file that is cut or changed."""
+
+
+class _Index(IndexDataCacheFile):
+    """Files of one function; a damaged one counts as missing, and is replaced."""
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            index: dict[Any, str] = super()._load_index()
+        except _DAMAGE:
+            return {}
+        return index
+
+    def _load_data(self, name: str) -> Any:
+        try:
+            data = super()._load_data(name)
+        except _DAMAGE:
+            data = None
+        if not isinstance(data, tuple):
+            raise OSError(f"{name} is damaged")  # as if it were missing
+        return data
+
+
 class KernelCache(FunctionCache):
     """Specialisations of one function on disk: those of this machine, then those that came with the package.
 
@@ -137,17 +161,17 @@ class KernelCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        files = self._cache_file
-        if "{number:d}" not in files._data_name_pattern:
-            raise AttributeError(f"numba names its files {files._data_name_pattern!r}")
+        pattern = self._cache_file._data_name_pattern
+        if "{number:d}" not in pattern:
+            raise AttributeError(f"numba names its files {pattern!r}")
         stamp = stamp_of(function)
-        files._source_stamp = stamp
-        files._data_name_pattern = _NameOfThisProcess(files._data_name_pattern)
+        self._cache_file = _Index(self._cache_path, self._impl.filename_base, stamp)
+        self._cache_file._data_name_pattern = _NameOfThisProcess(pattern)
         self.writable = not isinstance(self._impl.locator, _Nowhere)
         self._shipped: Any = None
         folder = Path(function.__code__.co_filename).parent
         if folder.is_relative_to(PACKAGE) and (shipped := SHIPPED / folder.relative_to(PACKAGE)).is_dir():
-            self._shipped = IndexDataCacheFile(str(shipped), self._impl.filename_base, stamp)
+            self._shipped = _Index(str(shipped), self._impl.filename_base, stamp)
         elif not self.writable:
             raise RuntimeError("no directory is writable")
 
@@ -159,14 +183,6 @@ class KernelCache(FunctionCache):
             super().save_overload(types, result)
         except OSError as error:  # such as a full disk
             warnings.warn(f"a compiled function cannot be stored: {error}", RuntimeWarning, stacklevel=2)
-
-    def load_overload(self, types: Any, target_context: Any) -> Any:
-        """Load a specialisation; None if it is not on disk, or damaged there."""
-        try:
-            return super().load_overload(types, target_context)
-        except (EOFError, UnpicklingError, OSError) as error:
-            warnings.warn(f"a compiled function cannot be loaded: {error}", RuntimeWarning, stacklevel=2)
-            return None
 
     def file_names(self) -> set[str]:
         """Return the names of the files in use, in `cache_path`: the index, and the code that it names."""

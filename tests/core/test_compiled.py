@@ -189,6 +189,20 @@ def test_a_former_version_of_a_function_is_deleted_when_it_is_old(tmp_path: Path
     assert other_module.exists()
 
 
+@pytest.mark.parametrize("ending", ["nbi", "nbc"])
+@pytest.mark.parametrize("damage", [b"", b"cut", None, b"\x80\x05K\x07.", b"\x80\x63"])
+def test_a_damaged_file_counts_as_missing(ending: str, damage: bytes | None, tmp_path: Path) -> None:
+    file = tmp_path / "inner.py"
+    file.write_text(INNER.format(added=1))
+    load(file).inner(1)
+    (stored,) = tmp_path.rglob(f"*.{ending}")
+    stored.write_bytes(stored.read_bytes()[:-20] if damage is None else damage)
+    assert load(file).inner(1) == 2
+    before = {each: each.stat().st_mtime_ns for each in tmp_path.rglob("*.nb[ic]")}
+    assert load(file).inner(1) == 2
+    assert {each: each.stat().st_mtime_ns for each in tmp_path.rglob("*.nb[ic]")} == before, "it was replaced"
+
+
 def test_a_function_without_a_place_for_its_cache_still_compiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ makes the list, and a test compares it with what the learners use.
 """
 
 from manylabel_core.kernels.filling import KernelsOutdated, compile_missing, n_cores
-from manylabel_core.kernels.listing import TIERS, Counts, count, load, loaded, why_not_shipped
+from manylabel_core.kernels.listing import TIERS, Counts, count, load, why_not_shipped
 
 __all__ = [
     "TIERS",
@@ -14,7 +14,6 @@ __all__ = [
     "compile_missing",
     "count",
     "load",
-    "loaded",
     "n_cores",
     "why_not_shipped",
 ]

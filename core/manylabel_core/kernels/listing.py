@@ -1,4 +1,4 @@
-"""The list of specialisations, what of it is on disk, and what this process has loaded."""
+"""The list of specialisations, and what of it is on disk."""
 
 import functools
 import importlib
@@ -118,11 +118,6 @@ def load(tiers: Iterable[str]) -> None:
                     if kernel.called_in == tier:
                         kernel.dispatcher.compile(kernel.types)
                 _loaded.add(tier)
-
-
-def loaded() -> frozenset[str]:
-    """Return the tiers that this process has loaded."""
-    return frozenset(_loaded)
 
 
 def why_not_shipped() -> str:
