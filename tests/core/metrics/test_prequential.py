@@ -351,7 +351,7 @@ def test_the_smallest_weight_counts() -> None:
 def test_arrays_may_be_read_only_or_strided() -> None:
     Y, scores = _random(20, 6, seed=3)
     plain, other = Prequential(), Prequential()
-    targets, n_known = as_targets(Y), np.full(20, 6)
+    targets, n_known = Targets(*(array.copy() for array in as_targets(Y))), np.full(20, 6)  # others use NO_WEIGHTS too
     plain.update(scores, targets, n_known)
     wide = np.zeros((20, 14), dtype=np.float32)
     wide[:, ::2] = scores
