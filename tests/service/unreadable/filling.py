@@ -1,10 +1,12 @@
 """Fills a store through a server, has a server work over it, and checks that everything is there."""
 
 import contextlib
+import math
 import threading
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from starlette.testclient import TestClient
 from tests.service.api.answers import create, ok
@@ -26,6 +28,7 @@ from manylabel_service.jobs.job_store import KIND as JOBS
 from manylabel_service.jobs.job_store import gathered_key
 from manylabel_service.jobs.queue_limit import KIND as CLAIMS
 from manylabel_service.jobs.queue_limit import NAME, Claims
+from manylabel_service.models import membership
 from manylabel_service.models.membership import IN_USE, Member, VersionsInUse
 from manylabel_service.models.membership import KIND as MEMBERS
 from manylabel_service.online.history.catalogue import KIND as HISTORY
@@ -79,7 +82,7 @@ class CannotStart(Exception):
 
 @contextlib.contextmanager
 def serving(place: Place, admin: str | None = None) -> Iterator[TestClient]:
-    """A server of a place, and a client with a key. Raises CannotStart."""
+    """A server of a place, and a client with a key; no replica expires meanwhile. Raises CannotStart."""
     settings = settings_of(**{"job_niceness": 0, **place.settings, **SETTINGS})
     ended, failed = threading.Event(), threading.Event()
 
@@ -89,7 +92,10 @@ def serving(place: Place, admin: str | None = None) -> Iterator[TestClient]:
 
     app = create_app(settings, open_store(settings), on_ready=ended.set, on_failure=fail)
     headers = {} if admin is None else {"api-key": admin}
-    with DescribedClient(app, base_url="http://localhost", raise_server_exceptions=False, headers=headers) as client:
+    with (
+        patch.object(membership, "EXPIRY_SECONDS", math.inf),
+        DescribedClient(app, base_url="http://localhost", raise_server_exceptions=False, headers=headers) as client,
+    ):
         assert ended.wait(DEADLINE_SECONDS)
         if failed.is_set():
             raise CannotStart
