@@ -207,7 +207,7 @@ class KernelCache(FunctionCache):
 
 @functools.cache
 def _shipped_folder(folder: str) -> str | None:
-    """Return the folder of the package's compiled functions for those of a folder; None if there is none."""
+    """Return the folder of compiled functions that came with the package for the sources in a folder, if any."""
     if not Path(folder).is_relative_to(PACKAGE):
         return None
     shipped = SHIPPED / Path(folder).relative_to(PACKAGE)
