@@ -169,9 +169,9 @@ class KernelCache(FunctionCache):
         self._cache_file._data_name_pattern = _NameOfThisProcess(pattern)
         self.writable = not isinstance(self._impl.locator, _Nowhere)
         self._shipped: Any = None
-        folder = Path(function.__code__.co_filename).parent
-        if folder.is_relative_to(PACKAGE) and (shipped := SHIPPED / folder.relative_to(PACKAGE)).is_dir():
-            self._shipped = _Index(str(shipped), self._impl.filename_base, stamp)
+        shipped = _shipped_folder(os.path.dirname(function.__code__.co_filename))
+        if shipped is not None:
+            self._shipped = _Index(shipped, self._impl.filename_base, stamp)
         elif not self.writable:
             raise RuntimeError("no directory is writable")
 
@@ -203,6 +203,15 @@ class KernelCache(FunctionCache):
             if data is not None:
                 return self._impl.rebuild(target_context, data)
         return None
+
+
+@functools.cache
+def _shipped_folder(folder: str) -> str | None:
+    """Return the folder of compiled functions that came with the package for the sources in a folder, if any."""
+    if not Path(folder).is_relative_to(PACKAGE):
+        return None
+    shipped = SHIPPED / Path(folder).relative_to(PACKAGE)
+    return str(shipped) if shipped.is_dir() else None
 
 
 def _has(files: Any, keys: list[tuple[Any, ...]]) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic_core import PydanticUndefined
 
+from manylabel_service.documented import describe
 from manylabel_service.settings import Settings
 
 HEAD = """\
@@ -45,6 +46,7 @@ UNITS = {"GiB": 2**30, "MiB": 2**20, "KiB": 2**10}
 
 def page() -> str:
     """Return the page."""
+    describe(Settings)
     tables: dict[str, list[str]] = {title: [] for title in ORDER}
     for name, field in Settings.model_fields.items():
         title = next(title for title, names in GROUPS.items() if re.match(names, name))

@@ -3,6 +3,7 @@
 import ast
 import inspect
 import sys
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -20,13 +21,25 @@ class Documented(BaseModel, defer_build=True):
     def __get_pydantic_json_schema__(cls, core_schema: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         reference = handler(core_schema)
         properties = handler.resolve_ref_schema(reference).get("properties", {})
-        for base in reversed(cls.__mro__):
-            for name, text in _texts(base.__module__).get(base.__qualname__, {}).items():
-                field = cls.model_fields.get(name)
-                place = properties.get(name if field is None else field.alias or name)
-                if place is not None and (field is None or field.description is None):
-                    place["description"] = text
+        for name, text in _texts_below(cls):
+            field = cls.model_fields.get(name)
+            place = properties.get(name if field is None else field.alias or name)
+            if place is not None and (field is None or field.description is None):
+                place["description"] = text
         return reference
+
+
+def describe(model: type[BaseModel]) -> None:
+    """Make the docstring below each field of a model its description."""
+    for name, text in _texts_below(model):
+        if name in model.model_fields:
+            model.model_fields[name].description = text
+
+
+def _texts_below(model: type) -> Iterator[tuple[str, str]]:
+    """Yield the annotated names of a class and its bases, and the strings below them."""
+    for base in reversed(model.__mro__):
+        yield from _texts(base.__module__).get(base.__qualname__, {}).items()
 
 
 @cache

@@ -40,6 +40,7 @@ from pydantic_settings import (
 )
 
 from manylabel_core.records import RecordLimits
+from manylabel_service.documented import describe
 from manylabel_service.limits import Limits
 from manylabel_service.storage.address import EMBEDDED, Address, check_archive, is_redis
 from manylabel_service.storage.protocol import Durability
@@ -96,7 +97,6 @@ class Settings(BaseSettings):
         extra="forbid",
         frozen=True,
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
         cli_prog_name="manylabel serve",
         cli_kebab_case=True,
         cli_hide_none_type=True,
@@ -464,6 +464,8 @@ def read_settings(arguments: Sequence[str], kind: type[Settings] = Settings, pro
     Errors name the `program`; None for the name that belongs to `kind`.
     """
     program = program or str(kind.model_config["cli_prog_name"])
+    if not {"-h", "--help"}.isdisjoint(arguments):
+        describe(kind)
     try:
         return CliApp.run(kind, cli_args=list(arguments))
     except SettingsError as error:

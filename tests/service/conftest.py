@@ -22,7 +22,7 @@ from tests.support.limits import settings_of
 
 from manylabel_service.app import create_app
 from manylabel_service.forking import client as client_of_forks
-from manylabel_service.hosting.kernels import Kernels
+from manylabel_service.hosting.kernels import SERVED, Kernels, load
 from manylabel_service.models import follower, membership, successions
 from manylabel_service.storage import Address, SQLiteStore, Store, open_store
 from manylabel_service.storage.redis import RedisStore
@@ -46,6 +46,12 @@ def _loaded_fork_server() -> Iterator[None]:
         patch.setattr(client_of_forks, "fork_server", server := LoadedForkServer())
         yield
         server.end()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loaded_functions() -> None:
+    """An application that stops before it has loaded all functions would leave some closed in this process."""
+    load(SERVED)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,8 @@ from pydantic.json_schema import models_json_schema
 
 from manylabel_service import names, ulid
 from manylabel_service.access import key_text
-from manylabel_service.api.web.routes import REFERENCED, SECURITY_SCHEMES, reference
+from manylabel_service.api.web.parameters import described
+from manylabel_service.api.web.routes import QUERIES, REFERENCED, SECURITY_SCHEMES, reference
 from manylabel_service.jobs.spec.trainers import PARAMS
 from manylabel_service.storage import POSITION
 
@@ -46,6 +47,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         document["components"]["securitySchemes"] = SECURITY_SCHEMES
         _drop_defaults_of_fastapi(document)
         _describe_paths(document)
+        _describe_queries(app, document)
         app.openapi_schema = document
     return app.openapi_schema
 
@@ -69,6 +71,17 @@ def _drop_defaults_of_fastapi(document: dict[str, Any]) -> None:
                 del operation["responses"]["422"]
     for name in ("HTTPValidationError", "ValidationError"):
         document["components"]["schemas"].pop(name, None)
+
+
+def _describe_queries(app: FastAPI, document: dict[str, Any]) -> None:
+    """Add the query parameters of the endpoints."""
+    for route in app.routes:
+        if isinstance(route, APIRoute) and route.include_in_schema:
+            parameters = [each for model in QUERIES.get(route.endpoint, ()) for each in described(model)]
+            for method in route.methods or ():
+                operation = document["paths"][route.path_format][method.lower()]
+                if parameters:
+                    operation["parameters"] = [*operation.get("parameters", ()), *parameters]
 
 
 def _describe_paths(document: dict[str, Any]) -> None:

@@ -94,7 +94,7 @@ Number = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 Position = Annotated[str, Field(max_length=64, pattern=POSITION)]
 
 
-class ArchivedDocument(BaseModel):
+class ArchivedDocument(BaseModel, defer_build=True):
     """A document of the store."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -105,7 +105,7 @@ class ArchivedDocument(BaseModel):
     value: Base64Bytes
 
 
-class ArchivedModel(BaseModel):
+class ArchivedModel(BaseModel, defer_build=True):
     """A model of the store."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -120,7 +120,7 @@ class ArchivedModel(BaseModel):
     """Position up to which the log is archived."""
 
 
-class Replacement(BaseModel):
+class Replacement(BaseModel, defer_build=True):
     """Timeline and store id to read instead of those of another model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -145,7 +145,7 @@ Replacements = Mapping[tuple[str, int], Replacement]
 """Replacements by store id and incarnation of the model."""
 
 
-class ArchivedBlob(BaseModel):
+class ArchivedBlob(BaseModel, defer_build=True):
     """A blob of the store."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -155,7 +155,7 @@ class ArchivedBlob(BaseModel):
     sha256: str
 
 
-class StoreCatalogue(BaseModel):
+class StoreCatalogue(BaseModel, defer_build=True):
     """Documents, models and blobs of a store at a time."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -1,8 +1,9 @@
 """Compiled functions of this process, by tier: which are loaded, which are being compiled, and for how long yet.
 
-A server is ready once the tier `base` is loaded. A child process compiles what is not on disk yet; models that need
-another tier wait for it. Numba would compile a function that is called earlier in the calling thread, and no other
-thread could compile or load one meanwhile: `GATE` prevents such calls.
+A server is ready once the tier `base` is loaded, and the models are restored whose functions are on disk. A child
+process compiles what is not on disk yet. A request waits for a tier that is only being loaded, and fails with
+`NotCompiled` if it needs one that is being compiled. Numba would compile a function that is called earlier in the
+calling thread, and no other thread could compile or load one meanwhile: `GATE` prevents such calls.
 """
 
 import asyncio
@@ -110,6 +111,7 @@ class Gate:
         """Note the counts of some tiers, and the mean seconds per function since the compilation began."""
         self._counts |= counts
         self._seconds_each = seconds_each
+        self._wake()
 
     def compiling(self, tiers: Iterable[str]) -> Compiling | None:
         """Return the progress until those of the tiers that are not loaded are on disk; None if they are.
@@ -147,11 +149,15 @@ class Gate:
         seconds = max(1.0, float(math.ceil(progress.seconds_left)))
         return NotCompiled(f"{detail}, about {seconds:g} s", seconds, tiers, progress)
 
-    async def wait(self, tiers: Iterable[str]) -> None:
-        """Wait until none of the tiers is closed; raise NotCompiled once this event loop has given up."""
+    async def wait(self, tiers: Iterable[str], *, on_disk: bool = False) -> None:
+        """Wait until none of the tiers is closed; raise NotCompiled once this event loop has given up.
+
+        With `on_disk`, it also raises NotCompiled if one of them is being compiled, which takes long: a tier that is on
+        disk is loaded within a second or two after the start.
+        """
         needed, loop = tuple(tiers), asyncio.get_running_loop()
         while self.closed.intersection(needed):
-            if loop in self._stopping:
+            if loop in self._stopping or (on_disk and self.compiling(needed) is not None):
                 self.require(needed)
             waiter: asyncio.Future[None] = loop.create_future()
             self._waiters.add(waiter)
@@ -240,17 +246,15 @@ class Kernels:
         self._count, self._load, self._start, self._show = count, load, start, show
         self._poll_seconds = poll_seconds
         self._task: asyncio.Task[None] | None = None
-        self._on_disk_loaded = asyncio.Event()
 
     async def start(self) -> None:
-        """Load what is on disk, and at least `base`; compile and load the rest in the background."""
+        """Load `base`; compile and load the rest in the background."""
         if self._task is None:
             missing = [tier for tier in SERVED if tier not in self.gate.loaded]
             if not missing:
                 return
             self.gate.close(missing)
             self._task = asyncio.create_task(self._run(missing), name="kernels")
-        await self._on_disk_loaded.wait()
         await self.gate.wait((BASE,))
 
     async def stop(self) -> None:
@@ -266,14 +270,13 @@ class Kernels:
         except Exception:
             log.exception("kernels_failed", action=_AT_FIRST_CALL)
             self.gate.open(tiers)
-        finally:
-            self._on_disk_loaded.set()
 
     async def _load_all(self, missing: list[str]) -> None:
-        counts = await self._counts(missing)
-        self.gate.note(counts, None)
-        await self._load_complete(missing, counts)
-        self._on_disk_loaded.set()
+        counts: dict[str, core.Counts] = {}
+        for tiers in ((BASE,), SERVED[1:]):  # a server is ready before the others are even counted
+            counts |= await self._counts([tier for tier in tiers if tier in missing])
+            self.gate.note(counts, None)
+            await self._load_complete(missing, counts)
         if not missing:
             return
         begun, n_missing = time.monotonic(), _n_missing(counts)
@@ -328,7 +331,7 @@ class Kernels:
 
     async def _load_complete(self, missing: list[str], counts: Mapping[str, core.Counts]) -> None:
         """Load the tiers that are on disk, and take them off the list."""
-        for tier in [tier for tier in missing if counts[tier].stored >= counts[tier].total]:
+        for tier in [each for each in missing if each in counts and counts[each].stored >= counts[each].total]:
             await self._load_tier(tier)
             missing.remove(tier)
 

@@ -29,7 +29,7 @@ from manylabel_service.errors import (
     check_limit,
 )
 from manylabel_service.hosting.hosted_model import HostedModel, ModelEvicted, ModelLifecycle
-from manylabel_service.hosting.kernels import BASE, Kernels, NotCompiled
+from manylabel_service.hosting.kernels import BASE, GATE, Kernels, NotCompiled
 from manylabel_service.hosting.store_health import StoreHealth
 from manylabel_service.idempotency import IdempotencyKey
 from manylabel_service.models.eviction import Eviction
@@ -115,7 +115,7 @@ class Registry:
     # -- life -------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load the compiled functions and, if configured, restore as many stored models as fit in memory.
+        """Load the functions that all models need and, if configured, restore as many stored models as fit in memory.
 
         Raises
         ------
@@ -181,8 +181,17 @@ class Registry:
     async def _restored(self, record: ModelMeta) -> HostedModel:
         """Restore a model and host it; a model that cannot be restored is hosted as failed.
 
-        Raises NotReady after an unexpected error; the model is restored again later. Raises NotCompiled.
+        It waits for functions that are being loaded. Raises NotReady after an unexpected error; the model is restored
+        again later. Raises NotCompiled if functions must be compiled first.
         """
+        while True:
+            try:
+                return await self._restored_at_once(record)
+            except NotCompiled as error:
+                await GATE.wait(error.tiers, on_disk=True)
+
+    async def _restored_at_once(self, record: ModelMeta) -> HostedModel:
+        """Restore a model like `_restored`; raise NotCompiled if some functions are not loaded."""
         name, large = record.name, len(record.spec) > SMALL_SPEC_BYTES
         replica = await asyncio.to_thread(self._readable, record) if large else self._readable(record)
         try:
@@ -320,6 +329,8 @@ class Registry:
         """Return the result of a call on a model; if the model was evicted or deleted meanwhile, retry once by its
         name.
 
+        A call waits for functions that are being loaded, but not for those that are being compiled.
+
         Raises
         ------
         NotReady
@@ -329,6 +340,9 @@ class Registry:
         while True:
             try:
                 return await request(model)
+            except NotCompiled as error:
+                await GATE.wait(error.tiers, on_disk=True)
+                continue
             except ModelEvicted:
                 pass
             except ModelGone:
@@ -382,9 +396,8 @@ class Registry:
         durability = spec.durability or self._settings.durability
         if durability not in self._store.logs.durabilities:
             raise DurabilityUnavailable(durability, self._store.logs.durabilities)
-        self.kernels.gate.require(tiers_of_spec(spec))
-        if state is not None:
-            self.kernels.gate.require(tiers_of_model(state))
+        tiers = tiers_of_spec(spec) if state is None else (*tiers_of_spec(spec), *tiers_of_model(state))
+        await self.kernels.gate.wait(tiers, on_disk=True)
         check_size(spec, state, self._settings)
         self._creating.add(spec.name)
         try:

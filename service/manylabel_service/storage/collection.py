@@ -38,13 +38,13 @@ Unreadable = DocumentDamaged | DocumentNewer
 UNREADABLE = (DocumentDamaged, DocumentNewer)
 
 
-class StoredPart(BaseModel):
+class StoredPart(BaseModel, defer_build=True):
     """Part of a stored model that keeps the fields of later releases."""
 
     model_config = ConfigDict(extra="allow")
 
 
-class StoredModel(BaseModel):
+class StoredModel(BaseModel, defer_build=True):
     """Base of the models of a collection, which keep the fields of later releases.
 
     Attributes

@@ -1,7 +1,9 @@
 """While functions are being compiled, requests that need them respond with 503 at once, and others are served."""
 
+import contextlib
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from starlette.testclient import TestClient
 from tests.service.api.answers import NDJSON, create, new_model, ok
 from tests.service.conftest import Serve
 from tests.support.compiling import NeverDone, closed
+from tests.support.waiting import eventually
 
 from manylabel_service.hosting.kernels import GATE, SERVED
 
@@ -59,6 +62,22 @@ def test_a_change_that_needs_a_tier_is_refused_and_changes_nothing(client: TestC
     ok(change(client, address))
 
 
+@pytest.mark.parametrize(("tier", "change"), CHANGES.values(), ids=CHANGES)
+def test_a_change_waits_for_a_tier_that_is_only_loaded(client: TestClient, tier: str, change: Any) -> None:
+    address = new_model(client)
+    ok(answer_once_loaded(tier, lambda: change(client, address)))
+
+
+def answer_once_loaded(tier: str, call: Callable[[], Any]) -> Any:
+    """Return the answer to a call that waits for a tier, which is loaded meanwhile."""
+    with closed(tier, stored=37), ThreadPoolExecutor() as threads:
+        answer = threads.submit(call)
+        eventually(lambda: GATE.waits or answer.done())
+        assert not answer.done()
+        GATE.open((tier,))
+        return answer.result()
+
+
 SPECS = [
     ("kernel", {"algorithm": "kernel_falt"}),
     ("kernel", {"algorithm": "kernel_passive_aggressive"}),
@@ -75,6 +94,15 @@ def test_a_model_that_needs_a_tier_is_not_created(client: TestClient, tier: str,
         assert client.get("/v1/models/refused").status_code == 404
         client.delete(create(client, "usual"))
     client.delete(create(client, "refused", **spec))
+
+
+@pytest.mark.parametrize(("tier", "spec"), SPECS)
+def test_the_creation_of_a_model_waits_for_a_tier_that_is_only_loaded(
+    client: TestClient, tier: str, spec: dict[str, Any]
+) -> None:
+    body = {"name": "waiting", **spec}
+    ok(answer_once_loaded(tier, lambda: client.post("/v1/models", json=body)), 201)
+    client.delete("/v1/models/waiting")
 
 
 STATES = {
@@ -145,6 +173,22 @@ def test_models_that_need_a_tier_are_restored_once_it_is_there(serve: Serve, tmp
         assert "compiling" not in ok(client.get("/readyz"))
 
 
+def test_a_server_is_ready_when_the_models_are_restored_whose_functions_are_on_disk(
+    serve: Serve, tmp_path: Path
+) -> None:
+    with serve(tmp_path) as client:
+        address = lived(client, "m")
+        predicted = ok(client.post(f"{address}/predict", json=VECTOR))
+    tiers = SERVED[1:]
+    with closed(*tiers, stored=37), ThreadPoolExecutor() as threads, contextlib.ExitStack() as stack:
+        starting = threads.submit(stack.enter_context, serve(tmp_path, NeverDone()))
+        eventually(lambda: GATE.waits or starting.done())
+        assert not starting.done()
+        GATE.open(tiers)
+        client = starting.result()
+        assert ok(client.post(f"{address}/predict", json=VECTOR)) == predicted
+
+
 @pytest.mark.parametrize("algorithm", ["falt", "salt"])
 def test_a_usual_model_is_restored_while_all_other_functions_are_compiled(
     serve: Serve, tmp_path: Path, algorithm: str
@@ -155,6 +199,13 @@ def test_a_usual_model_is_restored_while_all_other_functions_are_compiled(
         predicted = ok(client.post(f"{address}/predict", json={"x": {"a": 1}}))
     with closed(*SERVED[1:]), serve(tmp_path, NeverDone()) as client:
         assert ok(client.post(f"{address}/predict", json={"x": {"a": 1}})) == predicted
+
+
+def test_a_stream_waits_for_a_tier_that_is_only_loaded(client: TestClient) -> None:
+    address = new_model(client)
+    content = json.dumps({**VECTOR, "y": ["c"]}) + "\n"
+    answer = answer_once_loaded("vectors", lambda: client.post(f"{address}/stream", content=content, headers=NDJSON))
+    assert json.loads(answer.text.splitlines()[-1])["updates"] == 1
 
 
 def test_a_stream_ends_at_a_line_that_must_wait_and_can_be_resumed(client: TestClient) -> None:

@@ -23,6 +23,8 @@ class Disk:
         self.started: list[Sequence[str]] = []
         self.children: list[asyncio.subprocess.Process] = []
         self.failing: set[str] = set()
+        self.slow = set(SERVED)
+        """Tiers whose loading waits for `may_load`."""
         self.may_load = threading.Event()
         self.may_load.set()
         self.gate = Gate()
@@ -31,7 +33,8 @@ class Disk:
         return Counts(sum(self.stored[tier] for tier in tiers), 10 * len(tiers))
 
     def load(self, tiers: Sequence[str]) -> None:
-        self.may_load.wait()
+        if self.slow.intersection(tiers):
+            self.may_load.wait()
         if self.failing.intersection(tiers):
             raise RuntimeError("numba fails")
         self.loaded += tiers
@@ -48,14 +51,34 @@ class Disk:
         return Kernels(self.gate, self.count, self.load, self.program(code), poll_seconds=0.01)
 
 
-async def test_what_is_on_disk_is_loaded_before_the_server_is_ready() -> None:
+async def test_the_server_is_ready_with_base_and_loads_what_else_is_on_disk_afterwards() -> None:
     disk = Disk(*SERVED)
+    disk.slow = set(SERVED[1:])
+    disk.may_load.clear()
     kernels = disk.kernels()
     await kernels.start()
+    assert (disk.loaded, disk.gate.closed) == (["base"], set(SERVED[1:]))
+    waiting = asyncio.create_task(disk.gate.wait(SERVED, on_disk=True))
+    await eventually_async(lambda: disk.gate.waits)
+    disk.may_load.set()
+    await waiting
     assert (disk.loaded, disk.started, disk.gate.closed) == (list(SERVED), [], frozenset())
     await kernels.start()
     await kernels.stop()
     assert disk.loaded == list(SERVED)
+
+
+async def test_what_waits_for_a_tier_on_disk_ends_when_it_turns_out_to_be_missing() -> None:
+    gate = Gate()
+    gate.close(SERVED)
+    gate.note({"vectors": Counts(9, 10)}, None)
+    with pytest.raises(NotCompiled, match="vectors are being compiled, 9 of 10"):
+        await gate.wait(("base", "vectors"), on_disk=True)
+    waiting = asyncio.create_task(gate.wait(("groups",), on_disk=True))
+    await eventually_async(lambda: gate.waits)
+    gate.note({"groups": Counts(0, 10)}, None)
+    with pytest.raises(NotCompiled, match="labels are being compiled, 9 of 20"):
+        await waiting
 
 
 @pytest.mark.usefixtures("programs")
@@ -141,10 +164,10 @@ async def test_a_child_that_cannot_be_started_is_not_needed() -> None:
 
 async def test_nothing_waits_for_a_tier_that_cannot_be_loaded() -> None:
     disk = Disk(*SERVED)
-    disk.failing = {"sparse"}
+    disk.failing = {"base", "sparse"}
     kernels = disk.kernels()
     await kernels.start()
-    assert not disk.gate.closed
+    await disk.gate.wait(SERVED)
     disk.gate.require(SERVED)
 
 
@@ -191,4 +214,4 @@ async def test_a_slow_load_does_not_hold_the_event_loop() -> None:
         disk.gate.require(("base",))
     disk.may_load.set()
     await starting
-    disk.gate.require(SERVED)
+    disk.gate.require(("base",))

@@ -18,7 +18,7 @@ from manylabel_service.api.translation.line_reader import ReadAhead
 from manylabel_service.api.translation.model_access import online
 from manylabel_service.api.web.bodies import A_LINE, NDJSON, check_headers, described_key, json_value, key_text
 from manylabel_service.api.web.large_json import LARGE_BYTES, ParseQueue, read_value
-from manylabel_service.api.web.parameters import Flag, Number, Parameters, described, read_parameters, wrong
+from manylabel_service.api.web.parameters import Flag, Number, Parameters, read_parameters, wrong
 from manylabel_service.api.web.problems import Problem, problem_of
 from manylabel_service.api.web.routes import DirectRoute, Router, content
 from manylabel_service.api.web.streaming import Writer, in_background
@@ -60,6 +60,7 @@ class Streaming(Parameters):
             ),
         }
     },
+    query=Streaming,
     response_class=Response,
     openapi_extra={
         "requestBody": {
@@ -70,10 +71,7 @@ class Streaming(Parameters):
                 example='{"x": {"word=cat": 1}, "y": ["pets"]}\n{"x": {"word=dog": 1}, "y": ["pets"]}\n',
             ),
         },
-        "parameters": [
-            described_key("Name of the stream: lines that were learnt under it are not learnt again."),
-            *described(Streaming),
-        ],
+        "parameters": [described_key("Name of the stream: lines that were learnt under it are not learnt again.")],
     },
 )
 async def stream(request: Request, name: str) -> Response:

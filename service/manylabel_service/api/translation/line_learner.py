@@ -20,6 +20,7 @@ from manylabel_service.audit.call import note
 from manylabel_service.errors import InvalidExample, LimitExceeded, ModelGone, ServiceError
 from manylabel_service.hosting.examples import Example
 from manylabel_service.hosting.hosted_model import ModelEvicted
+from manylabel_service.hosting.kernels import GATE, NotCompiled
 from manylabel_service.hosting.selection import Selection
 from manylabel_service.online.replica import Replica
 from manylabel_service.online.state.outcome import UpdateResult
@@ -208,6 +209,8 @@ class LineLearner:
                     stream=part,
                     refuse_each=not self._stop,
                 )
+            except NotCompiled as error:
+                await GATE.wait(error.tiers, on_disk=True)
             except ModelEvicted:
                 replica = await self._hosted()
             except ModelGone:

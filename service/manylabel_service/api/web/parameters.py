@@ -68,7 +68,7 @@ def wrong(name: str, detail: str) -> Problem:
 
 
 def described(model: type[Parameters]) -> list[dict[str, Any]]:
-    """Return the query parameters of a call for the description of its operation."""
+    """Return the query parameters of a call for the description of its operation, without defaults that are null."""
     found = model.model_json_schema()
     return [
         {
@@ -76,7 +76,7 @@ def described(model: type[Parameters]) -> list[dict[str, Any]]:
             "in": "query",
             "required": name in found.get("required", ()),
             "description": schema.pop("description"),
-            "schema": schema,
+            "schema": {key: value for key, value in schema.items() if value is not None},
         }
         for name, schema in found["properties"].items()
     ]

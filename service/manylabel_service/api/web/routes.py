@@ -21,7 +21,7 @@ from starlette.types import Receive, Scope, Send
 from manylabel_service.access.scopes import Scope as AccessScope
 from manylabel_service.api.web.access import admitted, guarded, needed_by, needs
 from manylabel_service.api.web.bodies import KEY_PARAMETER
-from manylabel_service.api.web.parameters import Parameters, described
+from manylabel_service.api.web.parameters import Parameters
 from manylabel_service.api.web.problems import ANYWHERE, MEDIA_TYPE, STATUS_AND_TITLE, ProblemDocument
 
 Endpoint = Callable[..., Awaitable[Response]]
@@ -180,9 +180,8 @@ class Router(APIRouter):
             if status == 204:
                 description.setdefault("response_class", Response)  # a response without a body has no media type
             models = [query] if query is not None else _queries(endpoint)
-            parameters = [each for model in models for each in described(model)]
-            if parameters:
-                extra["parameters"] = [*extra.get("parameters", ()), *parameters]
+            if models:
+                QUERIES[endpoint] = models
                 codes.append("invalid_request")
             self.add_api_route(
                 path,
@@ -198,6 +197,10 @@ class Router(APIRouter):
             return endpoint
 
         return attach
+
+
+QUERIES: dict[Callable[..., Any], list[type[Parameters]]] = {}
+"""Query parameters of endpoints, which are described when the description is requested."""
 
 
 def _queries(endpoint: Callable[..., Any]) -> list[type[Parameters]]:

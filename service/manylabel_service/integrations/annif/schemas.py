@@ -29,7 +29,7 @@ class AnnifText(AnnifLimits):
     text: str
 
 
-class _Sent(BaseModel):
+class _Sent(BaseModel, defer_build=True):
     model_config = ConfigDict(extra="ignore")
 
 

@@ -14,7 +14,7 @@ from manylabel_core.batch.catalogue import TRAINERS, Trainer
 from manylabel_service.parameters import model_of
 
 
-class Params(BaseModel):
+class Params(BaseModel, defer_build=True):
     """Parameters of a trainer."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -19,7 +19,7 @@ RESULT = "result"
 """The `manylabel_service.trained.artifact.ModelArtifact` of a fit."""
 
 
-class Part(BaseModel):
+class Part(BaseModel, defer_build=True):
     """Rows of one file: a split, or all rows for None."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -28,7 +28,7 @@ class Part(BaseModel):
     split: str | None
 
 
-class FitRequest(BaseModel):
+class FitRequest(BaseModel, defer_build=True):
     """One fit, with all settings that its result depends on.
 
     Attributes

@@ -19,7 +19,7 @@ MAX_FOLLOWERS = 8
 """Maximum number of followers of one model."""
 
 
-class Follow(BaseModel):
+class Follow(BaseModel, defer_build=True):
     """Followed log, and the part of it to learn.
 
     The follower learns the entries after `begin`, up to the position `until` or the time `until_ms`, if one is set.

@@ -21,7 +21,7 @@ WINDOW = 1000
 """Number of examples in the sliding window of the measures of each version."""
 
 
-class TrainedSpec(BaseModel):
+class TrainedSpec(BaseModel, defer_build=True):
     """Spec of a model whose versions are made by jobs, without features and labels."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
