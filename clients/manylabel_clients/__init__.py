@@ -14,3 +14,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     # Imported on first use: `manylabel serve` needs no HTTP client, which takes a quarter of a second to import.
     return getattr(import_module(f"{__name__}.public"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *import_module(f"{__name__}.public").__all__})

@@ -48,3 +48,12 @@ def test_no_unneeded_library_is_loaded(code: str, unwanted: set[str]) -> None:
     loaded = set(done.stderr.split())
     assert "manylabel_clients" in loaded
     assert loaded & unwanted == set()
+
+
+def test_names_that_are_loaded_on_first_use_are_listed() -> None:
+    import manylabel_clients
+
+    assert {"Client", "Model", "Retry"} <= set(dir(manylabel_clients))
+    scope: dict[str, object] = {}
+    exec("from manylabel_clients import *", scope)
+    assert scope["Client"] is manylabel_clients.Client
