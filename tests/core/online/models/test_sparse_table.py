@@ -140,7 +140,7 @@ def test_a_sparse_table_has_the_bits_of_a_dense_one(name: str) -> None:
         expected = [learn(dense, *example) for example in stream]
         assert all(table.sparse is None for table in tables(dense))
         beside, state, said = spare(dense), dense.state(), shown(dense, stream)
-    for n_bytes in (0, 2_000, 6_000):
+    for n_bytes in (0, 4_000):
         with larger_than(n_bytes):
             model = new(make)
             assert [learn(model, *example) for example in stream] == expected
