@@ -269,7 +269,7 @@ async def test_a_damaged_blob_is_an_error_before_its_end(store: Store, size: int
 
 # -- any byte of the file -------------------------------------------------------------------------
 
-FLIPS = 10  # for each example
+FLIPS = 12  # for each example
 
 
 async def contents(directory: Path) -> dict[str, Any]:
