@@ -95,9 +95,9 @@ def new(make: Callable[..., OnlineLearner], **parameters: Any) -> OnlineLearner:
 
 def shown(model: OnlineLearner, stream: list[tuple[Rows, Targets, int, int]]) -> list[bytes]:
     """Return a model's output for examples: scores, explanations and its linear form."""
-    said = [model.pipeline.score(rows).tobytes() for rows, *_ in stream[:30]]
+    said = [model.pipeline.score(rows).tobytes() for rows, *_ in stream[:12]]
     if not isinstance(model, KernelFALT):
-        for rows, *_ in stream[:10]:
+        for rows, *_ in stream[:4]:
             for each in model.pipeline.explain(rows, [0, 3], 4):
                 said += [each.features.tobytes(), each.contributions.tobytes(), np.float64(each.rest).tobytes()]
         if model.pipeline.takes_titles:
