@@ -137,7 +137,7 @@ def test_every_plot_with_any_names_is_written_in_every_format(kind: str, ending:
         view_weights=dict.fromkeys(HOSTILE, 1 / n),
         convergence={"iteration": [1], "objective": [1.0], "gap": [0.1], "seconds": [0.1]},
     )
-    path, again = tmp_path / f"one.{ending}", tmp_path / f"two.{ending.upper()}"
+    path = tmp_path / f"one.{ending}"
     plots.save(plots.KINDS[kind](everything, "".join(HOSTILE)), path)
     content = path.read_bytes()
     if ending == "png":
@@ -149,8 +149,16 @@ def test_every_plot_with_any_names_is_written_in_every_format(kind: str, ending:
         assert {element.tag.rsplit("}", 1)[-1] for element in root.iter()}.isdisjoint({"script", "text"})
     else:
         assert content.startswith(b"%PDF")
-    plots.save(plots.KINDS[kind](everything, "".join(HOSTILE)), again)
-    assert len(again.read_bytes()) == len(content)
+
+
+@for_each("ending", plots.FORMATS)
+def test_a_plot_is_the_same_again_and_with_capitals_in_the_extension(ending: str, tmp_path: Path) -> None:
+    detail = detail_of(view_weights={"a": 0.25, "b": 0.75})
+    paths = tmp_path / f"one.{ending}", tmp_path / f"two.{ending.upper()}"
+    for path in paths:
+        plots.save(plots.KINDS["view-weights"](detail, "songs"), path)
+    one, two = (len(path.read_bytes()) for path in paths)
+    assert one == two
 
 
 def test_long_names_are_cut_and_missing_characters_are_boxes() -> None:

@@ -133,7 +133,11 @@ def any_fleet(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
-    """Make clients of applications of their own: ``with serve(max_body_bytes=100) as client``."""
+    """Make clients of applications of their own: ``with serve(max_body_bytes=100) as client``.
+
+    Their descriptions are equal. The first that is asked for one makes it, which takes a second.
+    """
+    described: list[dict[str, Any]] = []
 
     @contextlib.contextmanager
     def make(data_dir: Path | None = None, kernels: Kernels | None = None, **settings: Any) -> Iterator[TestClient]:
@@ -147,10 +151,13 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Serve:
             on_ready=ready.set,
             on_failure=failed.set,
         )
+        app.openapi_schema = described[0] if described else None
         with DescribedClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
             assert ready.wait(READY_SECONDS)
             assert not failed.is_set()
             yield client
+        if app.openapi_schema is not None and not described:
+            described.append(app.openapi_schema)
 
     return make
 

@@ -1,6 +1,6 @@
 """A test client that checks each response against the description of its route."""
 
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import httpx2
@@ -23,16 +23,24 @@ class DescribedClient(TestClient):
     def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         """Send a request, and check the response unless it is streamed."""
         response = super().send(request, stream=stream, **options)
-        route = None if stream or request.method == "HEAD" else self._route_of(request)
+        route = None if stream or request.method == "HEAD" else self._route_of(request.method, request.url.path)
         if route is not None:
             _check(route, response)
         return response
 
-    def _route_of(self, request: httpx2.Request) -> GuardedRoute | None:
-        app: Any = self.app
-        scope = {"type": "http", "path": request.url.path, "method": request.method, "root_path": ""}
-        routes = (route for route in app.routes if route.matches(scope)[0] is Match.FULL)
-        return next((route for route in routes if isinstance(route, GuardedRoute) and route.include_in_schema), None)
+    @cached_property
+    def _routes(self) -> dict[tuple[str, str], GuardedRoute | None]:
+        """Routes of earlier requests, by method and path."""
+        return {}
+
+    def _route_of(self, method: str, path: str) -> GuardedRoute | None:
+        if (method, path) not in self._routes:
+            app: Any = self.app
+            scope = {"type": "http", "path": path, "method": method, "root_path": ""}
+            routes = (route for route in app.routes if route.matches(scope)[0] is Match.FULL)
+            guarded = (route for route in routes if isinstance(route, GuardedRoute) and route.include_in_schema)
+            self._routes[method, path] = next(guarded, None)
+        return self._routes[method, path]
 
 
 def _check(route: GuardedRoute, response: httpx2.Response) -> None:

@@ -5,6 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+POLL_SECONDS = 0.02
+"""Time in which a server notices that it should end; each test of a server waits for that."""
+
 
 @contextmanager
 def http_server(handler: type[BaseHTTPRequestHandler], port: int = 0) -> Iterator[str]:
@@ -17,7 +20,7 @@ def http_server(handler: type[BaseHTTPRequestHandler], port: int = 0) -> Iterato
     with ThreadingHTTPServer(("127.0.0.1", port), Quiet) as server:
         server.daemon_threads = True
         server.block_on_close = False
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

@@ -45,7 +45,7 @@ def test_lower_model_approaches_the_minimum_from_below(seed):
     model = LowerModel(toy.lam)
     at = center = np.eye(4) / 4
     reached, bound, step = np.inf, -np.inf, 2.0
-    for _ in range(60):
+    for _ in range(PLANES + 2):
         value, height, slope = toy.best(at)
         model.add(height, slope)
         bound = max(bound, model.bound_with(height, slope))

@@ -16,8 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 MAKERS = {
     "m3l": lambda **settings: M3L(kernel="linear", max_iter=20, **settings),
     "m3l-cuts": lambda **settings: M3L(kernel="linear", max_iter=20, optimise="micro_f1", **settings),
-    "mlrl": lambda **settings: MLRL(kernel="linear", max_iter=1, tol=0.1, **settings),
-    "ssmlrl": lambda **settings: SSMLRL(kernel="linear", max_iter=1, tol=0.1, **settings),
+    "mlrl": lambda **settings: MLRL(kernel="linear", max_iter=1, tol=0.1, optimise="none", **settings),
+    "ssmlrl": lambda **settings: SSMLRL(kernel="linear", max_iter=1, tol=0.1, optimise="none", **settings),
     "prml": lambda **settings: PrML(max_iter=2, **settings),
     "prbr": lambda **settings: PrBR(max_iter=20, **settings),
 }

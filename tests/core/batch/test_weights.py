@@ -112,22 +112,16 @@ def test_weights_of_one_change_no_bit(make):
 
 @EACH
 def test_a_fit_in_segments_keeps_its_weights(make):
-    def run(stop: bool) -> Any:
-        model, kept = make(optimise="none", tol=1e-5), []
+    def run(model: Any, **options: Any) -> Any:
+        fit_in_segments(model, lambda tell: fit(model, X, Y, progress=tell, sample_weight=WEIGHTS), 2, **options)
+        return model
 
-        def keep(reached: Any) -> None:
-            kept.append((model.to_bytes(), reached))
-
-        fit_in_segments(model, lambda tell: fit(model, X, Y, progress=tell, sample_weight=WEIGHTS), 2, checkpoint=keep)
-        if not (stop and kept):
-            return model
-        data, reached = kept[0]
-        later = type(model).from_bytes(data)
-        fit_in_segments(later, lambda tell: fit(later, X, Y, progress=tell, sample_weight=WEIGHTS), 2, reached=reached)
-        return later
-
-    whole, resumed = run(False), run(True)
-    np.testing.assert_array_equal(whole.decision_function(X), resumed.decision_function(X))
+    kept: list[tuple[bytes, Any]] = []
+    whole = make(optimise="none", tol=1e-5)
+    run(whole, checkpoint=lambda reached: kept.append((whole.to_bytes(), reached)))
+    for data, reached in kept[:1]:
+        resumed = run(type(whole).from_bytes(data), reached=reached)
+        np.testing.assert_array_equal(whole.decision_function(X), resumed.decision_function(X))
     at_once = fit(make(optimise="none", tol=1e-5, max_iter=5000), X, Y, sample_weight=WEIGHTS)
     np.testing.assert_allclose(whole.decision_function(X), at_once.decision_function(X), atol=0.05)
 

@@ -191,7 +191,7 @@ def test_the_gap_is_that_of_the_problem_as_written(coupled, loss, intercept):
 
 @pytest.mark.parametrize("coupled", [False, True])
 def test_sparse_and_dense_rows_and_threads_agree(coupled):
-    X, Y = data(50, 6, 40)
+    X, Y = data(25, 6, 40)
     X[np.abs(X) < 0.5] = 0
     W = coupling(40, 6) if coupled else None
     problem = Privileged(Y, C=0.1, rho=0.3, gamma=1.0)

@@ -55,8 +55,8 @@ CALLS = (
     "post /v1/jobs",
     "post /v1/keys",
 )
-SAMPLE = 17
-"""Only every 17th body is sent."""
+SAMPLE = 29
+"""Only every 29th body is sent."""
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import itertools
 import json
 import os
 import socket
@@ -175,7 +176,7 @@ def with_checksum(body: bytes) -> bytes:
     return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
-async def test_forged_catalogues_are_refused_or_harmless(place: FilePlace, new_store: Make) -> None:
+async def test_forged_catalogues_are_refused_or_harmless(place: FilePlace, new_store: Make, n_examples: int) -> None:
     origin = await archived(place, new_store)
     await origin.fleet.end()
     (*_, key) = sorted(key for key in await place.keys("") if "/catalogue/" in key)
@@ -183,7 +184,7 @@ async def test_forged_catalogues_are_refused_or_harmless(place: FilePlace, new_s
     document = json.loads(path.read_bytes().partition(b"\n")[2])
     target = await opened(new_store("sqlite"))
     refused = list[str]()
-    for each in forged(document):
+    for each in itertools.islice(forged(document), 0, None, max(1, 24 // n_examples)):  # a third in the quick lane
         path.write_bytes(with_checksum(json.dumps(each).encode()))
         try:
             await restore(place, target, Settings())
@@ -192,7 +193,7 @@ async def test_forged_catalogues_are_refused_or_harmless(place: FilePlace, new_s
         else:
             await target.close()
             target = await opened(new_store("sqlite"))
-    assert len(refused) > 100
+    assert len(refused) > 4 * n_examples
     assert not [text for text in refused if "not empty" in text or "incomplete" in text], "each left nothing behind"
 
 

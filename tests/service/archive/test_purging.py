@@ -111,12 +111,14 @@ async def taught(origin: Origin, *refs: str | None) -> Replica:
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["not made", "answer lost"])
-async def test_an_interrupted_purge_is_completed_by_the_next_pass(lost: bool, new_store: Make, tmp_path: Path) -> None:
+async def test_an_interrupted_purge_is_completed_by_the_next_pass(
+    lost: bool, new_store: Make, tmp_path: Path, n_examples: int
+) -> None:
     origin = await start_origin(new_store("sqlite"), FilePlace(tmp_path / "unused"))
     await origin.registry.create(Fleet.spec())
-    # Each in an archive of its own, two calls further than the one before: a call that is lost leaves what the next one
-    # leaves that is not made.
-    for left in range(0, 100, 2):
+    # Each in an archive of its own, some calls further than the one before. A lost call leaves what the next one leaves
+    # that is not made, so with steps of two every state is met; the quick lane meets fewer.
+    for left in range(0, 100, 2 if n_examples > 8 else 7):
         place = FilePlace(tmp_path / f"archive-{left}")
         await taught(origin, REF, None)
         await shipper(origin.store, place).ship()

@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 from tests.service.jobs.conftest import LONG, WAIT_SECONDS, complete, run_child, songs, started_child
+from tests.support.lanes import in_rest
 from tests.support.processes import is_stopped
 from tests.support.waiting import eventually_async
 
@@ -27,6 +28,7 @@ ENDLESS = {"params": {**LONG["params"], "max_iter": 1_000_000}, "niceness": 3}
 
 
 @pytest.fixture(scope="module", autouse=True)
+@in_rest  # training processes
 def _compiled(tmp_path_factory):
     """The functions that these tests need are compiled: a child that compiles takes more memory, and says so first."""
     place = tmp_path_factory.mktemp("compiled")

@@ -20,6 +20,8 @@ def record(i: int) -> dict[str, Any]:
     return {"title": title, "country": "FJ"[i % 2], "n": i % 7, "free": i % 3 == 0, "tags": tags}
 
 
+pytestmark = pytest.mark.usefixtures("programs")  # datasets are read, and jobs fitted, by processes of their own
+
 RECORDS = [record(i) for i in range(60)]
 
 

@@ -1,9 +1,12 @@
 """Jobs that learn from the stream of an online model, over HTTP."""
 
 import numpy as np
+import pytest
 from tests.service.jobs.conftest import songs
 
 from manylabel_core.batch import M3L
+
+pytestmark = pytest.mark.usefixtures("programs")  # a job is fitted by a process of its own
 
 
 def test_a_model_is_trained_on_the_latest_examples_of_a_stream(serve, create):

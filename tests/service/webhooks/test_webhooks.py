@@ -87,6 +87,7 @@ class TestEvents:
         told = [alarm for each in receiver.of("drift") for alarm in each["alarms"]]
         assert drift["last"] in [alarm["updates"] for alarm in told if alarm["label"] is None]
 
+    @pytest.mark.usefixtures("programs")  # jobs are fitted by processes of their own
     def test_jobs_and_promotions(self, client: TestClient, receiver: Receiver, create: Create) -> None:
         data = songs(60)
         names = data.label_names

@@ -116,13 +116,14 @@ class LowerModel:
         return at
 
     def _evaluate(self, p: Vector, logarithm: Matrix, rate: float) -> _Point:
-        slope = np.tensordot(p, self._slopes, 1)
+        slopes = self._slopes.reshape(len(p), -1)  # np.tensordot and np.einsum take longer than small products
+        slope = np.dot(p, slopes).reshape(logarithm.shape)
         exponents, V = np.linalg.eigh(logarithm + slope * (rate / self._double))
         weights = np.exp(exponents - exponents[-1])
         total = float(weights.sum())
         value = float(p @ self._heights - (np.log(total) + exponents[-1]) / rate)
         weights /= total
-        planes = self._heights - np.tensordot(self._slopes, rebuilt(weights, V), 2) / self._double
+        planes = self._heights - np.dot(slopes, rebuilt(weights, V).ravel()) / self._double
         return _Point(p, value, planes, exponents, weights, V)
 
     def _newton_target(self, at: _Point, rate: float, precision: float) -> Vector:
@@ -133,7 +134,7 @@ class LowerModel:
         means = (at.weights[:, None] + at.weights[None, :]) / 2.0
         shares = np.where(close, means, (at.weights[:, None] - at.weights[None, :]) / np.where(close, 1.0, apart))
         through = np.einsum("tii,i->t", turned, at.weights)
-        H = np.einsum("tij,sij,ij->ts", turned, turned, shares, optimize=True) - np.outer(through, through)
+        H = (turned * shares).reshape(len(turned), -1) @ turned.reshape(len(turned), -1).T - np.outer(through, through)
         H *= rate / self._double**2
         H += 1e-10 * np.trace(H) / len(H) * np.eye(len(H))
         return np.asarray(climb(at.p, at.planes, H, precision, PAIRS))

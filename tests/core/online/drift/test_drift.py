@@ -102,6 +102,7 @@ LONG: dict[str, Any] = {
 }
 
 
+@pytest.mark.usefixtures("dev_extra")  # river takes most of its time
 def test_changes_in_long_streams_are_those_of_river() -> None:
     """Side by side, so that no window touches another."""
     rng = np.random.default_rng(0)

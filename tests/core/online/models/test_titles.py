@@ -102,7 +102,7 @@ def test_a_stack_with_titles_is_the_literal_algorithm(make: Any, parameters: dic
 
 @pytest.mark.parametrize("make", [FALT, SALT, KernelFALT, KernelSALT])
 def test_grouping_growth_and_restarts_leave_no_trace(make: Any) -> None:
-    X, Y = texts()
+    X, Y = texts(n=120)
     first = np.array([np.flatnonzero(np.append(X[:, f], 1))[0] for f in range(X.shape[1])])
     X = X[:, np.argsort(first, kind="stable")]  # columns in the order of their first example
     words = WORDS[np.argsort(first, kind="stable")]
@@ -143,7 +143,7 @@ def test_grouping_growth_and_restarts_leave_no_trace(make: Any) -> None:
         return model, scores
 
     one_by_one, _ = learnt([1] * len(X), restart=False)
-    for steps, restart, room in (([len(X)], False, 0), ([7] * 43, True, 0), ([1] * len(X), True, 50)):
+    for steps, restart, room in (([len(X)], False, 0), ([7] * 18, True, 0), ([1] * len(X), True, 50)):
         assert bits(learnt(steps, restart, room)[0]) == bits(one_by_one)
 
 

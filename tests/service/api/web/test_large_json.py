@@ -4,6 +4,7 @@ import asyncio
 import json
 import random
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ def value(raw: bytes) -> Any:
     return asyncio.run(read_value(raw))
 
 
+@cache
 def examples(n: int, seed: int = 0) -> list[Any]:
     """Return examples whose strings look like the text between examples."""
     rng = random.Random(seed)
