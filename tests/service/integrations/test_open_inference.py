@@ -258,7 +258,7 @@ class TestBinary:
         body = json.dumps({"inputs": [self.described("FP32", [1, 3], 12)]}).encode() + binary
         answer = models.post(INFER, content=body, headers={"Content-Type": "application/octet-stream"})
         assert answer.status_code == 400
-        assert "the header Inference-Header-Content-Length must have the bytes of the JSON" in answer.json()["error"]
+        assert "the header Inference-Header-Content-Length must have" in answer.json()["error"]
 
     @for_each("length", ["99999", "-1", "1e3", "0"])
     def test_a_wrong_length_of_the_json_is_refused(self, models: TestClient, length: str) -> None:

@@ -70,7 +70,7 @@ async def read_request(request: Request, raw: bytes) -> tuple[schemas.InferReque
         document = await read_value(raw[:n_json])
     except Problem as error:
         if length is None and error.code == "malformed_json":
-            hint = f"; if binary data follow the JSON, the header Inference-Header-Content-Length must have the bytes of the JSON"
+            hint = "; before binary data, the header Inference-Header-Content-Length must have the bytes of the JSON"
             raise Problem(error.code, f"{error.detail}{hint}") from error
         raise
     asked = validated(schemas.InferRequest, document)
