@@ -20,7 +20,7 @@ from manylabel_clients.http.errors import (
 )
 from manylabel_clients.http.resources.audit import AuditedCall, AuditPage
 from manylabel_clients.http.resources.datasets import DatasetInfo
-from manylabel_clients.http.resources.examples import Sparse
+from manylabel_clients.http.resources.examples import Sparse, rows_of
 from manylabel_clients.http.resources.jobs import (
     AsyncJob,
     Job,
@@ -156,4 +156,5 @@ __all__ = [
     "WindowColumns",
     "WindowMeasures",
     "derive_token",
+    "rows_of",
 ]

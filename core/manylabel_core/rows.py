@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from manylabel_core.checks import check_zero_one, names_hint
+from manylabel_core.frames import as_array
 
 MAX_COLUMNS = 2**31 - 1
 """Maximum number of columns of a matrix, which are counted in int32."""
@@ -229,7 +230,7 @@ def _as_csr(matrix: Any) -> sp.csr_array:
 
 def _as_matrix(matrix: Matrix, name: str, columns: str) -> Any:
     """Return a checked matrix of real numbers: an ndarray, or sparse."""
-    given: Any = matrix if sp.issparse(matrix) else np.asarray(matrix)
+    given: Any = matrix if sp.issparse(matrix) else as_array(matrix, name)
     if given.ndim != 2:
         raise ValueError(f"{name} must be 2-D of shape (n_samples, {columns}), not {given.ndim}-D")
     if given.dtype.kind not in "fiub":

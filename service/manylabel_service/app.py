@@ -14,7 +14,7 @@ from manylabel_service.access.key import KeyStore
 from manylabel_service.access.keyring import Keyring
 from manylabel_service.api.context import Context
 from manylabel_service.api.dispatch import Dispatcher
-from manylabel_service.api.openapi import describe
+from manylabel_service.api.openapi import add_page, describe
 from manylabel_service.api.routers import (
     audit as audit_calls,
 )
@@ -134,15 +134,15 @@ def create_app(
         title="ManyLabel",
         version=version("manylabel"),
         routes=routes,
-        docs_url="/docs",
+        docs_url=None,
         redoc_url=None,
-        swagger_ui_parameters={"validatorUrl": None},  # this would send the description to a remote validator
         redirect_slashes=False,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # would otherwise be looked up at every request
         lifespan=lambda _: lifespan(context, store, on_ready, on_failure),
     )
     app.state.context, app.state.drain, app.state.is_ready = context, context.draining.set, lambda: registry.ready
     app.state.label_studio = Connections(settings.label_studio_urls)
+    add_page(app)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
     app.build_middleware_stack = lambda: _stack(app)  # type: ignore[method-assign]
     if settings.allowed_origins:

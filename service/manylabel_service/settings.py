@@ -135,6 +135,10 @@ class Settings(BaseSettings):
     For a request from one of them, the client address is the last address in the X-Forwarded-For header that is not in
     this list. The audit log and the limit on invalid keys use this address."""
 
+    keep_alive_seconds: Annotated[int, Field(ge=1, le=3_600)] = 75
+    """Seconds after which a connection without a request is closed. A load balancer that reuses connections must close
+    them earlier, or it may send a request on a connection that this server is closing, and return 502."""
+
     allowed_origins: Names = ()
     """Origins of web pages of other sites that may use this server, such as https://tags.example.org, separated by
     commas; * for any. The server rejects requests that a browser sends for other pages with 403."""

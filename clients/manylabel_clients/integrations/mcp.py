@@ -1,5 +1,6 @@
 """Tools for agents (Model Context Protocol): classify, teach, explain, list_labels, review_next."""
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import asdict
@@ -17,7 +18,7 @@ require(__name__, "mcp")
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,7 +30,16 @@ P = ParamSpec("P")
 Document = dict[str, Any]
 
 ModelName = Annotated[str, Field(description="Name of the model; optional if the server was started for one model.")]
-Record = Annotated[str | Document, Field(description="The example: a text, or an object of fields.")]
+
+
+def _as_text(record: Any) -> Any:
+    """Return a text that the package `mcp` has parsed, because it was JSON, as a text again; an object stays."""
+    return json.dumps(record, ensure_ascii=False) if record is None or isinstance(record, list) else record
+
+
+Record = Annotated[
+    str | Document, BeforeValidator(_as_text), Field(description="The example: a text, or an object of fields.")
+]
 Count = Annotated[int, Field(ge=1, le=100)]
 
 INSTRUCTIONS = (

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from manylabel_core.frames import arranged
 from manylabel_core.online.calibration.calibration import MEASURES, make_calibration
 from manylabel_core.online.drift.detectors import DETECTORS, REACTIONS, Alarms, make_detectors
 from manylabel_core.online.estimator import Estimator, not_fitted
@@ -31,6 +32,8 @@ class _InUse(Estimator):
     _fixed_values: tuple[object, ...] = ()
     _checked: tuple[object, ...] = ()
     """Values of all parameters when they were last checked."""
+    _feature_names: tuple[str, ...] = ()
+    _label_names: tuple[str, ...] = ()
 
 
 @declared
@@ -122,6 +125,20 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         """Return the number of label columns."""
         return 0 if self._pipeline is None else self._pipeline.n_labels
 
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Return the names of the columns of the data frames X that were learnt, object (n_features,).
+
+        Raises AttributeError if X was never a data frame whose columns have names.
+        """
+        return _as_attribute("feature_names_in_", self._feature_names)
+
+    @property
+    def label_names_(self) -> NDArray[Any]:
+        """Return the names of the columns of the data frames Y that were learnt, object (n_labels,); raise as
+        `feature_names_in_`."""
+        return _as_attribute("label_names_", self._label_names)
+
     def partial_fit(
         self, X: Matrix, Y: Matrix, known: Matrix | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -131,7 +148,8 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Additional columns are new features, which all earlier examples lack. NaN, or an entry that a sparse matrix
-            does not store, is a missing value; a 0 is a value.
+            does not store, is a missing value; a 0 is a value. The columns of a data frame have names, which are
+            remembered: later data frames may have the columns in another order.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
             1 for a relevant label, 0 for an irrelevant one. Additional columns are new labels.
         known : array-like or sparse matrix of shape (n_samples, n_labels), bool, optional
@@ -144,12 +162,14 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         Raises
         ------
         ValueError
-            If a parameter or argument is not allowed, or has fewer columns than before. In that case, nothing has been
+            If a parameter or argument is not allowed, or lacks columns seen before. In that case, nothing has been
             learnt.
         """
         self._read_parameters()
+        X, feature_names = self._arranged_features(X)
+        Y, label_names = arranged("Y", Y, self._label_names)
         rows, n_features = as_rows(X, self.dtype)
-        targets = as_targets(Y, known)
+        targets = as_targets(Y, None if known is None else arranged("known", known, label_names)[0])
         n_samples = len(rows.indptr) - 1
         if len(targets.complete) != n_samples:
             raise ValueError(f"Y must have as many rows as X, {n_samples}, not {len(targets.complete)}")
@@ -157,8 +177,12 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         n_labels = int(targets.n_labels[0]) if n_samples else self.n_labels_
         _check_width("X", n_features, self.n_features_)
         _check_width("Y", n_labels, self.n_labels_)
+        _check_names("X", feature_names, n_features, self._feature_names)
+        _check_names("Y", label_names, n_labels, self._label_names)
         self.pipeline.grow(n_features, n_labels)
         self.pipeline.learn(rows, targets)
+        self._feature_names = feature_names or self._feature_names
+        self._label_names = label_names or self._label_names
         return self
 
     def predict(self, X: Matrix) -> NDArray[np.uint8]:
@@ -203,9 +227,12 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         """Return scores, threshold first."""
         if not self.__sklearn_is_fitted__():
             raise not_fitted(f"this {type(self).__name__} has not learnt anything yet; call partial_fit first")
-        rows, n_features = as_rows(X, self.dtype)
+        rows, n_features = as_rows(self._arranged_features(X)[0], self.dtype)
         _check_width("X", n_features, self.n_features_)
         return self.pipeline.score(rows)
+
+    def _arranged_features(self, X: Matrix) -> tuple[Matrix, tuple[str, ...]]:
+        return arranged("X", X, self._feature_names)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there are labels to predict."""
@@ -216,7 +243,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         return self.pipeline.alarms()
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return copies of the arrays that, with the parameters, are the learner."""
+        """Return copies of the arrays that, with the parameters, are the learner, except names of columns."""
         return {name: np.array(array, order="C") for name, array in self.pipeline.arrays().items()}
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -233,6 +260,7 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
         pipeline = self._make_pipeline()
         pipeline.restore(arrays)
         self._begin(pipeline)
+        self._feature_names = self._label_names = ()
 
     def resolved_params(self) -> dict[str, Any]:
         """Return the parameters with resolved defaults, with which a learner is identical.
@@ -333,6 +361,17 @@ class OnlineLearner(_InUse, metaclass=ABCMeta):
 def _values_of(learner: type) -> Callable[[object], tuple[object, ...]]:
     """Return a function that reads all parameters, called by each `partial_fit`."""
     return operator.attrgetter(*(each.name for each in parameters(learner)))
+
+
+def _as_attribute(name: str, names: tuple[str, ...]) -> NDArray[Any]:
+    if not names:
+        raise AttributeError(f"{name} is known once a data frame was learnt whose columns have names")
+    return np.array(names, dtype=object)
+
+
+def _check_names(name: str, names: tuple[str, ...], columns: int, seen: tuple[str, ...]) -> None:
+    if seen and not names and columns > len(seen):
+        raise ValueError(f"{name} must be a data frame to have more than the {len(seen)} columns seen before")
 
 
 def _check_width(name: str, columns: int, seen: int) -> None:

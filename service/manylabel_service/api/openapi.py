@@ -1,11 +1,14 @@
-"""OpenAPI description at /openapi.json."""
+"""OpenAPI description at /openapi.json, and the page at /docs that shows it."""
 
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
 
 from manylabel_service import names, ulid
 from manylabel_service.access import key_text
@@ -31,6 +34,26 @@ _IN_PATHS: dict[str, dict[str, Any]] = {
 """Schemas of the path parameters by name; a name has the same schema in every path."""
 
 
+_FILES = "static-offline-docs"
+"""Path of the files of the page, which fastapi_offline serves."""
+
+
+def add_page(app: FastAPI) -> None:
+    """Add the page /docs. Its addresses are relative, so it works behind a proxy that removes a prefix of the path."""
+
+    async def docs(_: Request) -> HTMLResponse:
+        return get_swagger_ui_html(
+            openapi_url="openapi.json",
+            title=f"{app.title} - Swagger UI",
+            swagger_js_url=f"{_FILES}/swagger-ui-bundle.js",
+            swagger_css_url=f"{_FILES}/swagger-ui.css",
+            swagger_favicon_url=f"{_FILES}/favicon.png",
+            swagger_ui_parameters={"validatorUrl": None},  # this would send the description to a remote validator
+        )
+
+    app.add_route("/docs", docs, include_in_schema=False)
+
+
 def describe(app: FastAPI) -> dict[str, Any]:
     """Return the cached OpenAPI document of an application."""
     if app.openapi_schema is None:
@@ -45,6 +68,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
         schemas.update(_any_of(referenced["$defs"]))
         schemas["JobSpec"]["properties"]["params"]["anyOf"] = params
         document["components"]["securitySchemes"] = SECURITY_SCHEMES
+        document["servers"] = [{"url": "."}]  # relative to the description itself (OpenAPI 3.1, 4.8.5)
         _drop_defaults_of_fastapi(document)
         _describe_paths(document)
         _describe_queries(app, document)

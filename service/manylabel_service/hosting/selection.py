@@ -14,11 +14,13 @@ MAX_NAMES = 1_000
 """Maximum number of names in `only`, and in `except`."""
 PREFIX = "*"
 """Suffix of a prefix of names."""
+STAR = "\\*"
+"""Suffix of the name of a label that ends in `*`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names of labels, and prefixes of names, which end in `*`."""
+    """Names of labels, and prefixes of names, which end in `*`; the `*` of a name itself is written `\\*`."""
 
     names: frozenset[str]
     prefixes: tuple[str, ...]
@@ -27,11 +29,18 @@ class Names:
     @classmethod
     def of(cls, given: Sequence[str]) -> "Names":
         """Return the names, and the prefixes among them."""
-        prefixes: list[str] = []
-        for prefix in sorted(name.removesuffix(PREFIX) for name in given if name.endswith(PREFIX)):
+        names, found, prefixes = set[str](), list[str](), list[str]()
+        for name in given:
+            if name.endswith(STAR):
+                names.add(name.removesuffix(STAR) + "*")
+            elif name.endswith(PREFIX):
+                found.append(name.removesuffix(PREFIX))
+            else:
+                names.add(name)
+        for prefix in sorted(found):
             if not (prefixes and prefix.startswith(prefixes[-1])):
                 prefixes.append(prefix)
-        return cls(frozenset(name for name in given if not name.endswith(PREFIX)), tuple(prefixes))
+        return cls(frozenset(names), tuple(prefixes))
 
     def __contains__(self, label: str) -> bool:
         if label in self.names:

@@ -152,6 +152,7 @@ def _config(settings: Settings, app: FastAPI, limits: ConnectionLimits) -> uvico
         forwarded_allow_ips=list(settings.trusted_proxies),
         headers=[] if settings.tls_cert_file is None else [HSTS],
         backlog=BACKLOG,
+        timeout_keep_alive=settings.keep_alive_seconds,
         timeout_graceful_shutdown=settings.limits.shutdown_timeout_seconds,
     )
 

@@ -135,6 +135,12 @@ async def test_an_agent_teaches_asks_and_reviews_over_stdio(server: ServerProces
         assert (await call(agent, "review_next"))["predictions"] == []
 
 
+async def test_a_text_that_is_json_is_a_text(server: ServerProcess, keys: dict[str, str]) -> None:
+    async with in_process(server, keys["teacher"], "animals") as agent:
+        for text in ("null", "[1, 2]", '["fox", "den"]', "true", "17", '"fox"'):
+            assert "scores" in await call(agent, "classify", record=text, top=2)
+
+
 async def test_errors_have_the_message_of_the_server(server: ServerProcess, keys: dict[str, str]) -> None:
     async with in_process(server, keys["teacher"]) as agent:
         assert "name a model, one of: animals" in await error_of(agent, "classify", record=FOX)

@@ -20,7 +20,7 @@ from manylabel_clients.integrations.paperless import archive as archive_module
 from manylabel_clients.integrations.paperless import sidecar as sidecar_module
 from manylabel_clients.integrations.paperless.archive import Archive, PaperlessError
 from manylabel_clients.integrations.paperless.listener import listening
-from manylabel_clients.integrations.paperless.sidecar import REVIEW_TAG, Sidecar
+from manylabel_clients.integrations.paperless.sidecar import REVIEW_TAG, TEXT, Sidecar
 
 pypaperless = lazy("pypaperless")
 
@@ -336,7 +336,7 @@ def test_a_document_of_the_future_hides_no_other(filled: Paperless, run: Any) ->
 
 @pytest.mark.parametrize(
     "content",
-    ["", "[]", "{}x", '{"modified": 5}', '{"added": "x"}', '{"predicted": ["a"]}', '{"more": 1}', "[" * 10_000],
+    ["[]", '{"modified": 5}', '{"added": "x"}', '{"predicted": ["a"]}', '{"more": 1}', "[" * 10_000],
 )
 def test_another_file_is_not_taken_for_the_progress(
     filled: Paperless, command: Any, client: Client, name: str, tmp_path: Path, monkeypatch: Any, content: str
@@ -349,6 +349,35 @@ def test_another_file_is_not_taken_for_the_progress(
     assert done.status == 1
     assert "s.json is not the progress of this sidecar" in done.err
     assert file.read_text() == content
+
+
+@pytest.mark.parametrize("content", ["", "\0" * 60, '{"modified": "2024-01-01T00:00:0', "\xe9"])
+def test_a_damaged_file_counts_as_lost_and_is_kept(filled: Paperless, run: Any, tmp_path: Path, content: str) -> None:
+    file = tmp_path / "state.json"
+    file.write_text(content, encoding="latin-1")
+    first = run(filled)
+    assert first.lines[0].startswith(f"{file} is damaged (")
+    first.sidecar.sync()
+    assert first.model.status().updates == 40
+    assert (tmp_path / "state.json.damaged").read_text(encoding="latin-1") == content
+    assert not run(filled).lines
+
+
+def test_a_refused_document_is_named_and_the_others_are_learnt(filled: Paperless, run: Any) -> None:
+    words = " ".join(f"w{n}" for n in range(15_000))
+    refused = filled.add("Long", words, tags=[3], correspondent=1, document_type=1)
+    first = run(filled)
+    first.sidecar._client.create_model(first.model.name, text={**TEXT, "chars": [3, 5]})
+    first.sidecar.sync()
+    assert first.model.status().updates == 40
+    assert [line for line in first.lines if line.startswith(f"document {refused} is not learnt: ")]
+    assert run(filled).sidecar.sync() is None
+    new = filled.add("Long", words, tags=[1])
+    filled.add("Bill 77", INVOICE.format(77), tags=[1])
+    again = run(filled)
+    again.sidecar.sync()
+    assert again.lines[0].partition(":")[0] == f"document {new} is not predicted"
+    assert len(filled.edits) > 0, "the document after it is predicted"
 
 
 def test_names_are_printed_without_control_characters(

@@ -133,18 +133,21 @@ def test_bodies_are_described_as_they_are_parsed(document: dict[str, Any]) -> No
         assert described[model.__name__]["additionalProperties"] is False
 
 
+def test_calls_are_relative_to_the_description(client: TestClient) -> None:
+    assert client.get("/openapi.json").json()["servers"] == [{"url": "."}]
+
+
 def test_the_docs_page_needs_no_other_server(client: TestClient) -> None:
     page = client.get("/docs")
     assert page.headers["content-type"].startswith("text/html")
     assert "SwaggerUIBundle" in page.text
     loaded = set(re.findall(r"""(?:src|href|url)\s*[=:]\s*["']([^"']+)""", page.text))
-    assert "/openapi.json" in loaded
+    assert "openapi.json" in loaded
     assert {address.rpartition(".")[2] for address in loaded} == {"json", "js", "css", "png"}
     for address in loaded:
-        assert address.startswith("/")
-        assert not address.startswith("//")
-        assert client.get(address).status_code == 200
+        assert not address.startswith("/"), "a proxy may have removed a prefix"
+        assert client.get(f"/{address}").status_code == 200
     assert not re.search(r"https?://", page.text)
     assert '"validatorUrl": null' in page.text
     for sheet in (address for address in loaded if address.endswith(".css")):
-        assert not re.search(r"@import|url\((?!['\"]?data:)", client.get(sheet).text)
+        assert not re.search(r"@import|url\((?!['\"]?data:)", client.get(f"/{sheet}").text)

@@ -1,6 +1,6 @@
 """Examples and their labels: the accepted types, and their JSON."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -27,9 +27,19 @@ class SparseRow(Protocol):
     def tocsr(self) -> Any: ...
 
 
-Features: TypeAlias = Mapping[Any, Any] | Sequence[float | None] | Sparse | Array | SparseRow | str
+class Frame(Protocol):
+    """Data frame of pandas, Polars or PyArrow: each row is a record."""
+
+    @property
+    def columns(self) -> Any: ...
+
+    @property
+    def shape(self) -> Any: ...
+
+
+Features: TypeAlias = Mapping[Any, Any] | Sequence[float | None] | Sparse | Array | SparseRow | Frame | str
 """Example: numbers by name, all numbers in order, or numbers by column; or a record, which can also have strings, lists
-of strings, bools and mappings.
+of strings, bools and mappings, also as a data frame of one row.
 """
 
 Labels: TypeAlias = Collection[str] | Mapping[str, bool]
@@ -121,7 +131,7 @@ def _views(x: Any) -> Mapping[str, Any] | None:
 def _features(x: Any) -> Any:
     """Return the features of one example as JSON; raise TypeError if `x` is no example."""
     if isinstance(x, Mapping):
-        return dict(x)
+        return {_feature(name): value for name, value in x.items()}
     if isinstance(x, Sparse):
         return {"indices": _listed(x.indices), "values": _listed(x.values)}
     if isinstance(x, (list, tuple)):
@@ -131,13 +141,17 @@ def _features(x: Any) -> Any:
         if len(row.shape) == 2 and row.shape[0] != 1:
             raise TypeError(f"must be one row, not {row.shape[0]}")
         return {"indices": row.indices.tolist(), "values": row.data.tolist()}
+    if is_frame(x):
+        if len(x) != 1:
+            raise TypeError(f"must be one row of a data frame, not {len(x)} (predict_many takes data frames)")
+        return next(rows_of(x))
     if hasattr(x, "items"):  # a pandas Series
-        return dict(x.items())
+        return {_feature(name): value for name, value in x.items() if not _is_missing(value)}
     if hasattr(x, "tolist") and isinstance(plain := x.tolist(), list):
         return [None if value != value else value for value in plain]
     raise TypeError(
         "must be a mapping of names to numbers, a record, a text, a sequence of numbers, an array of one dimension, "
-        f"Sparse(indices, values) or one sparse row, not {type(x).__name__}"
+        f"Sparse(indices, values), one sparse row or one row of a data frame, not {type(x).__name__}"
     )
 
 
@@ -145,12 +159,14 @@ def _labels(y: Any) -> Any:
     """Return the true labels of one example as JSON; raise TypeError if `y` is neither names nor a mapping of names
     to bool."""
     if isinstance(y, Mapping):
-        return {name: _truth(name, value) for name, value in y.items()}
+        return {_label(name): _truth(name, value) for name, value in y.items()}
     if isinstance(y, (set, frozenset)):
         # Sets have another order in each process; a retry from a new process must send the same bytes.
         return sorted(y)
     if isinstance(y, (list, tuple)):
         return y
+    if hasattr(y, "items") and not is_frame(y):  # a pandas Series
+        return {_label(name): _truth(name, value) for name, value in y.items() if not _is_missing(value)}
     if hasattr(y, "tolist") and isinstance(plain := y.tolist(), list):
         return plain
     raise TypeError(
@@ -162,6 +178,51 @@ def _truth(name: str, value: Any) -> bool:
     if value not in (0, 1):  # True, False, 0, 1 and NumPy's equivalents
         raise TypeError(f"/{escaped(name)} must be true or false, not {value!r}")
     return bool(value)
+
+
+def is_frame(value: Any) -> bool:
+    """Return whether a value is a data frame of pandas, Polars or PyArrow."""
+    return hasattr(value, "columns") and hasattr(value, "shape")
+
+
+def rows_of(frame: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a data frame as records without missing cells (None, NaN, NA, NaT).
+
+    Raises TypeError if a name is not a string or a whole number, and ValueError if two columns have the same name.
+    """
+    names = [_feature(name) for name in getattr(frame, "column_names", frame.columns)]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"two columns have the name {twice!r}")
+    if hasattr(frame, "itertuples"):
+        rows = frame.itertuples(index=False, name=None)
+    elif hasattr(frame, "iter_rows"):
+        rows = frame.iter_rows()
+    else:
+        rows = zip(*(column.to_pylist() for column in frame.columns), strict=True)
+    return ({name: value for name, value in zip(names, row, strict=True) if not _is_missing(value)} for row in rows)
+
+
+def _feature(name: Any) -> str:
+    """Return the name of a feature; a whole number, as the columns of a data frame without names have, as a string."""
+    if isinstance(name, str):
+        return name
+    if isinstance(name, bool) or not hasattr(name, "__index__"):
+        raise TypeError(f"names of features must be strings, not {name!r}")
+    return str(int(name))
+
+
+def _label(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"names of labels must be strings, not {name!r}")
+    return name
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a cell is None, NaN, or pandas' NA or NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return type(value).__name__.startswith("float") and value != value
 
 
 def _listed(numbers: Any) -> Any:

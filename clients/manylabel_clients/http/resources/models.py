@@ -13,11 +13,14 @@ from manylabel_clients.http.errors import ManyLabelError, TooLarge
 from manylabel_clients.http.resources.examples import (
     Example,
     Features,
+    Frame,
     Labels,
     Truth,
     encode_example,
     encode_pair,
     encode_truth,
+    is_frame,
+    rows_of,
 )
 from manylabel_clients.http.resources.forgetting import ForgettingCalls
 from manylabel_clients.http.resources.labels import LabelCalls
@@ -122,7 +125,7 @@ class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
     @call
     def predict_many(
         self,
-        xs: Items[Features],
+        xs: Items[Features] | Frame,
         *,
         batch_size: int = BATCH_SIZE,
         keep: Keep = False,
@@ -136,9 +139,11 @@ class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
     ) -> Exchange[list[Prediction]]:
         """Return labels and scores of many examples, in their order.
 
-        Requests whose responses would be too large are divided, because a response grows with the number of labels.
+        Each row of a data frame is an example. Requests whose responses would be too large are divided, because a
+        response grows with the number of labels.
         """
-        batches = Batches(xs, encode_example, batch_size)
+        examples: Any = rows_of(xs) if is_frame(xs) else xs
+        batches = Batches(examples, encode_example, batch_size, what="examples")
         wanted = _wanted(probabilities, explain, top, only, except_)
         responses = yield from self._post_many(self._predict_path(keep, at_least, version), batches, None, wanted)
         return _all_predictions(responses)
@@ -253,7 +258,7 @@ class ModelCalls(LabelCalls, SnapshotCalls, ForgettingCalls, VersionCalls):
 
         The receipt is that of the last request.
         """
-        batches = Batches(truths, lambda truth: encode_truth(*truth), batch_size)
+        batches = Batches(truths, lambda truth: encode_truth(*truth), batch_size, what="(id, y)")
         key = new_key(key, MAX_KEY_OF_MANY)
         return receipt((yield from self._post_many(f"{self._path}/labels", batches, key)), Updated)
 
@@ -399,7 +404,7 @@ class Model(ModelCalls, SyncResource):
     """Model of a server, from `Client.create_model` or `Client.model`.
 
     An example `x` is a mapping of names to numbers, a sequence or array of all numbers in order,
-    `Sparse(indices, values)`, or one row of a SciPy sparse matrix; or, for a model of several views,
+    `Sparse(indices, values)`, one row of a SciPy sparse matrix or of a data frame; or, for a model of several views,
     ``{"views": {"text": ..., "image": ...}}`` with each view in one of these forms. Its true labels `y` are a list of
     names (complete: all other labels are false) or a mapping of names to True or False (partial: all others are
     unknown).

@@ -37,14 +37,22 @@ class Batch(NamedTuple):
 class Batches(Generic[T]):
     """Batches of items in order, limited in number of items and in bytes (a larger item is a batch alone).
 
-    Items are read lazily. An error in an item has its number. Raises ValueError if `batch_size` is not positive.
+    Items are read lazily. An error in an item has its number. Raises ValueError if `batch_size` is not positive, and
+    TypeError if `items` is a string or a mapping, which would be read as its characters or names.
     """
 
     def __init__(
-        self, items: Items[T], encode: Callable[[T], bytes], batch_size: int, batch_bytes: int = BATCH_BYTES
+        self,
+        items: Items[T],
+        encode: Callable[[T], bytes],
+        batch_size: int,
+        batch_bytes: int = BATCH_BYTES,
+        what: str = "(x, y)",
     ) -> None:
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, not {batch_size}")
+        if isinstance(items, (str, bytes, Mapping)) or hasattr(items, "columns"):
+            raise TypeError(f"must be an iterable of {what}, not one {type(items).__name__}")
         self._items: Any = aiter(items) if isinstance(items, AsyncIterable) else iter(items)
         self._encode = encode
         self._batch_size = batch_size

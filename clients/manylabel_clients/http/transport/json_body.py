@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
+from decimal import Decimal
 from functools import cache, partial
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -27,7 +28,7 @@ def encode(value: Any) -> bytes:
         place = next(_not_finite(value, ""), None)
         if place is None:
             raise
-        raise ValueError(f"{place} must be a finite number") from error
+        raise ValueError(f"{place} must be a finite number, or None where it is missing") from error
 
 
 @contextmanager
@@ -47,9 +48,13 @@ def escaped(key: Any) -> str:
 
 
 def _scalar(value: Any) -> Any:
-    """Return a NumPy scalar as a Python number, and an array as a list."""
+    """Return a NumPy scalar or a decimal as a Python number, and an array as a list."""
     if hasattr(value, "tolist"):
         return value.tolist()
+    if isinstance(value, Decimal):
+        return float(value)
+    if hasattr(value, "isoformat"):
+        raise TypeError(f"has {value!r}: send a date or time as a number, such as a count of days, or as a string")
     raise TypeError(f"has {value!r}, which is neither a number nor a name")
 
 

@@ -63,7 +63,8 @@ class Catalogue:
 
 
 class Archive:
-    """Client of a paperless-ngx. Redirects are not followed, and no address in a response is requested.
+    """Client of a paperless-ngx. Redirects are not followed, and no address in a response is requested. The environment
+    variable ``SSL_CERT_FILE`` names the certificates of a private authority; no other one is read.
 
     Parameters
     ----------
@@ -76,7 +77,12 @@ class Archive:
         headers = {"Authorization": f"Token {token}", "Accept": "application/json"}
         base = f"{url.rstrip('/')}/api/"
         self._client = httpx2.Client(
-            base_url=base, headers=headers, timeout=TIMEOUT_SECONDS, trust_env=False, transport=transport
+            base_url=base,
+            headers=headers,
+            timeout=TIMEOUT_SECONDS,
+            verify=httpx2.create_ssl_context(trust_env=True),
+            trust_env=False,
+            transport=transport,
         )
 
     def close(self) -> None:

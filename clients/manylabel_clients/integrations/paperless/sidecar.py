@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from manylabel_clients.http.client import Client
+from manylabel_clients.http.errors import ApiError
 from manylabel_clients.http.resources.model_status import ModelStatus
 from manylabel_clients.http.resources.predictions import Prediction
 from manylabel_clients.integrations.paperless.archive import Archive, Catalogue, Document, PaperlessError, parse_time
@@ -28,6 +29,8 @@ MAX_CHARACTERS = 90_000
 TEXT = {"fields": ["title", "content"]}
 LIMITS = {"features": {"most": 100_000, "policy": "ignore"}}
 """Limits of a new model, because scanned texts have ever more misread words."""
+REFUSED = (413, 422)
+"""Statuses of requests that the server refuses because of their document."""
 MIN_GROUP = 2
 """Minimum number of labels in a group."""
 BEGINNING = "1970-01-01T00:00:00+00:00"
@@ -43,25 +46,36 @@ class Cursors:
     """Ids of the documents added at the time `added`."""
 
     @classmethod
-    def read(cls, path: Path) -> Cursors | None:
-        """Return the contents of a file; None if it does not exist. Raises PaperlessError for another file."""
+    def read(cls, path: Path, on_damage: Callable[[str], None]) -> Cursors | None:
+        """Return the contents of a file; None if it does not exist, or was not written to its end, of which `on_damage`
+        is told. Raises PaperlessError for another file."""
         try:
-            found = cls(**json.loads(path.read_text()))
+            document = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            on_damage(str(error))
+            return None
+        except RecursionError:
+            document = None
+        try:
+            found = cls(**document)
             for time in (found.modified, found.added):
                 parse_time(time)
             if not all(type(id) is int for id in found.predicted):
                 raise TypeError("predicted must be ids")
-        except FileNotFoundError:
-            return None
-        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             action = "name another file with --state, or delete this one to begin from the first document"
             raise PaperlessError(f"{path} is not the progress of this sidecar ({error}): {action}") from error
         return found
 
     def write(self, path: Path) -> None:
-        """Write a file in one step."""
+        """Write a file in one step, which also a power failure does not interrupt."""
         new = path.with_name(f"{path.name}.new")
-        new.write_text(json.dumps(asdict(self)))
+        with new.open("w") as file:
+            file.write(json.dumps(asdict(self)))
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(new, path)
 
 
@@ -102,7 +116,7 @@ class Sidecar:
         self._clock = clock
         self._waiting = set[tuple[int, str]]()
         """Ids and times of reported documents with a time in the future."""
-        self._cursors = Cursors.read(state)
+        self._cursors = Cursors.read(state, self._keep_damaged)
 
     def sync(self) -> None:
         """Predict added documents, then learn changed ones.
@@ -129,6 +143,13 @@ class Sidecar:
     def _save(self) -> None:
         if self._cursors is not None and not self._dry_run:
             self._cursors.write(self._path)
+
+    def _keep_damaged(self, reason: str) -> None:
+        """Rename a file with the cursors that cannot be read."""
+        damaged = self._path.with_name(f"{self._path.name}.damaged")
+        self._report(f"{self._path} is damaged ({reason}): all documents are read again; it becomes {damaged.name}")
+        if not self._dry_run:
+            self._path.replace(damaged)
 
     def _describe(self, catalogue: Catalogue) -> None:
         """Send titles of labels and groups to the model, if they have changed since the last time."""
@@ -167,13 +188,27 @@ class Sidecar:
                 continue  # the next call predicts it first
             if not document.tags & waiting:
                 labels = sorted(document.labels & catalogue.titles.keys())
-                key = f"paperless-{document.id}-{document.modified}"
-                learnt += not self._model.update(_example(document), labels, key=key).replayed
+                learnt += self._learn(document, labels)
             self._cursors.modified = document.modified
             if learnt % 100 == 99:
                 self._save()
         if learnt:
             self._report(f"learnt {learnt:,} documents")
+
+    def _learn(self, document: Document, labels: list[str]) -> bool:
+        """Learn a document; return whether it was new, and not refused."""
+        key = f"paperless-{document.id}-{document.modified}"
+        try:
+            return not self._model.update(_example(document), labels, key=key).replayed
+        except ApiError as error:
+            self._skip(document, "learnt", error)
+            return False
+
+    def _skip(self, document: Document, done: str, error: ApiError) -> None:
+        """Report a document that the server refused; raise any other error."""
+        if error.status not in REFUSED:
+            raise error
+        self._report(f"document {document.id} is not {done}: {error}")
 
     # -- prediction -------------------------------------------------------------------------------
 
@@ -192,7 +227,11 @@ class Sidecar:
             self._save()
 
     def _predict(self, document: Document, catalogue: Catalogue, review: int | None) -> None:
-        prediction = self._model.predict(_example(document), probabilities=True)
+        try:
+            prediction = self._model.predict(_example(document), probabilities=True)
+        except ApiError as error:
+            self._skip(document, "predicted", error)
+            return
         sure = [label for label in self._sure_labels(prediction) if label in catalogue.titles]
         add = [int(label[4:]) for label in sure if label.startswith("tag:") and label not in document.labels]
         has = {label.partition(":")[0] for label in document.labels}

@@ -156,7 +156,8 @@ class _Predicting(_Request):
 
 
 Pattern = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME_BYTES + 1)]
-"""Name of a label, or a prefix of names followed by `*`."""
+"""Name of a label, or a prefix of names followed by `*`; the name of a label that ends in `*` itself is written with
+`\\*`."""
 Patterns = Annotated[list[Pattern], Field(min_length=1, max_length=MAX_NAMES)]
 
 

@@ -34,6 +34,8 @@ async def to_items(
 ) -> Items[T]:
     """Return the items of a body, each converted with its path; `described` has the fields of a batch. Raises a
     Problem."""
+    if isinstance(document, list):
+        raise invalid((), 'must be an object; a batch is {"examples": [...]}')
     if not (isinstance(document, dict) and "examples" in document):
         return Items([convert(document, ())], batch=False)
     check_known(document, ())

@@ -1,5 +1,6 @@
 """Conversion of items of a request to examples."""
 
+import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -36,6 +37,9 @@ MAX_POSITION_CHARACTERS = MAX_TIME_CHARACTERS = 64
 
 MAX_FIELDS = RecordLimits().fields
 
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_PLUS_LOST = re.compile(r":\d\d(\.\d+)? \d\d:?\d\d$")
+
 LABELS: TypeAdapter[list[str] | dict[str, bool]] = TypeAdapter(LabelsBody)
 """Validator of labels."""
 
@@ -55,8 +59,12 @@ def read_position(value: str) -> str:
 
 def read_moment(value: str) -> str | int:
     """Return a position unchanged, or a time as milliseconds of Unix time; raises ValueError for other text."""
-    with suppress(ValueError):
-        return read_position(value)
+    if _DATE.match(value):  # a date has the form of a position
+        if _PLUS_LOST.search(value):
+            raise ValueError("must have %2B for the + of the offset in an address, where + is a space")
+    else:
+        with suppress(ValueError):
+            return read_position(value)
     with suppress(ValueError, OverflowError):
         at = datetime.fromisoformat(value)
         if at.tzinfo is not None and len(value) <= MAX_TIME_CHARACTERS:

@@ -62,13 +62,31 @@ A_LINE = "the line"
 """Name of a line in error messages of `json_value`."""
 
 
+BOM = b"\xef\xbb\xbf"
+"""Byte order mark of UTF-8, which editors and exports for Excel write first, and JSON does not have."""
+
+
 def json_value(raw: bytes, what: str) -> Any:
-    """Return the JSON value that the bytes encode. Raises a Problem malformed_json, also for a duplicate key."""
+    """Return the JSON value that the bytes encode, after a byte order mark if any. Raises a Problem malformed_json,
+    also for a duplicate key."""
     try:
-        return jiter.from_json(raw, catch_duplicate_keys=True)
+        return jiter.from_json(raw[3:] if raw.startswith(BOM) else raw, catch_duplicate_keys=True)
     except ValueError as error:
-        hint = MERGED_LINES if str(error).startswith("trailing characters") and what == A_LINE else ""
-        raise Problem("malformed_json", f"{what} is not JSON: {error}{hint}") from error
+        raise malformed(str(error), raw, what) from error
+
+
+def malformed(message: str, raw: bytes, what: str) -> Problem:
+    """Return the error for bytes, called `what`, that are not JSON, with jiter's message and how to correct them."""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in raw[:4]:
+        return Problem("malformed_json", f"{what} is not UTF-8, but seems to be UTF-16 or UTF-32: send it in UTF-8")
+    hint = ""
+    if message.startswith("invalid unicode"):
+        hint = " (bytes that are not UTF-8, such as Latin-1)"
+    elif "hex escape" in message:
+        hint = " (an incomplete escape, or one of half a character, such as half an emoji)"
+    elif message.startswith("trailing characters") and what == A_LINE:
+        hint = MERGED_LINES
+    return Problem("malformed_json", f"{what} is not JSON: {message}{hint}")
 
 
 async def read_body(request: Request, media_type: bytes | None, max_bytes: int) -> bytes:

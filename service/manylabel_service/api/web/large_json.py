@@ -14,7 +14,7 @@ import numpy as np
 from starlette.requests import Request
 
 from manylabel_core.records._json_pieces import OPEN_LIST, next_cut
-from manylabel_service.api.web.bodies import JSON, BodyBuffer, json_value, read_body
+from manylabel_service.api.web.bodies import BOM, JSON, BodyBuffer, json_value, malformed, read_body
 from manylabel_service.api.web.problems import Problem
 from manylabel_service.api.web.validation import M, check_known, validated
 from manylabel_service.work_rate import GRACE_SHARE, WorkRate
@@ -129,6 +129,7 @@ async def read_value(raw: bytes, what: str = "the body") -> Any:
     """Parse a JSON body, called `what` in errors; a large one in chunks. Raises a Problem."""
     if len(raw) < LARGE_BYTES:
         return json_value(raw, what)
+    raw = raw[3:] if raw.startswith(BOM) else raw
     _check_containers(raw, what)
     data, stack = np.frombuffer(raw, dtype=np.uint8), np.zeros(_MAX_DEPTH, dtype=np.uint8)
     document, opened = None, list[Any]()  # open lists and objects, outermost first
@@ -144,7 +145,7 @@ async def read_value(raw: bytes, what: str = "the body") -> Any:
         if not before:
             document, opened = piece, inside
         else:
-            _join(piece, opened[stays:], what)
+            _join(piece, opened[stays:], raw, what)
             opened[stays + 1 :] = inside[1:]
         if ends:
             return document
@@ -179,11 +180,7 @@ def _parsed(raw: bytes, begin: int, end: int, head: bytes, tail: bytes, what: st
     try:
         return jiter.from_json(b"".join((head, memoryview(raw)[begin:end], tail)), catch_duplicate_keys=True)
     except ValueError as error:
-        raise _malformed(_in_the_body(str(error), raw, begin, len(head)), what) from error
-
-
-def _malformed(detail: str, what: str) -> Problem:
-    return Problem("malformed_json", f"{what} is not JSON: {detail}")
+        raise malformed(_in_the_body(str(error), raw, begin, len(head)), raw, what) from error
 
 
 def _in_the_body(message: str, raw: bytes, begin: int, n_head: int) -> str:
@@ -211,7 +208,7 @@ def _spine(piece: Any, n: int) -> list[Any]:
     return spine
 
 
-def _join(piece: Any, opened: Sequence[Any], what: str) -> None:
+def _join(piece: Any, opened: Sequence[Any], raw: bytes, what: str) -> None:
     """Merge a chunk into the lists and objects open at its start, outermost first."""
     for container in opened:
         if isinstance(container, list):
@@ -222,6 +219,6 @@ def _join(piece: Any, opened: Sequence[Any], what: str) -> None:
             before = piece.pop(_BEGIN_KEY)
             if not container.keys().isdisjoint(piece.keys()):
                 repeated = next(key for key in piece if key in container)
-                raise _malformed(f'Detected duplicate key "{repeated}"', what)
+                raise malformed(f'Detected duplicate key "{repeated}"', raw, what)
             container.update(piece)
         piece = before

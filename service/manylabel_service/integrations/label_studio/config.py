@@ -58,11 +58,16 @@ class Question(NamedTuple):
 
 
 class LabelConfig(NamedTuple):
-    """Questions, text fields and ignored fields of a configuration."""
+    """Questions, text fields and ignored fields of a configuration.
+
+    `media` has the fields of images and the like, and of choices that each task defines. `paragraphs` has the fields of
+    dialogues, with the key of the text in their turns.
+    """
 
     questions: tuple[Question, ...]
     texts: frozenset[str]
     media: frozenset[str]
+    paragraphs: tuple[tuple[str, str], ...] = ()
 
     @property
     def labels(self) -> list[str]:
@@ -101,16 +106,18 @@ def read_config(text: str) -> LabelConfig:
         raise ConfigRefused("has no <Choices> with a name and a toName")
     shared = Counter(choice for tag in asked for choice in set(tag.choices))
     questions = tuple(_question(tag, shared) for tag in asked)
-    texts, media = set[str](), set[str]()
+    texts, media, paragraphs = set[str](), set[str](), dict[str, str]()
     for tag in tags:
         references = [_FIELD.fullmatch(tag.attributes.get(key, "")) for key in ("value", "valueList")]
         fields = [found[1] for found in references if found is not None]
         is_url = tag.attributes.get("valueType") == "url"
-        if tag.name in _MEDIA or (tag.name in _TEXTS and is_url):
+        if tag.name in _MEDIA or tag.name == "choices" or (tag.name in _TEXTS and is_url):
             media.update(fields)
         elif tag.name in _TEXTS:
             texts.update(fields)
-    return LabelConfig(questions, frozenset(texts - media), frozenset(media))
+            if tag.name == "paragraphs":
+                paragraphs.update(dict.fromkeys(fields, tag.attributes.get("textKey", "text")))
+    return LabelConfig(questions, frozenset(texts - media), frozenset(media), tuple(paragraphs.items()))
 
 
 def _question(tag: _Tag, shared: Counter[str]) -> Question:
@@ -172,6 +179,20 @@ def _last(open_tags: list[_Tag | None]) -> _Tag | None:
     return next((tag for tag in reversed(open_tags) if tag is not None and tag.name == "choices"), None)
 
 
-def fields_of(data: Mapping[str, Any], config: LabelConfig) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a task that are features: all except images and other media."""
-    return ((name, value) for name, value in data.items() if name not in config.media)
+def fields_of(data: Mapping[str, Any], config: LabelConfig, skipped: set[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a task that are features: all except images and other media; a dialogue as one text.
+
+    Names of fields with lists of objects or lists, which no record has, are added to `skipped`.
+    """
+    text_keys = dict(config.paragraphs)
+    for name, value in data.items():
+        if name in config.media:
+            continue
+        if isinstance(value, list) and any(isinstance(part, (dict, list)) for part in value):
+            key = text_keys.get(name)
+            turns = [part.get(key) if isinstance(part, dict) else None for part in value]
+            if key is None or not all(isinstance(turn, str) for turn in turns):
+                skipped.add(name)
+                continue
+            value = "\n".join(turns)  # type: ignore[arg-type]
+        yield name, value

@@ -22,6 +22,8 @@ from manylabel_service.storage import ModelMeta
 
 MAX_MODELS = 100
 """Maximum number of models with stored configuration and connections, the latest."""
+MAX_SKIPPED = 100
+"""Maximum number of skipped fields per model that are remembered, so that each is logged once."""
 MAX_PROJECTS = 100
 """Maximum number of connections per model, the latest."""
 
@@ -66,6 +68,7 @@ class Connections:
         self._urls = urls
         self._configs: OrderedDict[ModelMeta, str] = OrderedDict()
         self._projects: OrderedDict[ModelMeta, OrderedDict[int, Connection]] = OrderedDict()
+        self._skipped: OrderedDict[ModelMeta, set[str]] = OrderedDict()
 
     def __bool__(self) -> bool:
         return bool(self._urls)
@@ -77,6 +80,13 @@ class Connections:
     def config(self, record: ModelMeta) -> str | None:
         """Return the latest labelling configuration of a model; None if it is not stored."""
         return self._configs.get(record)
+
+    def note_skipped(self, record: ModelMeta, fields: Collection[str]) -> list[str]:
+        """Remember fields of tasks that a model skips; return those that are new."""
+        known = self._skipped.get(record, set())
+        new = sorted(set(fields) - known)[: MAX_SKIPPED - len(known)]
+        _put(self._skipped, record, known.union(new), MAX_MODELS)
+        return new
 
     def add(self, record: ModelMeta, project: int, hostname: str, token: str) -> None:
         """Store the connection of a project, unless its Label Studio may not be requested."""

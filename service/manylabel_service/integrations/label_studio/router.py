@@ -135,6 +135,7 @@ async def label_studio_predict(request: Request, context: ContextOf, name: str) 
         for prediction in predictions:
             results.append(pydantic_core.to_json(shown(known, prediction, version)))
             await pace.rest()
+    _log_skipped(_connections(request), replica, reader)
     context.telemetry.predicted(name, len(results), time.perf_counter() - started)
     return RawJSONResponse(b'{"results":[' + b",".join(results) + b"]}")
 
@@ -213,6 +214,12 @@ def _versions(replica: Replica) -> list[str]:
     return model_versions(replica.name, replica.record.incarnation, replica.model.updates)
 
 
+def _log_skipped(connections: Connections, replica: Replica, reader: TaskReader) -> None:
+    """Log each field of tasks that no record has once."""
+    if reader.skipped and (new := connections.note_skipped(replica.record, reader.skipped)):
+        log.warning("task_fields_skipped", model=replica.name, fields=new, reason="lists of objects or lists")
+
+
 def _features(replica: Replica, reader: TaskReader, task: schemas.Task) -> Features | None:
     """Return the features of a task; None if the model accepts none of them."""
     try:
@@ -264,7 +271,9 @@ class _Learner:
     async def learn(self, annotation: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         """Learn an annotation, unless it is known. Raises a Problem or ServiceError."""
         at = ("annotation",)
-        example = (await self._reader()).example(data, annotation, at)
+        reader = await self._reader()
+        example = reader.example(data, annotation, at)
+        _log_skipped(self.connections, self.replica, reader)
         if example is None:
             return
         try:

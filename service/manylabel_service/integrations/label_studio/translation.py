@@ -165,11 +165,15 @@ async def to_config(text: object, at: Path) -> LabelConfig:
 
 
 class TaskReader:
-    """Encoder of tasks as records; a field that a tag `<Text>` shows is text."""
+    """Encoder of tasks as records; a field that a tag `<Text>` shows is text.
+
+    `skipped` has the names of fields whose values no record has.
+    """
 
     def __init__(self, replica: Replica, config: LabelConfig, max_features: int) -> None:
         self._config = config
         self._max_features = max_features
+        self.skipped = set[str]()
         self._records = replica.records
         known = self._records.text.fields or ()
         if not config.texts <= set(known):
@@ -179,7 +183,7 @@ class TaskReader:
     def features(self, data: Mapping[str, Any], at: Path) -> Features:
         """Return the features of a task; raises a Problem with the field path."""
         check_count(data, at, self._records.limits.fields)
-        return record_features(dict(fields_of(data, self._config)), at, self._max_features, self._records)
+        return record_features(dict(fields_of(data, self._config, self.skipped)), at, self._max_features, self._records)
 
     def example(self, data: Mapping[str, Any], annotation: Mapping[str, Any], at: Path) -> Example | None:
         """Return the example of the annotation at a path; None if it was skipped or has no labels.

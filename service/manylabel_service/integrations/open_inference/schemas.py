@@ -13,6 +13,9 @@ MAX_TENSORS = 1_000
 Parameters = Annotated[dict[str, StrictStr | StrictInt | StrictFloat | StrictBool], Field(max_length=100)]
 """Parameters by name; the protocol leaves their meaning to servers and clients."""
 
+Sent = Annotated[dict[str, Any], Field(max_length=100)]
+"""Parameters of a request: clients add some with values of any type, such as headers."""
+
 Numbers = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64"
 ]
@@ -25,7 +28,7 @@ class _Asked(Documented):
 
     model_config = ConfigDict(extra="ignore")
 
-    parameters: Parameters | None = None
+    parameters: Sent | None = None
     """Parameters; unknown ones are ignored."""
 
 

@@ -66,7 +66,13 @@ async def read_request(request: Request, raw: bytes) -> tuple[schemas.InferReque
     n_json = len(raw) if length is None else length_of(length.encode(), "Inference-Header-Content-Length")
     if n_json > len(raw):
         raise Problem("malformed_request", f"{HEADER_LENGTH} must be at most {len(raw)}, the bytes of the body")
-    document = await read_value(raw[:n_json])
+    try:
+        document = await read_value(raw[:n_json])
+    except Problem as error:
+        if length is None and error.code == "malformed_json":
+            hint = "; before binary data, the header Inference-Header-Content-Length must have the bytes of the JSON"
+            raise Problem(error.code, f"{error.detail}{hint}") from error
+        raise
     asked = validated(schemas.InferRequest, document)
     return asked, split(asked.inputs, memoryview(raw)[n_json:])
 

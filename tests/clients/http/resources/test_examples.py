@@ -1,11 +1,14 @@
 """Examples and labels of any type are encoded as the JSON of the API."""
 
+import datetime
 import json
 import subprocess
 import sys
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from manylabel_clients import Sparse
-from manylabel_clients.http.resources.examples import encode_example
+from manylabel_clients.http.resources.examples import encode_example, rows_of
 
 row = np.array([[0.0, 1.5, 0.0, -2.0]], dtype=np.float32)
 
@@ -61,10 +64,75 @@ def test_every_form_of_an_example_is_encoded(x: Any, expected: Any) -> None:
         ({"rock": True, "jazz": False}, {"rock": True, "jazz": False}),
         ({"rock": np.bool_(True), "jazz": 0}, {"rock": True, "jazz": False}),
         ({}, {}),
+        (pd.Series({"rock": 1, "jazz": 0}), {"rock": True, "jazz": False}),
+        (pd.Series({"rock": True, "jazz": None}), {"rock": True}),
     ],
 )
 def test_every_form_of_labels_is_encoded(y: Any, expected: Any) -> None:
     assert json.loads(encode_example([1.0], y)) == {"x": [1.0], "y": expected}
+
+
+FRAME = pd.DataFrame({
+    "age": pd.array([42, None], dtype="Int64"),
+    "size": [np.nan, 1.5],
+    "colour": pd.Categorical(["red", None]),
+    "urgent": pd.array([None, True], dtype="boolean"),
+    "seen": pd.to_datetime(["2024-02-29", None]).year,
+})  # fmt: skip
+
+
+def test_rows_of_a_data_frame_are_records_without_missing_cells() -> None:
+    records = [{"age": 42, "colour": "red", "seen": 2024.0}, {"size": 1.5, "urgent": True}]
+    assert [json.loads(encode_example(row))["x"] for row in rows_of(FRAME)] == records
+    assert json.loads(encode_example(FRAME.iloc[[0]])) == {"x": records[0]}
+    assert json.loads(encode_example(FRAME.iloc[1])) == {"x": records[1]}
+    assert list(rows_of(pd.DataFrame([[1.5, 2.5]]))) == [{"0": 1.5, "1": 2.5}]
+
+
+def test_rows_of_polars_and_arrow_are_records_too() -> None:
+    class Polars:
+        columns, shape = ("age", "colour"), (2, 2)
+
+        def iter_rows(self) -> Any:
+            return iter([(42, None), (None, "red")])
+
+    class Column(list[Any]):
+        def to_pylist(self) -> list[Any]:
+            return list(self)
+
+    class Arrow:
+        column_names, shape = ("age", "colour"), (2, 2)
+        columns = (Column([42, None]), Column([None, "red"]))
+
+    for frame in (Polars(), Arrow()):
+        assert list(rows_of(frame)) == [{"age": 42}, {"colour": "red"}]
+
+
+def test_a_data_frame_of_several_rows_is_no_example() -> None:
+    with pytest.raises(TypeError, match=r"^/x must be one row of a data frame, not 2"):
+        encode_example(FRAME)
+    with pytest.raises(ValueError, match="two columns have the name 'a'"):
+        list(rows_of(pd.DataFrame([[1, 2]], columns=["a", "a"])))
+
+
+@for_each("name", [None, True, 1.5, ("a", "b")])
+def test_names_that_are_not_strings_are_refused(name: Any) -> None:
+    with pytest.raises(TypeError, match=r"^/x names of features must be strings, not "):
+        encode_example({name: 1.0})
+    with pytest.raises(TypeError, match=r"^/y names of labels must be strings, not "):
+        encode_example([1.0], {name: True})
+
+
+def test_a_label_has_no_number_for_a_name() -> None:
+    with pytest.raises(TypeError, match=r"^/y names of labels must be strings, not 1$"):
+        encode_example([1.0], {1: True})
+
+
+def test_decimals_are_numbers_and_dates_are_refused_with_the_cure() -> None:
+    assert encode_example({"price": Decimal("9.5")}) == b'{"x":{"price":9.5}}'
+    for date in (datetime.date(2024, 2, 29), pd.Timestamp("2024-02-29")):
+        with pytest.raises(TypeError, match="send a date or time as a number, such as a count of days, or as a string"):
+            encode_example({"seen": date})
 
 
 def test_views_are_encoded_each_in_its_form() -> None:
@@ -112,7 +180,7 @@ def test_numbers_that_are_not_finite_are_named(bad: float) -> None:
         (Sparse([4], [bad]), "/x/values/0"),
         (np.array([np.inf if np.isnan(bad) else bad, 1]), "/x/0"),
     ]:
-        with pytest.raises(ValueError, match=f"^{place} must be a finite number$"):
+        with pytest.raises(ValueError, match=f"^{place} must be a finite number, or None where it is missing$"):
             encode_example(x)
 
 
@@ -124,7 +192,7 @@ def test_missing_values_are_null() -> None:
 
 
 def test_errors_have_json_pointers() -> None:
-    with pytest.raises(ValueError, match=r"^/x/km~1h~0 must be a finite number$"):
+    with pytest.raises(ValueError, match=r"^/x/km~1h~0 must be a finite number, or None"):
         encode_example({"km/h~": float("nan")})
     with pytest.raises(TypeError, match=r"^/y/km~1h must be true or false"):
         encode_example([1.0], {"km/h": 3})

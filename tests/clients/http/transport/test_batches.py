@@ -4,9 +4,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.clients.http.fake_server import FakeServer
+from tests.support.cases import for_each
 
 from manylabel_clients.http.transport.batches import Batch, Batches
 
@@ -30,6 +33,12 @@ def test_batches_hold_every_item_once_in_order_within_the_limits(
         assert content_bytes <= batch_bytes or len(examples) == 1
         seen += examples
     assert seen == [json.loads(item) for item in items]
+
+
+@for_each("items", ["red fish", b"red", {"age": 3}, pd.DataFrame({"age": [3]})])
+def test_one_example_is_no_iterable_of_examples(items: Any) -> None:
+    with pytest.raises(TypeError, match="must be an iterable of examples, not one "):
+        Batches(items, bytes, 1, what="examples")
 
 
 def test_batches_are_as_full_as_the_limits_allow() -> None:

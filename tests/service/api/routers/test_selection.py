@@ -88,6 +88,12 @@ def test_labels_are_selected_by_name_and_prefix(tags: httpx2.Client) -> None:
     assert (len(both["scores"]), both["scores_of"]) == (2, 6)
 
 
+def test_a_label_that_ends_in_a_star_has_a_name_too() -> None:
+    names = Names.of(["5\\*", "a\\\\*", "b*"])
+    expected = {"5*": True, "5": False, "50s": False, "5\\*": False, "a\\*": True, "a*": False, "b1": True, "b*": True}
+    assert {label: label in names for label in expected} == expected
+
+
 def test_a_selection_holds_for_a_batch_and_its_explanations(tags: httpx2.Client) -> None:
     body = {"examples": [{"x": {"w1": 1}}, {"x": {"w2": 1}}], "top": 1, "only": ["use::*"], "explain": 2}
     for found in ok(tags.post("/v1/models/tags/predict", json=body))["predictions"]:

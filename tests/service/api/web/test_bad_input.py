@@ -44,7 +44,8 @@ MALFORMED = {
     "two values": malformed(GOOD + b"{}"),
     "not UTF-8": malformed(b'{"x": {"\xff": 1}, "y": []}'),
     "lone surrogate": malformed(LONE_SURROGATE),
-    "byte order mark": malformed(b"\xef\xbb\xbf" + GOOD),
+    "two byte order marks": malformed(b"\xef\xbb\xbf" * 2 + GOOD),
+    "UTF-16": malformed(GOOD.decode().encode("utf-16")),
     "trailing comma": malformed(b'{"x": [1,], "y": []}'),
     "repeated field": malformed(b'{"x": {"a": 1}, "y": ["t"], "y": []}'),
     "repeated name": malformed(b'{"x": {"a": 1, "a": 2}, "y": ["t"]}'),
@@ -212,6 +213,15 @@ def trained(client: TestClient) -> str:
     address = create(client, "trained")
     client.post(f"{address}/update", content=GOOD, headers=JSON).raise_for_status()
     return address
+
+
+def test_a_list_of_examples_is_told_the_form_of_a_batch(client: TestClient) -> None:
+    address = create(client, "listed")
+    for call in ("update", "predict", "predict-update", "labels"):
+        answer = client.post(f"{address}/{call}", json=[{"x": {"a": 1}, "y": []}])
+        assert (
+            'must be an object; a batch is {"examples": [...]}' in refused(answer, 422, "invalid_request", "")["detail"]
+        )
 
 
 def test_an_update_with_bad_input_changes_nothing(client: TestClient, trained: str) -> None:

@@ -81,6 +81,29 @@ def test_text_after_the_examples_is_checked(tail: bytes) -> None:
         value(raw)
 
 
+@for_each(
+    ("wrong", "words"),
+    [
+        (b'"\\ud83d"', "half an emoji"),
+        (b'"\\ud83dA"', "half an emoji"),
+        (b'"caf\xe9"', "bytes that are not UTF-8, such as Latin-1"),
+    ],
+)
+def test_errors_of_text_name_the_cure_in_a_body_of_any_size(wrong: bytes, words: str) -> None:
+    for raw in (b'{"x":%b}' % wrong, json.dumps({"examples": examples(500)}).encode()[:-2] + b"," + wrong + b"]}"):
+        with pytest.raises(Problem, match=words):
+            value(raw)
+
+
+def test_a_byte_order_mark_is_skipped_and_utf_16_is_named() -> None:
+    for document in ({"x": "é"}, {"examples": examples(500)}):
+        text = json.dumps(document)
+        assert value(text.encode("utf-8-sig")) == document
+        for encoding in ("utf-16", "utf-16-be", "utf-16-le", "utf-32"):
+            with pytest.raises(Problem, match="the body is not UTF-8, but seems to be UTF-16"):
+                value(text.encode(encoding))
+
+
 SHAPES = {
     "numbers": b"[" + b"1," * 2**20 + b"1]",
     "names": b"{" + b",".join(b'"%06d":1' % i for i in range(2**17)) + b"}",

@@ -8,6 +8,7 @@ from manylabel_service.integrations.label_studio.config import (
     MAX_CONFIG_DEPTH,
     MAX_CONFIG_TAGS,
     ConfigRefused,
+    fields_of,
     read_config,
 )
 
@@ -27,6 +28,22 @@ def test_choices_are_labels_and_shown_fields_are_texts() -> None:
     assert config.is_complete
     assert config.texts == {"title", "body"}
     assert config.media == {"page", "photo"}
+
+
+def test_dialogues_are_texts_and_lists_of_objects_are_skipped() -> None:
+    config = read_config(
+        '<View><Paragraphs name="p" value="$talk" nameKey="who" textKey="said"/><Paragraphs name="q" value="$chat"/>'
+        '<Choices name="c" toName="p" value="$options"/></View>'
+    )
+    skipped = set[str]()
+    talk = [{"who": "Ada", "said": "hello"}, {"who": "Bo", "said": "goodbye"}]
+    data = {"talk": talk, "chat": talk, "options": [{"value": "a"}], "boxes": [{"x": 1}], "nested": [[1]], "n": [1, 2]}
+    assert dict(fields_of(data, config, skipped)) == {"talk": "hello\ngoodbye", "n": [1, 2]}
+    assert skipped == {"chat", "boxes", "nested"}
+    assert dict(fields_of({"talk": "plain", "chat": [{"text": "hi"}]}, config, skipped)) == {
+        "talk": "plain",
+        "chat": "hi",
+    }
 
 
 @for_each("choice", ['choice="single"', 'choice="single-radio"', ""])

@@ -243,6 +243,16 @@ def test_fields_shown_as_text_are_text(made: Callable[..., Backend]) -> None:
     assert plain.status["features"] == 3  # cat, meows, source=web; a single letter is no word
 
 
+def test_fields_that_no_record_has_are_skipped_and_logged_once(backend: Backend) -> None:
+    body = message()
+    body["task"] = {**TASK, "data": {**TASK["data"], "regions": [{"x": 1, "y": 2}]}}
+    with structlog.testing.capture_logs() as logs:
+        assert backend.learnt(body) == (1, 0, 0)
+        (one,) = backend.ok("predict", {"tasks": [body["task"]], "label_config": CONFIG})["results"]
+    assert one["score"] > 0
+    assert [line["fields"] for line in logs if line["event"] == "task_fields_skipped"] == [["regions"]]
+
+
 def test_bad_requests_are_refused_at_their_place(backend: Backend, made: Callable[..., Backend]) -> None:
     bomb = '<!DOCTYPE v [<!ENTITY a "aa"><!ENTITY b "&a;&a;">]><View>&b;</View>'
     closed = made(labels=["cats"])
