@@ -10,9 +10,10 @@ import pytest
 from manylabel_clients import Client, Invalid, TooLarge
 from manylabel_clients.command.models import label_next
 from manylabel_clients.command.models.label_next import LabelLoop
+from manylabel_clients.command.output.models import label_texts
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.http.resources.labels import Learning
-from manylabel_clients.http.resources.predictions import UnlabelledPage
+from manylabel_clients.http.resources.predictions import Prediction, UnlabelledPage
 
 Command = Callable[..., Any]
 CAT = '{"x": {"word=cat": 1}, "y": ["pets"]}'
@@ -121,6 +122,15 @@ def test_many_predictions_are_printed_as_a_line_each(manylabel: Command, tags: s
     answers = manylabel("predict", tags, "--json", "--batch-size", "2", stdin=file.read_text()).out.splitlines()
     assert [json.loads(line)["labels"] for line in answers] == [["pets"], ["music"], ["pets"]]
     assert json.loads(answers[0])["scores"].keys() == {"pets", "music"}
+
+
+def test_names_that_a_list_cannot_hold_are_json_strings() -> None:
+    names = ["plain", "two words", "a, b", 'say "x"', "two\nlines", " padded", "like (0.50)", "C++"]
+    prediction = Prediction(names, {}, 0.0, probabilities={"plain": 0.5, "a, b": 0.25}, position="1")
+    listed = ", ".join(label_texts(prediction))
+    assert listed == (
+        'plain (0.50), two words, "a, b" (0.25), "say \\"x\\"", "two\\nlines", " padded", "like (0.50)", C++'
+    )
 
 
 def test_predict_prints_only_selected_labels(manylabel: Command, client: Client, tags: str) -> None:

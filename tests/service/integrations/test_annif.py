@@ -85,6 +85,15 @@ def test_the_annif_client_teaches_and_gets_suggestions(annif: Any, project: str,
     assert (batch[1]["document_id"], batch[1]["results"][0]["uri"]) == (None, DOG)
 
 
+def test_an_empty_text_has_no_suggestions(annif: Any, project: str, http: httpx2.Client) -> None:
+    annif.learn(project, DOCUMENTS)
+    assert annif.suggest(project, "a fox")
+    assert annif.suggest(project, " \n") == []
+    sent = {"documents": [{"text": ""}, {"text": "a fox"}, {"text": "", "metadata": {"shelf": "b"}}]}
+    found = http.post(f"/annif/v1/projects/{project}/suggest-batch", json=sent).json()
+    assert [bool(each["results"]) for each in found] == [False, True, True]
+
+
 def test_the_limit_may_be_in_the_address(server: ServerProcess, annif: Any, project: str) -> None:
     """The backend `http` of Annif sends the text and the name of its project, and nothing else."""
     annif.learn(project, DOCUMENTS * 3)

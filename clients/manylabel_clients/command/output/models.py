@@ -1,5 +1,7 @@
 """Output of models and predictions."""
 
+import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +12,9 @@ from manylabel_clients.command.output.tables import print_facts, print_table
 from manylabel_clients.command.output.text import MAX_LABELS, human_size
 from manylabel_clients.http.resources.model_status import AnyStatus, AnySummary, ModelStatus, TrainedStatus
 from manylabel_clients.http.resources.predictions import Prediction
+
+_UNCLEAR = re.compile(r'[,"\r\n]|^\s|\s$|\(\d\.\d\d\)$')
+"""Parts of a name of a label that a list of names, with probabilities, also has."""
 
 MANY_UNSEEN = 0.25
 """Share of unseen words from which the command advises parts of words."""
@@ -146,8 +151,11 @@ def print_explanations(prediction: Prediction) -> None:
 
 
 def label_texts(prediction: Prediction) -> list[str]:
-    """Return the predicted labels, with their probabilities if available."""
-    likely = prediction.probabilities
-    if likely is None:
-        return prediction.labels
-    return [f"{label} ({likely[label]:.2f})" if label in likely else label for label in prediction.labels]
+    """Return the predicted labels, with their probabilities if available; names that could not be told apart in a list
+    as JSON strings."""
+    likely = prediction.probabilities or {}
+    return [_listed(label) + (f" ({likely[label]:.2f})" if label in likely else "") for label in prediction.labels]
+
+
+def _listed(label: str) -> str:
+    return json.dumps(label, ensure_ascii=False) if _UNCLEAR.search(label) else label

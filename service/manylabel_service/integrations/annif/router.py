@@ -185,7 +185,9 @@ async def _suggest(
         most = context.settings.limits.max_response_bytes
         items = ResponseItems(b"", most, "send fewer documents, or a smaller limit")
         for document, prediction in zip(documents, predicted.predictions, strict=True):
-            found = {"results": suggestions(model, prediction, predicted.version, wanted)}
+            is_empty = not (document.text.strip() or document.metadata)
+            results = [] if is_empty else suggestions(model, prediction, predicted.version, wanted)
+            found = {"results": results}
             about = {"document_id": document.document_id} if at else {}
             items.add(pydantic_core.to_json({**about, **found}, inf_nan_mode="null"))
             await pace.rest()
