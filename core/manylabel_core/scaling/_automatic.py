@@ -10,9 +10,15 @@ import numpy as np
 
 from manylabel_core.compiled import compiled
 
-COUNT, MEAN, SQUARES, HAVING = 0, 1, 2, 3
-"""Columns of `moments`: how many values other than 0 a feature has had, their mean, and the sum of their squared
-distances from it (Welford); and how many examples have had it, with any value."""
+COUNT, MEAN, SQUARES, HAVING, SINCE, RUN, LAST, SAME = range(8)
+N_MOMENTS = 8
+"""Columns of `moments`.
+
+COUNT is how many values other than 0 a feature has had, HAVING how many examples have had it, with any value. MEAN and
+SQUARES are the mean of the values since the last restart, and the sum of their squared distances from it (Welford),
+SINCE their number; SAME is how many of them equalled the value before. RUN counts far values in a row, or near values
+below 0, and LAST is the last value, as given.
+"""
 
 FAR, EARLY = 10.0, 10.0
 """Reach in deviations, and number of values before it applies: a value further from the mean counts as FAR deviations
@@ -22,13 +28,26 @@ FEW, FAR_OF_FEW = 10, 5.0
 """Up to FEW dense features keep their magnitude: an example is divided by what its length usually is, not by its own.
 Nor does an own length then make up for a deviation that is too large after a wild value, hence a shorter reach."""
 
-VARIES = 1e-6
-"""A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no."""
+VARIES = 1e-12
+"""A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no; the
+rounding of float32 stays below."""
 
-KNOWN, VALUE, HAS, SHARE, N_ROWS = 3, 4, 5, 6, 7
-"""Rows of the entries of an example, after COUNT, MEAN and SQUARES of their features: number of examples that count for
-the feature; the value; 1 if the example has it, else 0; for a dense feature the share of these examples with a value
-other than 0, else 0. Then the number of all rows."""
+LEAVES, WAITS, FAR_IN_A_ROW = 5.0, 3, 10
+"""A value of more than LEAVES deviations from the mean is far. From number WAITS of a run on, far values do not count
+in the moments; with number FAR_IN_A_ROW the feature has another level or unit, and its moments restart."""
+
+NEARBY, NEAR_IN_A_ROW = 0.125, 20
+"""A step from one value to the next of less than NEARBY deviations is near. With number NEAR_IN_A_ROW of a run the
+moments restart: the unit has become larger, or an early wild value spoilt the deviation."""
+
+KNOWN, VALUE, HAS, STEP, UNIT, SHARE, FACTOR, N_ROWS = HAVING, 8, 9, 10, 11, 12, 13, 14
+"""Rows of the entries of an example, after those of `moments`: number of examples that count for the feature, this one
+included; the value; 1 if the example has it, else 0; what the value does to the moments; its reach; for a quantity the
+share of these examples with a value other than 0, else 0; the factor of a scaled quantity, else 1. Then the number of
+all rows."""
+
+COUNTS, AWAITS, RESTARTS = 0.0, 1.0, 2.0
+"""Values of STEP: the value counts, does not count, or is the first after a restart."""
 
 
 @compiled
@@ -57,17 +76,19 @@ def scale_automatically(  # type: ignore[no-untyped-def]
         size = _list_entries(dense, n_dense[0], indices[row], values[row], counted, at, entries)
         _tell_missing(missing_is_zero, size, entries)
         _read(moments, at, size, entries)
-        _keep_within_reach(n, n_dense[0], size, entries)
+        _follow(size, entries)
+        _restart(size, entries)
+        _reach(n - 1, n_dense[0], missing_is_zero, size, entries)
         _include(size, entries)
         if store:
             n_values[0] += _write(moments, at, size, entries)
         if missing_is_zero:
             _count_all(n, size, entries)
-        n_quantities = _find_quantities(n, size, entries)
+        n_quantities = _find_dense(n, size, entries)
         if store:
             count[0], n_dense[0] = n, _list_dense(at, size, entries, dense)
         if n_quantities < size:
-            _weigh_rare(n, size, entries)
+            n_quantities += _weigh_rare(n, size, entries)
         n_others = _standardise(size, entries)
         n_kept = _keep_values(at, size, entries, out_indices, end)
         length = _length(entries, n_kept, n_quantities, n_others)
@@ -120,20 +141,16 @@ def _tell_missing(missing_is_zero, size, entries):  # type: ignore[no-untyped-de
 @compiled
 def _read(moments, at, size, entries):  # type: ignore[no-untyped-def]
     """Read the moments of the features, and count this example; features beyond have had no value."""
-    n_values, mean, squares, n_known, has = (
-        entries[COUNT],
-        entries[MEAN],
-        entries[SQUARES],
-        entries[KNOWN],
-        entries[HAS],
-    )
     for p in range(size):
         feature = at[p]
         if feature < len(moments):
-            n_values[p], mean[p] = moments[feature, COUNT], moments[feature, MEAN]
-            squares[p], n_known[p] = moments[feature, SQUARES], moments[feature, HAVING]
+            for row in range(N_MOMENTS):
+                entries[row, p] = moments[feature, row]
         else:
-            n_values[p], mean[p], squares[p], n_known[p] = 0.0, 0.0, 0.0, 0.0
+            for row in range(N_MOMENTS):
+                entries[row, p] = 0.0
+    n_known, has = entries[KNOWN], entries[HAS]
+    for p in range(size):
         n_known[p] += has[p]
 
 
@@ -141,40 +158,84 @@ def _read(moments, at, size, entries):  # type: ignore[no-untyped-def]
 def _write(moments, at, size, entries):  # type: ignore[no-untyped-def]
     """Write the moments of the features; return the number of values that they count in addition."""
     new = 0.0
-    n_values, mean, squares, n_known = entries[COUNT], entries[MEAN], entries[SQUARES], entries[KNOWN]
     for p in range(size):
         feature = at[p]
-        new += n_values[p] - moments[feature, COUNT]
-        moments[feature, COUNT], moments[feature, MEAN] = n_values[p], mean[p]
-        moments[feature, SQUARES], moments[feature, HAVING] = squares[p], n_known[p]
+        new += entries[COUNT, p] - moments[feature, COUNT]
+        for row in range(N_MOMENTS):
+            moments[feature, row] = entries[row, p]
     return np.int64(new)
 
 
 @compiled
-def _keep_within_reach(n, n_dense, size, entries):  # type: ignore[no-untyped-def]
-    """Scale values in place. One value does not turn a binary feature into a quantity."""
-    n_values, mean, squares, value = entries[COUNT], entries[MEAN], entries[SQUARES], entries[VALUE]
-    far_of_dense = FAR_OF_FEW if n_dense <= FEW else FAR
+def _follow(size, entries):  # type: ignore[no-untyped-def]
+    """Update the runs, and write what each value does to the moments, and the unit of its feature.
+
+    One value does not turn a binary feature into a quantity, hence its unit.
+    """
+    mean, squares, since, last = entries[MEAN], entries[SQUARES], entries[SINCE], entries[LAST]
+    run, value, step, unit = entries[RUN], entries[VALUE], entries[STEP], entries[UNIT]
     for p in range(size):
-        varies = squares[p] > VARIES * n_values[p] * mean[p] * mean[p]
-        far = far_of_dense if varies & (2.0 * n_values[p] > n - 1) else FAR
-        spread = np.sqrt(squares[p] / n_values[p] if varies else VARIES * n_values[p])
-        reach = far * spread if varies else 0.5 * spread * abs(mean[p])
-        kept = min(max(value[p], mean[p] - reach), mean[p] + reach)
-        value[p] = value[p] if (value[p] == 0.0) | (n_values[p] < EARLY) else kept
+        varies = squares[p] > VARIES * since[p] * mean[p] * mean[p]
+        spread = np.sqrt(squares[p] / since[p] if varies else VARIES * since[p])
+        own = spread if varies else 0.05 * spread * abs(mean[p])
+        move, counts = abs(value[p] - last[p]), value[p] != 0.0
+        far = (since[p] >= EARLY) & (abs(value[p] - mean[p]) > LEAVES * own)
+        near = varies & (move > 0.0) & (move < NEARBY * spread)
+        rest = run[p] - 1.0 if run[p] > 0.0 else (0.0 if move > 0.0 else run[p])
+        after = max(run[p], 0.0) + 1.0 if far else (min(run[p], 0.0) - 1.0 if near else rest)
+        restarts = (after >= FAR_IN_A_ROW) | (after <= -NEAR_IN_A_ROW)
+        waits = far & (after >= WAITS)
+        step[p] = (RESTARTS if restarts else (AWAITS if waits else COUNTS)) if counts else AWAITS
+        run[p] = (0.0 if restarts else after) if counts else run[p]
+        unit[p] = np.inf if restarts | (since[p] < EARLY) else own
+
+
+@compiled
+def _restart(size, entries):  # type: ignore[no-untyped-def]
+    """Restart the moments of features that have another level or unit."""
+    mean, squares, since, same = entries[MEAN], entries[SQUARES], entries[SINCE], entries[SAME]
+    step = entries[STEP]
+    for p in range(size):
+        restarts = step[p] == RESTARTS
+        mean[p] = 0.0 if restarts else mean[p]
+        squares[p] = 0.0 if restarts else squares[p]
+        since[p] = 0.0 if restarts else since[p]
+        same[p] = 0.0 if restarts else same[p]
+
+
+@compiled
+def _reach(n_before, n_dense, missing_is_zero, size, entries):  # type: ignore[no-untyped-def]
+    """Make the units reaches: a few quantities have a shorter one."""
+    unit = entries[UNIT]
+    for p in range(size):
+        few = False
+        if n_dense <= FEW and unit[p] < np.inf:
+            known = n_before if missing_is_zero else entries[KNOWN, p] - entries[HAS, p]
+            few = _is_dense(entries, p, n_before) or _is_optional(entries, p, known)
+        unit[p] *= FAR_OF_FEW if few else FAR
 
 
 @compiled
 def _include(size, entries):  # type: ignore[no-untyped-def]
-    """Include values other than 0 in the moments (Welford)."""
-    n_values, mean, squares, value = entries[COUNT], entries[MEAN], entries[SQUARES], entries[VALUE]
+    """Keep values within reach, in place, and include those other than 0 in the moments (Welford)."""
+    n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
+    value, unit, step = entries[VALUE], entries[UNIT], entries[STEP]
+    same, last = entries[SAME], entries[LAST]
     for p in range(size):
+        has = value[p] != 0.0
+        counts = step[p] != AWAITS
+        same[p] += (counts & (value[p] == last[p]))
+        last[p] = value[p] if has else last[p]
+        n_values[p] += has
+    for p in range(size):
+        kept = min(max(value[p], mean[p] - unit[p]), mean[p] + unit[p])
+        value[p] = kept if value[p] != 0.0 else 0.0
         distance = value[p] - mean[p]
-        n_included = n_values[p] + 1.0
+        n_included = since[p] + 1.0
         moved = mean[p] + distance / n_included
         added = squares[p] + distance * (value[p] - moved)
-        counts = value[p] != 0.0
-        n_values[p] = n_included if counts else n_values[p]
+        counts = step[p] != AWAITS
+        since[p] = n_included if counts else since[p]
         mean[p] = moved if counts else mean[p]
         squares[p] = added if counts else squares[p]
 
@@ -187,21 +248,15 @@ def _count_all(n, size, entries):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _find_quantities(n, size, entries):  # type: ignore[no-untyped-def]
+def _find_dense(n, size, entries):  # type: ignore[no-untyped-def]
     """Write the shares of the entries that are dense now, and 0 for the others; return how many are."""
-    n_values, mean, squares, n_known, share = (
-        entries[COUNT],
-        entries[MEAN],
-        entries[SQUARES],
-        entries[KNOWN],
-        entries[SHARE],
-    )
-    n_quantities = 0
+    n_dense = 0
     for p in range(size):
-        found = _is_dense(n_values[p], mean[p], squares[p], n)
-        share[p] = n_values[p] / n_known[p] if found else 0.0
-        n_quantities += found
-    return n_quantities
+        found = _is_dense(entries, p, n)
+        entries[SHARE, p] = entries[COUNT, p] / entries[KNOWN, p] if found else 0.0
+        entries[FACTOR, p] = 1.0
+        n_dense += found
+    return n_dense
 
 
 @compiled
@@ -218,28 +273,36 @@ def _list_dense(at, size, entries, dense):  # type: ignore[no-untyped-def]
 @compiled
 def _weigh_rare(n, size, entries):  # type: ignore[no-untyped-def]
     """Multiply non-dense features by their rarity, like inverse document frequency; roots have identical bits on every
-    machine.
+    machine. An optional quantity gets a share, and is multiplied later. Return the number of these.
     """
-    n_values, share, value = entries[COUNT], entries[SHARE], entries[VALUE]
+    n_values, share, value, factor = entries[COUNT], entries[SHARE], entries[VALUE], entries[FACTOR]
+    n_optional = 0
     for p in range(size):
-        rarity = np.sqrt(np.sqrt(np.sqrt((n + 1.0) / (n_values[p] + 1.0))))
-        value[p] *= 1.0 if share[p] > 0.0 else rarity
+        if share[p] == 0.0:
+            rarity = np.sqrt(np.sqrt(np.sqrt((n + 1.0) / (n_values[p] + 1.0))))
+            if value[p] != 0.0 and _is_optional(entries, p, entries[KNOWN, p]):
+                share[p], factor[p] = n_values[p] / entries[KNOWN, p], rarity
+                n_optional += 1
+            else:
+                value[p] *= rarity
+    return n_optional
 
 
 @compiled
 def _standardise(size, entries):  # type: ignore[no-untyped-def]
-    """Make values deviations from the mean where they are dense, else multiples of their usual size; 0 if missing.
+    """Make values deviations from the mean where they are quantities, else multiples of their usual size; 0 if missing.
 
     The variance is that of the values, and that between them and the zeros. Return how many others are not 0 now.
     """
-    n_values, mean, squares, n_known = entries[COUNT], entries[MEAN], entries[SQUARES], entries[KNOWN]
-    has, share, value = entries[HAS], entries[SHARE], entries[VALUE]
+    mean, squares, since = entries[MEAN], entries[SQUARES], entries[SINCE]
+    has, share, value, factor = entries[HAS], entries[SHARE], entries[VALUE], entries[FACTOR]
     n_others = 0
     for p in range(size):
-        is_dense, square = share[p] > 0.0, mean[p] * mean[p]
-        within = squares[p] / (n_known[p] if is_dense else max(n_values[p], 1.0))
-        deviation = np.sqrt(within + (square * share[p] * (1.0 - share[p]) if is_dense else square))
-        scaled = (value[p] - share[p] * mean[p]) / deviation
+        is_quantity, square = share[p] > 0.0, mean[p] * mean[p]
+        variance = squares[p] / max(since[p], 1.0)
+        within = variance * share[p] if is_quantity else variance
+        deviation = np.sqrt(within + (square * share[p] * (1.0 - share[p]) if is_quantity else square))
+        scaled = (value[p] - share[p] * mean[p]) / deviation * factor[p]
         value[p] = scaled if (deviation > 0.0) & (has[p] > 0.0) else 0.0
         n_others += (value[p] != 0.0) & (share[p] == 0.0)
     return n_others
@@ -270,18 +333,35 @@ def _length(entries, size, n_quantities, n_others):  # type: ignore[no-untyped-d
 @compiled
 def find_dense(count, moments, dense):  # type: ignore[no-untyped-def]
     """Write the dense features; return their number."""
-    n_dense = 0
+    n_dense, by_row = 0, moments.T
     for feature in range(len(moments)):
-        if _is_dense(moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES], count):
+        if _is_dense(by_row, feature, count):
             dense[n_dense] = feature
             n_dense += 1
     return n_dense
 
 
 @compiled
-def _is_dense(n_values, mean, squares, n):  # type: ignore[no-untyped-def]
-    """Return whether a feature is a quantity that most examples have."""
-    return 2.0 * n_values > n and squares > VARIES * n_values * mean * mean
+def _varies(moments, p):  # type: ignore[no-untyped-def]
+    return moments[SQUARES, p] > VARIES * moments[SINCE, p] * moments[MEAN, p] * moments[MEAN, p]
+
+
+@compiled
+def _is_dense(moments, p, n):  # type: ignore[no-untyped-def]
+    """Return whether a feature is a quantity that most of n examples have."""
+    return 2.0 * moments[COUNT, p] > n and _varies(moments, p)
+
+
+@compiled
+def _is_optional(moments, p, n_known):  # type: ignore[no-untyped-def]
+    """Return whether a feature is a quantity however few examples have it: its values mostly differ, and 0 is far."""
+    return (
+        moments[COUNT, p] >= EARLY
+        and 2.0 * moments[COUNT, p] > n_known
+        and 3.0 * moments[SAME, p] < moments[SINCE, p]
+        and _varies(moments, p)
+        and moments[SINCE, p] * moments[MEAN, p] * moments[MEAN, p] > LEAVES * LEAVES * moments[SQUARES, p]
+    )
 
 
 @compiled

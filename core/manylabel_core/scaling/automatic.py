@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 
 from manylabel_core.part import Array
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
-from manylabel_core.scaling._automatic import find_dense, scale_automatically
+from manylabel_core.scaling._automatic import (
+    COUNT,
+    FAR_IN_A_ROW,
+    HAVING,
+    N_MOMENTS,
+    NEAR_IN_A_ROW,
+    SAME,
+    SINCE,
+    find_dense,
+    scale_automatically,
+)
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES, Scaling
 from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
@@ -44,8 +54,8 @@ class AutomaticScaling(Scaling):
         self._dense = np.zeros(0, dtype=np.int32)
         self._n_dense, self._n_values = np.zeros((2, 1), dtype=np.int64)
         count, squares = (0, MAX_COUNT), (0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
-        # For each feature the count, mean and squared distances of its non-zero values, and its number of examples.
-        moments = Array(("features", 4), (count, (-2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE), squares, count))
+        size, run = (-2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE), (1 - NEAR_IN_A_ROW, FAR_IN_A_ROW - 1)
+        moments = Array(("features", N_MOMENTS), (count, size, squares, count, count, run, size, count))
         super().__init__({"count": Array((1,), (count,), dtype="int64"), "moments": moments})
 
     @property
@@ -82,9 +92,9 @@ class AutomaticScaling(Scaling):
         super().restore(arrays, n_features, n_labels)
         self._dense = np.zeros(n_features, dtype=np.int32)
         self._n_dense = np.array([find_dense(int(self._count[0]), self._moments, self._dense)], dtype=np.int64)
-        self._n_values = np.array([self._moments[:, 0].sum()], dtype=np.int64)
+        self._n_values = np.array([self._moments[:, COUNT].sum()], dtype=np.int64)
 
     def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        n_values, n_examples = arrays["moments"][:, 0], arrays["moments"][:, 3]
-        for counted in (n_values, n_examples, n_examples - n_values):
+        n_values, n_examples, since, same = (arrays["moments"][:, row] for row in (COUNT, HAVING, SINCE, SAME))
+        for counted in (n_values, n_examples, n_examples - n_values, n_values - since, since - same):
             check_range("scaling.moments", counted, 0, int(arrays["count"][0]))
