@@ -40,14 +40,15 @@ NEARBY, NEAR_IN_A_ROW = 0.125, 20
 """A step from one value to the next of less than NEARBY deviations is near. With number NEAR_IN_A_ROW of a run the
 moments restart: the unit has become larger, or an early wild value spoilt the deviation."""
 
-KNOWN, VALUE, HAS, STEP, UNIT, SHARE, FACTOR, N_ROWS = HAVING, 8, 9, 10, 11, 12, 13, 14
+KNOWN, VALUE, HAS, SHARE, UNIT, IS_FAR, IS_NEAR, COUNTS, IS_OPTIONAL, FACTOR, N_ROWS = HAVING, *range(8, 18)
 """Rows of the entries of an example, after those of `moments`: number of examples that count for the feature, this one
-included; the value; 1 if the example has it, else 0; what the value does to the moments; its reach; for a quantity the
-share of these examples with a value other than 0, else 0; the factor of a scaled quantity, else 1. Then the number of
-all rows."""
+included; the value; 1 if the example has it, else 0; for a quantity the share of these examples with a value other than
+0, else 0; the deviation of the feature, then its reach; 1 for a far value; how near it is to the last value; 1 if it
+counts in the moments; 1 for an optional quantity; the rarity of a feature that is not dense. Then the number of rows.
+"""
 
-COUNTS, AWAITS, RESTARTS = 0.0, 1.0, 2.0
-"""Values of STEP: the value counts, does not count, or is the first after a restart."""
+EQUAL, MOVED, NEAR = 0.0, 1.0, 2.0
+"""Values of IS_NEAR."""
 
 
 @compiled
@@ -76,20 +77,26 @@ def scale_automatically(  # type: ignore[no-untyped-def]
         size = _list_entries(dense, n_dense[0], indices[row], values[row], counted, at, entries)
         _tell_missing(missing_is_zero, size, entries)
         _read(moments, at, size, entries)
-        _follow(size, entries)
-        _restart(size, entries)
-        _reach(n - 1, n_dense[0], missing_is_zero, size, entries)
+        _find_units(size, entries)
+        n_restarts = _follow(size, entries)
+        if n_restarts > 0:
+            _restart(size, entries)
+        _keep_within_reach(n - 1, n_dense[0], missing_is_zero, size, entries)
         _include(size, entries)
         if store:
             n_values[0] += _write(moments, at, size, entries)
         if missing_is_zero:
             _count_all(n, size, entries)
-        n_quantities = _find_dense(n, size, entries)
+        n_quantities, n_optional = _find_dense(n, size, entries), 0
         if store:
             count[0], n_dense[0] = n, _list_dense(at, size, entries, dense)
         if n_quantities < size:
-            n_quantities += _weigh_rare(n, size, entries)
+            n_optional = _find_optional(size, entries)
+            _weigh_rare(n, size, entries)
+            n_quantities += n_optional
         n_others = _standardise(size, entries)
+        if n_optional > 0:
+            _weigh_optional(size, entries)
         n_kept = _keep_values(at, size, entries, out_indices, end)
         length = _length(entries, n_kept, n_quantities, n_others)
         for p in range(n_kept):
@@ -167,77 +174,91 @@ def _write(moments, at, size, entries):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _follow(size, entries):  # type: ignore[no-untyped-def]
-    """Update the runs, and write what each value does to the moments, and the unit of its feature.
-
-    One value does not turn a binary feature into a quantity, hence its unit.
-    """
-    mean, squares, since, last = entries[MEAN], entries[SQUARES], entries[SINCE], entries[LAST]
-    run, value, step, unit = entries[RUN], entries[VALUE], entries[STEP], entries[UNIT]
+def _find_units(size, entries):  # type: ignore[no-untyped-def]
+    """Write the deviations of the features. One value does not turn a binary feature into a quantity, hence its unit."""
+    mean, squares, since, unit = entries[MEAN], entries[SQUARES], entries[SINCE], entries[UNIT]
     for p in range(size):
         varies = squares[p] > VARIES * since[p] * mean[p] * mean[p]
         spread = np.sqrt(squares[p] / since[p] if varies else VARIES * since[p])
-        own = spread if varies else 0.05 * spread * abs(mean[p])
-        move, counts = abs(value[p] - last[p]), value[p] != 0.0
-        far = (since[p] >= EARLY) & (abs(value[p] - mean[p]) > LEAVES * own)
-        near = varies & (move > 0.0) & (move < NEARBY * spread)
-        rest = run[p] - 1.0 if run[p] > 0.0 else (0.0 if move > 0.0 else run[p])
-        after = max(run[p], 0.0) + 1.0 if far else (min(run[p], 0.0) - 1.0 if near else rest)
-        restarts = (after >= FAR_IN_A_ROW) | (after <= -NEAR_IN_A_ROW)
-        waits = far & (after >= WAITS)
-        step[p] = (RESTARTS if restarts else (AWAITS if waits else COUNTS)) if counts else AWAITS
-        run[p] = (0.0 if restarts else after) if counts else run[p]
-        unit[p] = np.inf if restarts | (since[p] < EARLY) else own
+        unit[p] = spread if varies else 0.05 * spread * abs(mean[p])
+
+
+@compiled
+def _follow(size, entries):  # type: ignore[no-untyped-def]
+    """Update the runs, and write which values count in the moments; return how many moments must restart."""
+    mean, squares, since, unit = entries[MEAN], entries[SQUARES], entries[SINCE], entries[UNIT]
+    run, last, value = entries[RUN], entries[LAST], entries[VALUE]
+    far, near, counts = entries[IS_FAR], entries[IS_NEAR], entries[COUNTS]
+    for p in range(size):
+        is_far = (since[p] >= EARLY) & (abs(value[p] - mean[p]) > LEAVES * unit[p]) & (value[p] != 0.0)
+        far[p] = 1.0 if is_far else 0.0
+    for p in range(size):
+        varies = squares[p] > VARIES * since[p] * mean[p] * mean[p]
+        step = abs(value[p] - last[p])
+        moved = (step > 0.0) & (value[p] != 0.0)
+        near[p] = (NEAR if varies & (step < NEARBY * unit[p]) else MOVED) if moved else EQUAL
+    for p in range(size):
+        last[p] = value[p] if value[p] != 0.0 else last[p]
+    for p in range(size):
+        above, below = max(run[p], 0.0), min(run[p], 0.0)
+        other = above - 1.0 if above > 0.0 else (below if near[p] == EQUAL else 0.0)
+        other = below - 1.0 if near[p] == NEAR else other
+        after = above + 1.0 if far[p] > 0.0 else other
+        run[p] = run[p] if value[p] == 0.0 else after
+    n_restarts = 0
+    for p in range(size):
+        restarts = (run[p] >= FAR_IN_A_ROW) | (run[p] <= -NEAR_IN_A_ROW)
+        waits = (far[p] > 0.0) & (run[p] >= WAITS) & (not restarts)
+        counts[p] = 0.0 if waits | (value[p] == 0.0) else 1.0
+        n_restarts += restarts
+    return n_restarts
 
 
 @compiled
 def _restart(size, entries):  # type: ignore[no-untyped-def]
     """Restart the moments of features that have another level or unit."""
-    mean, squares, since, same = entries[MEAN], entries[SQUARES], entries[SINCE], entries[SAME]
-    step = entries[STEP]
     for p in range(size):
-        restarts = step[p] == RESTARTS
-        mean[p] = 0.0 if restarts else mean[p]
-        squares[p] = 0.0 if restarts else squares[p]
-        since[p] = 0.0 if restarts else since[p]
-        same[p] = 0.0 if restarts else same[p]
+        if entries[RUN, p] >= FAR_IN_A_ROW or entries[RUN, p] <= -NEAR_IN_A_ROW:
+            for row in (MEAN, SQUARES, SINCE, RUN, SAME):
+                entries[row, p] = 0.0
 
 
 @compiled
-def _reach(n_before, n_dense, missing_is_zero, size, entries):  # type: ignore[no-untyped-def]
-    """Make the units reaches: a few quantities have a shorter one."""
-    unit = entries[UNIT]
+def _keep_within_reach(n_before, n_dense, missing_is_zero, size, entries):  # type: ignore[no-untyped-def]
+    """Clip values; a few quantities have a shorter reach."""
+    n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
+    n_known, has, same = entries[KNOWN], entries[HAS], entries[SAME]
+    value, unit, optional = entries[VALUE], entries[UNIT], entries[IS_OPTIONAL]
+    shorter = n_dense <= FEW
+    if shorter:
+        for p in range(size):
+            known = n_before if missing_is_zero else n_known[p] - has[p]
+            own = _is_optional(n_values[p], mean[p], squares[p], since[p], same[p], known)
+            optional[p] = 1.0 if own | _is_dense(n_values[p], mean[p], squares[p], since[p], n_before) else 0.0
     for p in range(size):
-        few = False
-        if n_dense <= FEW and unit[p] < np.inf:
-            known = n_before if missing_is_zero else entries[KNOWN, p] - entries[HAS, p]
-            few = _is_dense(entries, p, n_before) or _is_optional(entries, p, known)
-        unit[p] *= FAR_OF_FEW if few else FAR
+        unit[p] *= FAR_OF_FEW if shorter & (optional[p] > 0.0) else FAR
+    for p in range(size):
+        kept = min(max(value[p], mean[p] - unit[p]), mean[p] + unit[p])
+        value[p] = value[p] if (value[p] == 0.0) | (since[p] < EARLY) else kept
 
 
 @compiled
 def _include(size, entries):  # type: ignore[no-untyped-def]
-    """Keep values within reach, in place, and include those other than 0 in the moments (Welford)."""
+    """Include values that count in the moments (Welford), and count the others that are not 0."""
     n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
-    value, unit, step = entries[VALUE], entries[UNIT], entries[STEP]
-    same, last = entries[SAME], entries[LAST]
+    value, counts, same, near = entries[VALUE], entries[COUNTS], entries[SAME], entries[IS_NEAR]
     for p in range(size):
-        has = value[p] != 0.0
-        counts = step[p] != AWAITS
-        same[p] += (counts & (value[p] == last[p]))
-        last[p] = value[p] if has else last[p]
-        n_values[p] += has
+        n_values[p] += value[p] != 0.0
     for p in range(size):
-        kept = min(max(value[p], mean[p] - unit[p]), mean[p] + unit[p])
-        value[p] = kept if value[p] != 0.0 else 0.0
+        same[p] += counts[p] if near[p] == EQUAL else 0.0
+    for p in range(size):
         distance = value[p] - mean[p]
-        n_included = since[p] + 1.0
-        moved = mean[p] + distance / n_included
+        moved = mean[p] + distance / (since[p] + 1.0)
         added = squares[p] + distance * (value[p] - moved)
-        counts = step[p] != AWAITS
-        since[p] = n_included if counts else since[p]
-        mean[p] = moved if counts else mean[p]
-        squares[p] = added if counts else squares[p]
+        mean[p] = moved if counts[p] > 0.0 else mean[p]
+        squares[p] = added if counts[p] > 0.0 else squares[p]
+    for p in range(size):
+        since[p] += counts[p]
 
 
 @compiled
@@ -250,11 +271,12 @@ def _count_all(n, size, entries):  # type: ignore[no-untyped-def]
 @compiled
 def _find_dense(n, size, entries):  # type: ignore[no-untyped-def]
     """Write the shares of the entries that are dense now, and 0 for the others; return how many are."""
+    n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
+    n_known, share = entries[KNOWN], entries[SHARE]
     n_dense = 0
     for p in range(size):
-        found = _is_dense(entries, p, n)
-        entries[SHARE, p] = entries[COUNT, p] / entries[KNOWN, p] if found else 0.0
-        entries[FACTOR, p] = 1.0
+        found = _is_dense(n_values[p], mean[p], squares[p], since[p], n)
+        share[p] = n_values[p] / n_known[p] if found else 0.0
         n_dense += found
     return n_dense
 
@@ -271,21 +293,39 @@ def _list_dense(at, size, entries, dense):  # type: ignore[no-untyped-def]
 
 
 @compiled
+def _find_optional(size, entries):  # type: ignore[no-untyped-def]
+    """Write which of the entries that are not dense are optional quantities; return how many are."""
+    n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
+    n_known, same, value, share = entries[KNOWN], entries[SAME], entries[VALUE], entries[SHARE]
+    optional, n_optional = entries[IS_OPTIONAL], 0
+    for p in range(size):
+        found = _is_optional(n_values[p], mean[p], squares[p], since[p], same[p], n_known[p])
+        found = found & (share[p] == 0.0) & (value[p] != 0.0)
+        optional[p] = 1.0 if found else 0.0
+        n_optional += found
+    if n_optional > 0:
+        for p in range(size):
+            share[p] = n_values[p] / n_known[p] if optional[p] > 0.0 else share[p]
+    return n_optional
+
+
+@compiled
 def _weigh_rare(n, size, entries):  # type: ignore[no-untyped-def]
-    """Multiply non-dense features by their rarity, like inverse document frequency; roots have identical bits on every
-    machine. An optional quantity gets a share, and is multiplied later. Return the number of these.
+    """Multiply features that are no quantities by their rarity, like inverse document frequency; roots have identical
+    bits on every machine.
     """
     n_values, share, value, factor = entries[COUNT], entries[SHARE], entries[VALUE], entries[FACTOR]
-    n_optional = 0
     for p in range(size):
-        if share[p] == 0.0:
-            rarity = np.sqrt(np.sqrt(np.sqrt((n + 1.0) / (n_values[p] + 1.0))))
-            if value[p] != 0.0 and _is_optional(entries, p, entries[KNOWN, p]):
-                share[p], factor[p] = n_values[p] / entries[KNOWN, p], rarity
-                n_optional += 1
-            else:
-                value[p] *= rarity
-    return n_optional
+        factor[p] = np.sqrt(np.sqrt(np.sqrt((n + 1.0) / (n_values[p] + 1.0))))
+    for p in range(size):
+        value[p] *= 1.0 if share[p] > 0.0 else factor[p]
+
+
+@compiled
+def _weigh_optional(size, entries):  # type: ignore[no-untyped-def]
+    """Multiply standardised optional quantities by their rarity."""
+    for p in range(size):
+        entries[VALUE, p] *= entries[FACTOR, p] if entries[IS_OPTIONAL, p] > 0.0 else 1.0
 
 
 @compiled
@@ -295,14 +335,14 @@ def _standardise(size, entries):  # type: ignore[no-untyped-def]
     The variance is that of the values, and that between them and the zeros. Return how many others are not 0 now.
     """
     mean, squares, since = entries[MEAN], entries[SQUARES], entries[SINCE]
-    has, share, value, factor = entries[HAS], entries[SHARE], entries[VALUE], entries[FACTOR]
+    has, share, value = entries[HAS], entries[SHARE], entries[VALUE]
     n_others = 0
     for p in range(size):
         is_quantity, square = share[p] > 0.0, mean[p] * mean[p]
         variance = squares[p] / max(since[p], 1.0)
         within = variance * share[p] if is_quantity else variance
         deviation = np.sqrt(within + (square * share[p] * (1.0 - share[p]) if is_quantity else square))
-        scaled = (value[p] - share[p] * mean[p]) / deviation * factor[p]
+        scaled = (value[p] - share[p] * mean[p]) / deviation
         value[p] = scaled if (deviation > 0.0) & (has[p] > 0.0) else 0.0
         n_others += (value[p] != 0.0) & (share[p] == 0.0)
     return n_others
@@ -333,35 +373,27 @@ def _length(entries, size, n_quantities, n_others):  # type: ignore[no-untyped-d
 @compiled
 def find_dense(count, moments, dense):  # type: ignore[no-untyped-def]
     """Write the dense features; return their number."""
-    n_dense, by_row = 0, moments.T
+    n_dense = 0
     for feature in range(len(moments)):
-        if _is_dense(by_row, feature, count):
+        own = moments[feature]
+        if _is_dense(own[COUNT], own[MEAN], own[SQUARES], own[SINCE], count):
             dense[n_dense] = feature
             n_dense += 1
     return n_dense
 
 
 @compiled
-def _varies(moments, p):  # type: ignore[no-untyped-def]
-    return moments[SQUARES, p] > VARIES * moments[SINCE, p] * moments[MEAN, p] * moments[MEAN, p]
-
-
-@compiled
-def _is_dense(moments, p, n):  # type: ignore[no-untyped-def]
+def _is_dense(n_values, mean, squares, since, n):  # type: ignore[no-untyped-def]
     """Return whether a feature is a quantity that most of n examples have."""
-    return 2.0 * moments[COUNT, p] > n and _varies(moments, p)
+    return (2.0 * n_values > n) & (squares > VARIES * since * mean * mean)
 
 
 @compiled
-def _is_optional(moments, p, n_known):  # type: ignore[no-untyped-def]
+def _is_optional(n_values, mean, squares, since, same, n_known):  # type: ignore[no-untyped-def]
     """Return whether a feature is a quantity however few examples have it: its values mostly differ, and 0 is far."""
-    return (
-        moments[COUNT, p] >= EARLY
-        and 2.0 * moments[COUNT, p] > n_known
-        and 3.0 * moments[SAME, p] < moments[SINCE, p]
-        and _varies(moments, p)
-        and moments[SINCE, p] * moments[MEAN, p] * moments[MEAN, p] > LEAVES * LEAVES * moments[SQUARES, p]
-    )
+    square = since * mean * mean
+    varies, is_far = squares > VARIES * since * mean * mean, square > LEAVES * LEAVES * squares
+    return (n_values >= EARLY) & (2.0 * n_values > n_known) & (3.0 * same < since) & varies & is_far
 
 
 @compiled
