@@ -225,7 +225,9 @@ class Pipeline:
             return Learnt(scores, likely, self._learn_part(rows, targets, scores, likely, vectors))
         alarms: list[tuple[int, int]] = []
         ends = np.array([n_samples]) if all_known else _ends(np.stack([known, np.where(known, 0, targets.n_labels)]))
-        for first, last in _parts(n_samples, lambda row: min(self._rows_at_once, int(ends[np.searchsorted(ends, row, side="right")]) - row)):
+        for first, last in _parts(
+            n_samples, lambda row: min(self._rows_at_once, int(ends[np.searchsorted(ends, row, side="right")]) - row)
+        ):
             own = None if likely is None else likely[first:last]
             its = None if vectors is None else vectors.part(first, last)
             if known[first]:
