@@ -7,6 +7,7 @@ import numpy as np
 
 from manylabel_clients.export.portable import CannotExport, Portable
 from manylabel_clients.export.predictor import (
+    AWAY,
     EARLY,
     FAR,
     FAR_IN_A_ROW,
@@ -231,7 +232,7 @@ def _automatic(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: 
         graph.op("Greater", graph.op("Mul", n_values, 2.0), known),
     )
     differs = graph.op("Less", graph.op("Mul", same, 3.0), since)
-    far = graph.op("Greater", of_power, graph.op("Mul", spread, LEAVES * LEAVES))
+    far = graph.op("Greater", of_power, graph.op("Mul", spread, AWAY * AWAY))
     is_optional = graph.node("And", counts, often)
     for condition in (differs, varies, far, graph.node("Not", is_dense)):
         is_optional = graph.node("And", is_optional, condition)
@@ -256,7 +257,7 @@ def _varies(own: dict[str, Any]) -> Any:
 
 def _is_optional(own: dict[str, Any], n_known: Any) -> Any:
     often = (own["values"] >= EARLY) & (2.0 * own["values"] > n_known)
-    far = own["since"] * own["mean"] * own["mean"] > LEAVES * LEAVES * own["squares"]
+    far = own["since"] * own["mean"] * own["mean"] > AWAY * AWAY * own["squares"]
     return often & (3.0 * own["same"] < own["since"]) & _varies(own) & far
 
 

@@ -11,7 +11,7 @@ from manylabel_core.records.text import TextSettings
 EARLY, FEW = 10.0, 10
 FAR, FAR_OF_FEW = 10.0, 5.0
 VARIES = 1e-12
-LEAVES, WAITS, FAR_IN_A_ROW = 5.0, 3, 10
+AWAY, LEAVES, WAITS, FAR_IN_A_ROW = 5.0, 4.0, 3, 10
 NEARBY, NEAR_IN_A_ROW = 0.125, 20
 
 
@@ -184,7 +184,7 @@ class _Feature:
 
     def is_optional(self, n_known: float) -> bool:
         """Return whether it is a quantity however few examples have it."""
-        far = self.since * self.mean * self.mean > LEAVES * LEAVES * self.squares
+        far = self.since * self.mean * self.mean > AWAY * AWAY * self.squares
         often = self.count >= EARLY and 2.0 * self.count > n_known
         return often and 3.0 * self.same < self.since and self.varies() and far
 

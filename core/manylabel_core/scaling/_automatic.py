@@ -32,13 +32,17 @@ VARIES = 1e-12
 """A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no; the
 rounding of float32 stays below."""
 
-LEAVES, WAITS, FAR_IN_A_ROW = 5.0, 3, 10
+LEAVES, WAITS, FAR_IN_A_ROW = 4.0, 3, 10
 """A value of more than LEAVES deviations from the mean is far. From number WAITS of a run on, far values do not count
 in the moments; with number FAR_IN_A_ROW the feature has another level or unit, and its moments restart."""
 
 NEARBY, NEAR_IN_A_ROW = 0.125, 20
 """A step from one value to the next of less than NEARBY deviations is near. With number NEAR_IN_A_ROW of a run the
 moments restart: the unit has become larger, or an early wild value spoilt the deviation."""
+
+AWAY = 5.0
+"""A quantity that few examples have is optional if 0 is more than AWAY deviations from its mean. Weights of words vary
+around a mean of 2 to 4 deviations, and their presence is what they say."""
 
 KNOWN, VALUE, HAS, SHARE, UNIT, IS_FAR, IS_NEAR, COUNTS, IS_OPTIONAL, FACTOR, N_ROWS = HAVING, *range(8, 18)
 """Rows of the entries of an example, after those of `moments`: number of examples that count for the feature, this one
@@ -175,7 +179,7 @@ def _write(moments, at, size, entries):  # type: ignore[no-untyped-def]
 
 @compiled
 def _find_units(size, entries):  # type: ignore[no-untyped-def]
-    """Write the deviations of the features. One value does not turn a binary feature into a quantity, hence its unit."""
+    """Write the deviations of the features. One value does not turn a yes-or-no feature into a quantity."""
     mean, squares, since, unit = entries[MEAN], entries[SQUARES], entries[SINCE], entries[UNIT]
     for p in range(size):
         varies = squares[p] > VARIES * since[p] * mean[p] * mean[p]
@@ -390,10 +394,9 @@ def _is_dense(n_values, mean, squares, since, n):  # type: ignore[no-untyped-def
 
 @compiled
 def _is_optional(n_values, mean, squares, since, same, n_known):  # type: ignore[no-untyped-def]
-    """Return whether a feature is a quantity however few examples have it: its values mostly differ, and 0 is far."""
-    square = since * mean * mean
-    varies, is_far = squares > VARIES * since * mean * mean, square > LEAVES * LEAVES * squares
-    return (n_values >= EARLY) & (2.0 * n_values > n_known) & (3.0 * same < since) & varies & is_far
+    """Return whether a feature is a quantity however few examples have it: its values mostly differ, far from 0."""
+    varies, is_away = squares > VARIES * since * mean * mean, since * mean * mean > AWAY * AWAY * squares
+    return (n_values >= EARLY) & (2.0 * n_values > n_known) & (3.0 * same < since) & varies & is_away
 
 
 @compiled

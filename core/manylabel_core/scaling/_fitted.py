@@ -7,10 +7,11 @@ import numpy as np
 
 from manylabel_core._ascending import count_below, sort
 from manylabel_core.compiled import compiled
-from manylabel_core.scaling._automatic import COUNT, HAVING, LEAVES, MEAN, SAME, SINCE, SQUARES, VARIES
+from manylabel_core.scaling._automatic import COUNT, HAVING, MEAN, SAME, SINCE, SQUARES, VARIES
 
-PASSES, SETTLED = 200, 1e-6
-"""Most passes over a feature with outliers; they end when its variance changes by less than SETTLED of itself."""
+OUTLIER, PASSES, SETTLED = 5.0, 200, 1e-6
+"""Values are clipped at OUTLIER deviations from the mean, in at most PASSES passes over a feature; they end when its
+variance changes by less than SETTLED of itself."""
 
 
 @compiled
@@ -48,11 +49,11 @@ def _sort(values):  # type: ignore[no-untyped-def]
 
 @compiled
 def _settle(values):  # type: ignore[no-untyped-def]
-    """Return the mean and the variance of ascending values, clipped at LEAVES deviations from their mean."""
+    """Return the mean and the variance of ascending values, clipped at OUTLIER deviations from their mean."""
     n = len(values)
     mean, variance = _clipped(values, -np.inf, np.inf)
     for _ in range(PASSES):
-        reach = LEAVES * np.sqrt(variance)
+        reach = OUTLIER * np.sqrt(variance)
         low, high = mean - reach, mean + reach
         if values[0] >= low and values[n - 1] <= high:
             break

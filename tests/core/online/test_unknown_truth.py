@@ -59,7 +59,7 @@ def test_labels_that_do_not_exist_yet_have_no_score() -> None:
 
 
 def test_a_complete_example_before_the_first_label_changes_nothing() -> None:
-    X, vectors, Y = stream()
+    X, vectors, _ = stream()
     rows = rows_of(X, vectors)
     learner, without = (grown(LEARNERS["falt"], X, vectors, 0) for _ in range(2))
     learner.pipeline.learn(rows, as_targets(np.zeros((len(X), 0), np.int8)))

@@ -10,10 +10,11 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.scaling.transcription import LEAVES, VARIES, Array
+from tests.core.scaling.transcription import VARIES, Array
 
 from manylabel_core import M3L
 from manylabel_core.scaling._automatic import COUNT, HAVING, LAST, MEAN, RUN, SAME, SINCE, SQUARES
+from manylabel_core.scaling._fitted import OUTLIER
 from manylabel_core.scaling.fitted import FittedAutomaticScaling
 
 
@@ -44,7 +45,7 @@ def expected(values: Array) -> tuple[int, float, float, float]:
         return 0, 0.0, 0.0, 0.0
     mean, variance, clipped = given.mean(), given.var(), given
     for _ in range(200):
-        low, high = mean - LEAVES * np.sqrt(variance), mean + LEAVES * np.sqrt(variance)
+        low, high = mean - OUTLIER * np.sqrt(variance), mean + OUTLIER * np.sqrt(variance)
         within = given[(given >= low) & (given <= high)]
         if len(within) == len(given) or not within.var() > VARIES * within.mean() ** 2:
             break

@@ -82,6 +82,7 @@ CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = 
     "metres-to-millimetres": (lambda z: 2.0 + 0.3 * z, lambda z: 1000.0 * (2.0 + 0.3 * z)),
     "millimetres-to-metres": (lambda z: 1000.0 * (2.0 + 0.3 * z), lambda z: 2.0 + 0.3 * z),
     "celsius-to-fahrenheit": (lambda z: 20.0 + 5.0 * z, lambda z: 68.0 + 9.0 * z),
+    "fahrenheit-to-celsius": (lambda z: 68.0 + 9.0 * z, lambda z: 20.0 + 5.0 * z),
     "celsius-to-kelvin": (lambda z: 20.0 + 5.0 * z, lambda z: 293.15 + 5.0 * z),
     "another-level": (lambda z: z, lambda z: 100.0 + 10.0 * z),
     "from-then-on": (lambda z: z * np.nan, lambda z: 20.0 + 2.0 * z),

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 FAR, FAR_OF_FEW, FEW, EARLY, VARIES = 10.0, 5.0, 10, 10, 1e-12
-LEAVES, WAITS, FAR_IN_A_ROW, NEARBY, NEAR_IN_A_ROW = 5.0, 3, 10, 0.125, 20
+LEAVES, WAITS, FAR_IN_A_ROW, NEARBY, NEAR_IN_A_ROW, AWAY = 4.0, 3, 10, 0.125, 20, 5.0
 
 
 class Feature:
@@ -27,7 +27,7 @@ class Feature:
         return 2 * self.count > n and self.varies()
 
     def is_optional(self, having: int) -> bool:
-        zero_is_far = self.since * self.mean * self.mean > LEAVES * LEAVES * self.squares
+        zero_is_far = self.since * self.mean * self.mean > AWAY * AWAY * self.squares
         often_had, differs = self.count >= EARLY and 2 * self.count > having, 3 * self.same < self.since
         return often_had and differs and self.varies() and zero_is_far
 

@@ -178,7 +178,7 @@ FORGED: list[tuple[str, Change]] = [
     ("falt-auto", saying(scaled_before=1)),
     ("falt-auto", saying(scaled_before=-1)),
     ("falt-auto", setting("learner.scaling.count", lambda count: count + 1)),
-    ("watched", setting("learner.scaling.count", lambda count: count - 1)),
+    ("watched", setting("learner.scaling.count", lambda count: 0 * count - 1)),
     ("watched", setting("learner.n_seen", lambda n_seen: [n_seen[0] + 1, *n_seen[1:]])),
     ("watched", setting("learner.drift.seen", lambda seen: [seen[0] + 1, *seen[1:]])),
     ("watched", lambda arrays, header: header["spec"]["params"].update(on_drift=None, drift=None)),
