@@ -80,12 +80,12 @@ def hold(estimator, check):
 
 
 ESTIMATORS = [
-    M3L(),
-    M3L(optimise="none", kernel="precomputed"),
-    MLRL(optimise="none", kernel="rbf"),
-    SSMLRL(optimise="none"),
-    PrML(optimise="none"),
-    PrBR(optimise="none"),
+    M3L(scaling="none"),
+    M3L(optimise="none", kernel="precomputed", scaling="none"),
+    MLRL(optimise="none", kernel="rbf", scaling="none"),
+    SSMLRL(optimise="none", scaling="none"),
+    PrML(optimise="none", scaling="none"),
+    PrBR(optimise="none", scaling="none"),
 ]
 
 
@@ -101,6 +101,10 @@ def test_scikit_learn_with_pandas(estimator, check):
 
 
 @pytest.mark.long
-@checks(M3L(optimise="none"), M3L(optimise="none", kernel="rbf"), MLRL(optimise="none"))
+@checks(
+    M3L(optimise="none", scaling="none"),
+    M3L(optimise="none", kernel="rbf", scaling="none"),
+    MLRL(optimise="none", scaling="none"),
+)
 def test_scikit_learn_and_more_parameters(estimator, check):
     hold(estimator, check)

@@ -200,4 +200,4 @@ def test_duplicate_entries_of_sparse_labels_are_summed(learner):
 
 def test_a_flag_may_be_a_number_or_a_boolean_of_numpy():
     for flag in (np.True_, 1, 1.0):
-        assert M3L(optimise="none", fit_intercept=flag).fit(X, Y).intercept_.any()
+        assert M3L(optimise="none", fit_intercept=flag, scaling="none").fit(X, Y).intercept_.any()

@@ -175,7 +175,7 @@ FORGED: list[tuple[str, Change]] = [
     ("falt-auto", lambda arrays, header: arrays.update({"learner.more": np.zeros(1)})),
     ("falt-auto", lambda arrays, header: header.pop("rollbacks")),
     ("falt-auto", saying(more=1)),
-    ("falt-auto", saying(scaled_before=1)),
+    ("falt-auto", saying(scaled_before=10**6)),
     ("falt-auto", saying(scaled_before=-1)),
     ("falt-auto", setting("learner.scaling.count", lambda count: count + 1)),
     ("watched", setting("learner.scaling.count", lambda count: 0 * count - 1)),
