@@ -29,16 +29,20 @@ class AutomaticScaling(Scaling):
     """Scaling of each feature by the statistics of the stream so far, then of each example to a length of about 1.
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense. It is
-    standardised by the values of the examples so far, including zeros. Any other feature stays sparse: it is divided by
-    the root mean square of its values that are not 0, and multiplied by its rarity, the eighth root of (n + 1) / (n_f +
-    1), where n_f of n examples so far have had it. The statistics include the example itself. See Eq. (13) of
-    docs/mathematics.md.
+    standardised by the values of the examples so far, including zeros. A quantity that fewer examples have is optional
+    if its values mostly differ and are far from 0: it is standardised where an example has it, and multiplied by its
+    rarity, the eighth root of (n + 1) / (n_f + 1), where n_f of n examples so far have had it. Any other feature stays
+    sparse: it is divided by the root mean square of its values that are not 0, and multiplied by its rarity. The
+    statistics include the example itself. See Eq. (13) of docs/mathematics.md.
+
+    If ten values in a row are far from those before (a leaking count), or twenty are nearly alike, the feature has
+    another level or unit: its mean and deviation start again.
 
     A missing dense feature is at its mean and does not count in its statistics; with `missing="zero"` it is a 0. Any
     other missing feature is a 0.
 
     An example is divided by its Euclidean norm. This alone would discard the size of a few quantities. So an example
-    with one to ten dense features, and at most as many others, is divided by the root of the number of dense ones,
+    with one to ten quantities, and at most as many other features, is divided by the root of the number of quantities,
     their typical norm.
 
     At most twice as many features are dense as an example has values on average, so time and memory per example are

@@ -129,7 +129,10 @@ def test_c_defaults_to_three_times_rho(learner, rho, C):
 @for_each("rho", [0.05, 1.0])
 def test_prbr_with_idle_privileged_labels_is_a_linear_svm_per_label(rho, loss):
     C = rho if loss == "hinge" else 100 * rho
-    model = PrBR(optimise="none", C=C, rho=rho, loss=loss, intercept_scaling=2.0, tol=1e-6, max_iter=100_000).fit(X, Y)
+    model = PrBR(
+        optimise="none", C=C, rho=rho, loss=loss, intercept_scaling=2.0, tol=1e-6, max_iter=100_000, scaling="none"
+    )
+    model.fit(X, Y)
     gap = (model.primal_objective_ - model.dual_objective_) / model.primal_objective_
     assert 0 <= model.duality_gap_ <= 1e-6
     assert model.duality_gap_ == pytest.approx(gap)
@@ -146,7 +149,7 @@ def test_fit_without_intercept_has_zero_intercepts():
     model = PrBR(optimise="none", fit_intercept=False, tol=1e-6, max_iter=10_000, scaling="none").fit(
         np.hstack([X, ones]), Y
     )
-    beside = PrBR(optimise="none", intercept_scaling=1.0, tol=1e-6, max_iter=10_000).fit(X, Y)
+    beside = PrBR(optimise="none", intercept_scaling=1.0, tol=1e-6, max_iter=10_000, scaling="none").fit(X, Y)
     assert (model.intercept_ == 0).all()
     np.testing.assert_allclose(model.coef_, np.column_stack([beside.coef_, beside.intercept_]), atol=2e-3)
 

@@ -20,14 +20,14 @@ def data():
 
 X, Y = data()
 MODELS = {
-    "linear": M3L(R=priors.category_attributes(Y[:2]), warm_start=True),
-    "matrix": M3L(C=0.1, R=np.array([[2.0, 0.3, 0], [0.3, 1, 0], [0, 0, 1]]), random_state=None),
-    "rbf": M3L(kernel="rbf", gamma=0.3),
-    "mean distance": MLRL(kernel="rbf", warm_start=True),
-    "poly": MLRL(kernel="poly", gamma="scale", degree=2, coef0=1.0),
-    "relations": MLRL(lam=0.01),
-    "semi": SSMLRL(kernel="rbf"),
-    "semi linear": SSMLRL(),
+    "linear": M3L(scaling="none", R=priors.category_attributes(Y[:2]), warm_start=True),
+    "matrix": M3L(scaling="none", C=0.1, R=np.array([[2.0, 0.3, 0], [0.3, 1, 0], [0, 0, 1]]), random_state=None),
+    "rbf": M3L(scaling="none", kernel="rbf", gamma=0.3),
+    "mean distance": MLRL(scaling="none", kernel="rbf", warm_start=True),
+    "poly": MLRL(scaling="none", kernel="poly", gamma="scale", degree=2, coef0=1.0),
+    "relations": MLRL(scaling="none", lam=0.01),
+    "semi": SSMLRL(scaling="none", kernel="rbf"),
+    "semi linear": SSMLRL(scaling="none"),
 }
 
 

@@ -27,16 +27,16 @@ LAM1, LAM2 = 0.01, 0.0005
 FINE = {"tol": 1e-6, "max_iter": 20_000}
 
 LEARNERS: list[tuple[str, Any]] = [
-    ("M3L", partial(M3L, C=0.5)),
-    ("M3L with a kernel", partial(M3L, C=0.5, kernel="rbf")),
-    ("M3L with a prior", partial(M3L, C=0.5, R=np.eye(4) + 0.5)),
-    ("MLRL", partial(MLRL, lam=0.01)),
-    ("MLRL with a kernel", partial(MLRL, lam=0.01, kernel="rbf", gamma=0.1)),
-    ("SSMLRL", partial(SSMLRL, lam1=LAM1, lam2=LAM2)),
-    ("PrML", PrML),
-    ("PrBR", PrBR),
-    ("PrBR with the hinge", partial(PrBR, loss="hinge", C=0.1)),
-    ("PrBR with the nearest", partial(PrBR, privileged=2, C=0.05, rho=1.0)),
+    ("M3L", partial(M3L, scaling="none", C=0.5)),
+    ("M3L with a kernel", partial(M3L, scaling="none", C=0.5, kernel="rbf")),
+    ("M3L with a prior", partial(M3L, scaling="none", C=0.5, R=np.eye(4) + 0.5)),
+    ("MLRL", partial(MLRL, scaling="none", lam=0.01)),
+    ("MLRL with a kernel", partial(MLRL, scaling="none", lam=0.01, kernel="rbf", gamma=0.1)),
+    ("SSMLRL", partial(SSMLRL, scaling="none", lam1=LAM1, lam2=LAM2)),
+    ("PrML", partial(PrML, scaling="none")),
+    ("PrBR", partial(PrBR, scaling="none")),
+    ("PrBR with the hinge", partial(PrBR, scaling="none", loss="hinge", C=0.1)),
+    ("PrBR with the nearest", partial(PrBR, scaling="none", privileged=2, C=0.05, rho=1.0)),
 ]
 EACH = pytest.mark.parametrize("make", [make for _, make in LEARNERS], ids=[name for name, _ in LEARNERS])
 

@@ -30,7 +30,7 @@ MANY = pytest.mark.parametrize("name", LEARNERS)
 
 
 def learner(name: str, **parameters):
-    return type(LEARNERS[name])(**{**LEARNERS[name].get_params(), **parameters})
+    return type(LEARNERS[name])(**{**LEARNERS[name].get_params(), "scaling": "none", **parameters})
 
 
 def given(name: str):
