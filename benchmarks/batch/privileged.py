@@ -34,7 +34,7 @@ def fits(args: argparse.Namespace) -> dict[str, Spent]:
     found = {}
     for name, (n, d, n_labels) in SIZES.items():
         X, Y = documents(max(200, round(n * args.scale)), d, n_labels if args.scale >= 0.5 else 20, args.seed, True)
-        model, found[name] = _fit(PrML(tol=GAP, n_threads=args.threads, optimise="none"), X, Y)
+        model, found[name] = _fit(PrML(tol=GAP, n_threads=args.threads, optimise="none", scaling="none"), X, Y)
         print(f"{name}: {X.shape[0]:,} x {d:,}, L = {Y.shape[1]}: {model.n_iter_} passes", end=", ")
         print(f"gaps up to {model.duality_gap_:.1e}, {found[name].worked:.1f} s of the processor", flush=True)
     return found
@@ -47,7 +47,7 @@ def large(args: argparse.Namespace) -> Spent:
     X, Y = documents(max(labels, round(n * args.scale)), d, labels, args.seed, True)
     rng = np.random.default_rng(args.seed)
     X = X + 0.3 * (X[rng.permutation(len(Y))] + X[rng.permutation(len(Y))])  # eurlex has about 230 values a row
-    model, spent = _fit(PrML(tol=GAP, n_threads=args.threads, optimise="none"), X, Y)
+    model, spent = _fit(PrML(tol=GAP, n_threads=args.threads, optimise="none", scaling="none"), X, Y)
     print(f"eurlex-sized: {X.shape[0]:,} x {d:,}, {X.nnz / X.shape[0]:.0f} values a row, L = {labels}", end=", ")
     print(f"one round, gap {model.duality_gap_:.1e}, {spent.worked:.1f} s of the processor", flush=True)
     return spent

@@ -275,7 +275,7 @@ def _dense_documents(n: int, d: int, n_labels: int, seed: int) -> Labelled:
 
 
 def _fit_mlrl(data: Labelled, n_threads: int) -> tuple[float, MLRL]:
-    model = MLRL(lam=MLRL_LAM / len(data.Y), n_threads=n_threads, optimise="none")
+    model = MLRL(lam=MLRL_LAM / len(data.Y), n_threads=n_threads, optimise="none", scaling="none")
     start = time.perf_counter()
     model.fit(data.X, (data.Y > 0).astype(int))
     return time.perf_counter() - start, model

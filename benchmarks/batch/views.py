@@ -36,7 +36,9 @@ def seconds(data: Seen, n_threads: int) -> tuple[float, float, LSAMML]:
     """Return the wall-clock and CPU seconds of this number of iterations, including start and thresholds, and the
     model.
     """
-    model = LSAMML(n_components=N_COMPONENTS, max_iter=ITERATIONS, tol=1e-12, n_threads=n_threads, optimise="none")
+    model = LSAMML(
+        n_components=N_COMPONENTS, max_iter=ITERATIONS, tol=1e-12, n_threads=n_threads, optimise="none", scaling="none"
+    )
 
     def progress(step: Any) -> None:
         if step.iteration % 10 == 0:

@@ -49,7 +49,7 @@ def views(problem: Problem, setting: Setting) -> Any:
     def split(X: Any) -> dict[str, Any]:
         return {name: X[:, columns] for name, columns in problem.views.items()}
 
-    model = LSAMML(optimise="none", **setting).fit(split(problem.X), problem.Y)
+    model = LSAMML(optimise="none", scaling="none", **setting).fit(split(problem.X), problem.Y)
     return lambda X: model.label_scores(split(X))
 
 

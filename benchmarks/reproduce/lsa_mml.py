@@ -128,7 +128,7 @@ def measured(case: Case, kernel: str = "linear") -> list[float]:
     """Return the metrics of LSA-MML on the rows to predict."""
     known = np.zeros(len(case.Y), dtype=np.bool_)
     known[case.labelled] = True
-    model = LSAMML(kernel=kernel, tol=TOL, optimise="none").fit(case.X, case.Y, known, case.missing)
+    model = LSAMML(kernel=kernel, tol=TOL, optimise="none", scaling="none").fit(case.X, case.Y, known, case.missing)
     rows = {name: view[case.test] for name, view in case.X.items()}
     lacking = {name: mask[case.test] for name, mask in case.missing.items()}
     scores, truth = model.label_scores(rows, lacking), case.Y[case.test]

@@ -136,7 +136,7 @@ def compare(sample: Sample, kernel: str) -> Losses:
 
 
 def _loss(C: float, R: Prior | None, kernel: str, X: Any, Y: Matrix, X_test: Any, Y_test: Matrix) -> float:
-    model = M3L(C=C, R=R, kernel=kernel, gamma="mean_distance", tol=TOL, optimise="none").fit(X, Y)
+    model = M3L(C=C, R=R, kernel=kernel, gamma="mean_distance", tol=TOL, optimise="none", scaling="none").fit(X, Y)
     return 100 * hamming_loss(Y_test, model.predict(X_test))
 
 

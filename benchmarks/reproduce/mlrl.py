@@ -151,16 +151,16 @@ def _trial(split: Split, setting: Setting, learn: Learn, tol: float) -> Trial:
 
 def fit_mlrl(split: Split, setting: Setting, tol: float) -> MLRL:
     gamma = _gamma(split.X, setting.width)
-    return MLRL(lam=setting.lam / len(split.Y), kernel="rbf", gamma=gamma, tol=tol, optimise="none").fit(
-        split.X, split.Y
-    )
+    return MLRL(
+        lam=setting.lam / len(split.Y), kernel="rbf", gamma=gamma, tol=tol, optimise="none", scaling="none"
+    ).fit(split.X, split.Y)
 
 
 def fit_ssmlrl(split: Split, setting: Setting, tol: float) -> SSMLRL:
     assert setting.lam2 is not None
     lam1, lam2 = (lam / len(split.Y) for lam in (setting.lam, setting.lam2))
     gamma = _gamma(np.vstack([split.X, split.X_test]), setting.width)
-    return SSMLRL(lam1=lam1, lam2=lam2, kernel="rbf", gamma=gamma, tol=tol, optimise="none").fit(
+    return SSMLRL(lam1=lam1, lam2=lam2, kernel="rbf", gamma=gamma, tol=tol, optimise="none", scaling="none").fit(
         split.X, split.Y, split.X_test
     )
 

@@ -6,7 +6,19 @@ from typing import Any
 import numpy as np
 
 from manylabel_clients.export.portable import CannotExport, Portable
-from manylabel_clients.export.predictor import EARLY, FAR, FAR_OF_FEW, FEW, VARIES
+from manylabel_clients.export.predictor import (
+    AWAY,
+    EARLY,
+    FAR,
+    FAR_IN_A_ROW,
+    FAR_OF_FEW,
+    FEW,
+    LEAVES,
+    NEAR_IN_A_ROW,
+    NEARBY,
+    VARIES,
+    WAITS,
+)
 from manylabel_extras import require
 
 require(__name__, "onnx")
@@ -184,56 +196,96 @@ def _standardised(graph: _Graph, shifted: str, variance: str) -> str:
 def _automatic(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: dict[str, Any]) -> str:
     """Scale as `predictor._Automatic` does, all features at once."""
     count, zero_is_missing = scaling["count"], scaling["missing"] == "zero"
-    values, mean, squares = (np.array(scaling[name]) for name in ("values", "mean", "squares"))
-    was = (2.0 * values > count) & (squares > VARIES * values * mean * mean)
+    own = {name: np.array(each, dtype=np.float64) for name, each in scaling.items() if isinstance(each, list)}
+    was = (2.0 * own["values"] > count) & _varies(own)
     n, was_dense = count + 1.0, graph.constant(was)
     is_zero = graph.op("Equal", x, 0.0)
     counts = graph.node("And", listed, graph.node("Not", is_zero))
     has = counts if zero_is_missing else graph.node("Or", counts, graph.node("And", listed, was_dense))
-    near = _within_reach(graph, x, counts, values, mean, squares, was)
-    # The moments after the value is included, if it is not 0.
-    n_values = graph.op("Add", graph.numbers(values), graph.where(counts, 1.0, 0.0))
-    safe = graph.op("Max", n_values, 1.0)
-    distance = graph.where(counts, graph.op("Sub", near, graph.numbers(mean)), 0.0)
-    after = graph.op("Add", graph.numbers(mean), graph.op("Div", distance, safe))
-    gone = graph.where(counts, graph.op("Sub", near, after), 0.0)
-    spread = graph.op("Add", graph.numbers(squares), graph.op("Mul", distance, gone))
+    known_before = np.full(len(was), count) if zero_is_missing else own["having"]
+    few = (was.sum() <= FEW) & (was | _is_optional(own, known_before))
+    near, included, restarts = _followed(graph, x, counts, own, few)
+    # The moments after the value is included.
+    since, same, mean, squares = (
+        graph.where(restarts, 0.0, graph.numbers(own[name])) for name in ("since", "same", "mean", "squares")
+    )
+    repeats = graph.node("And", included, graph.op("Equal", x, graph.numbers(own["last"])))
+    n_values = graph.op("Add", graph.numbers(own["values"]), graph.where(counts, 1.0, 0.0))
+    since = graph.op("Add", since, graph.where(included, 1.0, 0.0))
+    same = graph.op("Add", same, graph.where(repeats, 1.0, 0.0))
+    safe = graph.op("Max", since, 1.0)
+    distance = graph.where(included, graph.op("Sub", near, mean), 0.0)
+    after = graph.op("Add", mean, graph.op("Div", distance, safe))
+    gone = graph.where(included, graph.op("Sub", near, after), 0.0)
+    spread = graph.op("Add", squares, graph.op("Mul", distance, gone))
     power = graph.op("Mul", after, after)
+    of_power = graph.op("Mul", since, power)
+    varies = graph.op("Greater", spread, graph.op("Mul", of_power, VARIES))
     most = graph.op("Greater", graph.op("Mul", n_values, 2.0), n)
-    varies = graph.op("Greater", spread, graph.op("Mul", graph.op("Mul", n_values, VARIES), power))
     concerned = graph.node("Or", was_dense, has)
     is_dense = graph.node("And", graph.node("And", most, varies), concerned)
-    having = graph.op("Add", graph.numbers(scaling["having"]), graph.where(has, 1.0, 0.0))
-    known = graph.numbers(np.full(len(values), n)) if zero_is_missing else graph.op("Max", having, 1.0)
+    having = graph.op("Add", graph.numbers(own["having"]), graph.where(has, 1.0, 0.0))
+    known = graph.numbers(np.full(len(was), n)) if zero_is_missing else graph.op("Max", having, 1.0)
+    often = graph.node(
+        "And",
+        graph.op("GreaterOrEqual", n_values, EARLY),
+        graph.op("Greater", graph.op("Mul", n_values, 2.0), known),
+    )
+    differs = graph.op("Less", graph.op("Mul", same, 3.0), since)
+    far = graph.op("Greater", of_power, graph.op("Mul", spread, AWAY * AWAY))
+    is_optional = graph.node("And", counts, often)
+    for condition in (differs, varies, far, graph.node("Not", is_dense)):
+        is_optional = graph.node("And", is_optional, condition)
     share = graph.op("Div", n_values, known)
     rest = graph.op("Mul", power, graph.op("Mul", share, graph.op("Sub", 1.0, share)))
     shifted = graph.op("Sub", near, graph.op("Mul", share, after))
-    dense = _standardised(graph, shifted, graph.op("Add", graph.op("Div", spread, known), rest))
+    variance = graph.op("Div", spread, safe)
+    quantity = _standardised(graph, shifted, graph.op("Add", graph.op("Mul", variance, share), rest))
     rarity = graph.op("Div", n + 1.0, graph.op("Add", n_values, 1.0))
     for _ in range(3):
         rarity = graph.node("Sqrt", rarity)
-    usual = graph.op("Add", graph.op("Div", spread, safe), power)
-    other = _standardised(graph, graph.op("Mul", rarity, near), usual)
+    other = _standardised(graph, graph.op("Mul", rarity, near), graph.op("Add", variance, power))
+    optional = graph.where(is_optional, graph.op("Mul", rarity, quantity), other)
     wanted = concerned if zero_is_missing else has
-    scaled = graph.where(wanted, graph.where(is_dense, dense, other), 0.0)
-    return _to_length(graph, scaled, is_dense, unseen, n)
+    scaled = graph.where(wanted, graph.where(is_dense, quantity, optional), 0.0)
+    return _to_length(graph, scaled, graph.node("Or", is_dense, is_optional), unseen, n)
 
 
-def _within_reach(graph: _Graph, x: str, counts: str, values: Any, mean: Any, squares: Any, was: Any) -> str:
-    """Return values clipped around their mean."""
-    far = np.where(was & (was.sum() <= FEW), FAR_OF_FEW, FAR)
-    varies = squares > VARIES * values * mean * mean
-    spread = far * np.sqrt(squares / np.maximum(values, 1.0))
-    reach = np.where(varies, spread, 0.5 * np.sqrt(VARIES * values) * np.abs(mean))
-    reach = np.where(values < EARLY, np.inf, reach)
+def _varies(own: dict[str, Any]) -> Any:
+    return own["squares"] > VARIES * own["since"] * own["mean"] * own["mean"]
+
+
+def _is_optional(own: dict[str, Any], n_known: Any) -> Any:
+    often = (own["values"] >= EARLY) & (2.0 * own["values"] > n_known)
+    far = own["since"] * own["mean"] * own["mean"] > AWAY * AWAY * own["squares"]
+    return often & (3.0 * own["same"] < own["since"]) & _varies(own) & far
+
+
+def _followed(graph: _Graph, x: str, counts: str, own: dict[str, Any], few: Any) -> tuple[str, str, str]:
+    """Return the values within reach, which of them count in the moments, and which of the moments restart."""
+    varies, since, mean, run = _varies(own), own["since"], own["mean"], own["run"]
+    spread = np.sqrt(np.where(varies, own["squares"] / np.maximum(since, 1.0), VARIES * since))
+    unit = np.where(varies, spread, 0.05 * spread * np.abs(mean))
+    unit = np.where(since < EARLY, np.inf, unit)
+    from_mean = graph.node("Abs", graph.op("Sub", x, graph.numbers(mean)))
+    step = graph.node("Abs", graph.op("Sub", x, graph.numbers(own["last"])))
+    far = graph.node("And", counts, graph.op("Greater", from_mean, graph.numbers(LEAVES * unit)))
+    near = graph.op("Less", step, graph.numbers(np.where(varies, NEARBY * spread, 0.0)))
+    near = graph.node("And", near, graph.op("Greater", step, 0.0))
+    near = graph.node("And", graph.node("And", near, counts), graph.node("Not", far))
+    ends = graph.node("And", far, graph.constant(run + 1 >= FAR_IN_A_ROW))
+    restarts = graph.node("Or", ends, graph.node("And", near, graph.constant(run - 1 <= -NEAR_IN_A_ROW)))
+    waits = graph.node("And", far, graph.constant((run + 1 >= WAITS) & (run + 1 < FAR_IN_A_ROW)))
+    reach = unit * np.where(few, FAR_OF_FEW, FAR)
     cut = graph.op("Min", graph.op("Max", x, graph.numbers(mean - reach)), graph.numbers(mean + reach))
-    return graph.where(counts, cut, x)
+    kept = graph.where(graph.node("And", counts, graph.node("Not", restarts)), cut, x)
+    return kept, graph.node("And", counts, graph.node("Not", waits)), restarts
 
 
-def _to_length(graph: _Graph, scaled: str, is_dense: str, unseen: str | None, n: float) -> str:
+def _to_length(graph: _Graph, scaled: str, is_quantity: str, unseen: str | None, n: float) -> str:
     """Divide by the typical norm of a few quantities, or by the Euclidean norm."""
-    n_quantities = graph.total(graph.where(is_dense, 1.0, 0.0))
-    is_other = graph.node("And", graph.node("Not", is_dense), graph.node("Not", graph.op("Equal", scaled, 0.0)))
+    n_quantities = graph.total(graph.where(is_quantity, 1.0, 0.0))
+    is_other = graph.node("And", graph.node("Not", is_quantity), graph.node("Not", graph.op("Equal", scaled, 0.0)))
     n_others = graph.total(graph.where(is_other, 1.0, 0.0))
     total = graph.total(graph.op("Mul", scaled, scaled))
     if unseen is not None:

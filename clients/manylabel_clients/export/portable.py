@@ -140,7 +140,7 @@ def _statistics(missing: str, count: int, moments: NDArray[np.float64], n_featur
     """Return the statistics of a stream; features without a learnt example have none."""
     whole = np.zeros((n_features, moments.shape[1]))
     whole[: len(moments)] = moments[:n_features]
-    names = ("values", "mean", "squares", "having")
+    names = ("values", "mean", "squares", "having", "since", "run", "last", "same")
     columns = {name: whole[:, column].tolist() for column, name in enumerate(names)}
     return {"kind": "auto", "missing": missing, "count": count, **columns}
 

@@ -10,7 +10,9 @@ from manylabel_core.records.text import TextSettings
 
 EARLY, FEW = 10.0, 10
 FAR, FAR_OF_FEW = 10.0, 5.0
-VARIES = 1e-6
+VARIES = 1e-12
+AWAY, LEAVES, WAITS, FAR_IN_A_ROW = 5.0, 4.0, 3, 10
+NEARBY, NEAR_IN_A_ROW = 0.125, 20
 
 
 class LinearPredictor:
@@ -102,22 +104,22 @@ class _UnitNorm(_AsItIs):
 
 
 class _Automatic(_AsItIs):
-    """Scaling `auto`: frequent quantities are standardised, other features divided by their typical size and weighted
-    by rarity, and examples brought to unit norm."""
+    """Scaling `auto`: quantities are standardised, other features divided by their typical size and weighted by rarity,
+    and examples brought to unit norm."""
 
     def __init__(self, scaling: Mapping[str, Any]) -> None:
         self._missing_is_zero = scaling["missing"] == "zero"
         self._count = scaling["count"]
-        parts = (scaling[name] for name in ("values", "mean", "squares", "having"))
+        parts = (scaling[name] for name in ("values", "having", "since", "same", "mean", "squares", "run", "last"))
         self._moments = list(zip(*parts, strict=True))
-        places = enumerate(self._moments)
-        self._dense = {column for column, moments in places if self._is_dense(moments[:3], self._count)}
+        self._dense = {column for column, own in enumerate(self._moments) if _Feature(*own).is_dense(self._count)}
 
     def scaled(self, known: dict[int, float], unseen: list[float]) -> Sequence[tuple[int, float]]:
-        strangers = [self._scaled(given, (0.0, 0.0, 0.0, 0.0), False)[0] for given in unseen if given]
+        strangers = [self._scaled(given, _Feature(), False)[0] for given in unseen if given]
         found, n_quantities, n_others = [], 0, len(strangers)
         for column in sorted({*known, *self._dense}):
-            value, is_quantity = self._scaled(known.get(column), self._moments[column], column in self._dense)
+            feature = _Feature(*self._moments[column])
+            value, is_quantity = self._scaled(known.get(column), feature, column in self._dense)
             n_quantities += is_quantity
             if value:
                 found.append((column, value))
@@ -128,58 +130,89 @@ class _Automatic(_AsItIs):
             norm = math.hypot(*(value for _, value in found), *strangers)
         return [(column, _float32(value / norm)) for column, value in found] if norm else []
 
-    def _scaled(
-        self, given: float | None, moments: tuple[float, float, float, float], was_dense: bool
-    ) -> tuple[float, bool]:
-        """Return the scaled value, 0 if missing, and whether most examples have the quantity."""
+    def _scaled(self, given: float | None, feature: "_Feature", was_dense: bool) -> tuple[float, bool]:
+        """Return the scaled value, 0 if missing, and whether it is a quantity."""
         n = self._count + 1
-        n_values, mean, squares, n_having = moments
         has = given is not None and not (self._missing_is_zero and given == 0.0)
         value = given if has and given is not None else 0.0
         if not was_dense and value == 0.0:
             return 0.0, False
-        if has:
-            value = self._within_reach(value, (n_values, mean, squares), was_dense)
-            n_values, mean, squares = _include(n_values, mean, squares, value)
-            n_having += 1.0
-        is_dense = self._is_dense((n_values, mean, squares), n)
+        if value:
+            is_few = len(self._dense) <= FEW and (was_dense or self._is_optional(feature, n - 1))
+            value = feature.include(value, FAR_OF_FEW if is_few else FAR)
+        feature.having += has
+        is_dense = feature.is_dense(n)
         if not (has or self._missing_is_zero):
             return 0.0, is_dense
-        if is_dense:
-            known = float(n) if self._missing_is_zero else n_having
-            share = n_values / known
-            shift, rarity = share * mean, 1.0
-            deviation = math.sqrt(squares / known + mean * mean * share * (1.0 - share))
+        rarity = 1.0 if is_dense else math.sqrt(math.sqrt(math.sqrt((n + 1.0) / (feature.count + 1.0))))
+        variance, square = feature.squares / max(feature.since, 1.0), feature.mean * feature.mean
+        is_quantity = is_dense or (value != 0.0 and self._is_optional(feature, n))
+        if is_quantity:
+            share = feature.count / (n if self._missing_is_zero else feature.having)
+            value -= share * feature.mean
+            variance, square = variance * share, square * share * (1.0 - share)
+        deviation = math.sqrt(variance + square)
+        return (rarity * value / deviation if deviation > 0.0 else 0.0), is_quantity
+
+    def _is_optional(self, feature: "_Feature", n: int) -> bool:
+        return feature.is_optional(n if self._missing_is_zero else feature.having)
+
+
+class _Feature:
+    """Statistics of the values other than 0 of a feature, see Eq. (13) of docs/mathematics.md."""
+
+    def __init__(
+        self,
+        count: float = 0.0,
+        having: float = 0.0,
+        since: float = 0.0,
+        same: float = 0.0,
+        mean: float = 0.0,
+        squares: float = 0.0,
+        run: float = 0.0,
+        last: float = 0.0,
+    ) -> None:
+        self.count, self.having, self.since, self.same = count, having, since, same
+        self.mean, self.squares, self.run, self.last = mean, squares, run, last
+
+    def varies(self) -> bool:
+        return self.squares > VARIES * self.since * self.mean * self.mean
+
+    def is_dense(self, n: int) -> bool:
+        """Return whether it is a quantity that most of n examples have."""
+        return 2.0 * self.count > n and self.varies()
+
+    def is_optional(self, n_known: float) -> bool:
+        """Return whether it is a quantity however few examples have it."""
+        far = self.since * self.mean * self.mean > AWAY * AWAY * self.squares
+        often = self.count >= EARLY and 2.0 * self.count > n_known
+        return often and 3.0 * self.same < self.since and self.varies() and far
+
+    def include(self, value: float, far: float) -> float:
+        """Include a value other than 0, and return it within the reach of this number of deviations."""
+        varies = self.varies()
+        spread = math.sqrt(self.squares / self.since if varies else VARIES * self.since)
+        unit = spread if varies else 0.05 * spread * abs(self.mean)
+        self.count += 1
+        is_early, step, repeats = self.since < EARLY, abs(value - self.last), value == self.last
+        is_far = not is_early and abs(value - self.mean) > LEAVES * unit
+        is_near = varies and 0.0 < step < NEARBY * spread
+        if (is_far and self.run + 1 >= FAR_IN_A_ROW) or (not is_far and is_near and self.run - 1 <= -NEAR_IN_A_ROW):
+            self.since, self.same, self.mean, self.squares = 0.0, 0.0, 0.0, 0.0
         else:
-            shift, deviation = 0.0, math.sqrt(squares / max(n_values, 1.0) + mean * mean)
-            rarity = math.sqrt(math.sqrt(math.sqrt((n + 1.0) / (n_values + 1.0))))
-        return (rarity * (value - shift) / deviation if deviation > 0.0 else 0.0), is_dense
-
-    def _within_reach(self, value: float, moments: tuple[float, float, float], was_dense: bool) -> float:
-        n_values, mean, squares = moments
-        if value == 0.0 or n_values < EARLY:
-            return value
-        far = FAR_OF_FEW if was_dense and len(self._dense) <= FEW else FAR
-        varies = squares > VARIES * n_values * mean * mean
-        reach = far * math.sqrt(squares / n_values) if varies else 0.5 * math.sqrt(VARIES * n_values) * abs(mean)
-        return min(max(value, mean - reach), mean + reach)
-
-    @staticmethod
-    def _is_dense(moments: tuple[float, float, float], n: int) -> bool:
-        n_values, mean, squares = moments
-        return 2.0 * n_values > n and squares > VARIES * n_values * mean * mean
+            if not is_early:
+                value = min(max(value, self.mean - far * unit), self.mean + far * unit)
+            if is_far and self.run + 1 >= WAITS:
+                return value
+        self.since += 1
+        self.same += repeats
+        distance = value - self.mean
+        self.mean += distance / self.since
+        self.squares += distance * (value - self.mean)
+        return value
 
 
 _SCALINGS = {"none": _AsItIs, "unit": _UnitNorm, "auto": _Automatic}
-
-
-def _include(n_values: float, mean: float, squares: float, value: float) -> tuple[float, float, float]:
-    """Return the moments of a feature's non-zero values, including this one."""
-    if value == 0.0:
-        return n_values, mean, squares
-    distance = value - mean
-    mean += distance / (n_values + 1)
-    return n_values + 1, mean, squares + distance * (value - mean)
 
 
 def _float32(value: float) -> float:

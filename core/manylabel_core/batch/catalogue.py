@@ -7,7 +7,7 @@ class of parameters in `manylabel_core.batch.parameters`, and an estimator.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -75,10 +75,8 @@ MISSES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 def _trainer(name: str, estimator: str, title: str, declaring: type, **more: Any) -> Trainer:
-    """Return a trainer with the parameters of a class; `scaling` defaults to that of the online learners."""
-    chosen = (each for each in parameters(declaring) if each.kinds)
-    scaled = tuple(replace(each, default="auto") if each.name == "scaling" else each for each in chosen)
-    return Trainer(name, estimator, title, scaled, **more)
+    """Return a trainer with the parameters of a class."""
+    return Trainer(name, estimator, title, tuple(each for each in parameters(declaring) if each.kinds), **more)
 
 
 _ALL = (

@@ -43,14 +43,13 @@ class SharedParameters:
     )
     max_iter: int = parameter(10_000, ITERATIONS, text="Maximum number of sweeps of the solver.")
     scaling: str = parameter(
-        "none",
+        "auto",
         Choice(("auto", "standard", "max_abs", "none")),
         text="Feature scaling, fitted to the training rows and applied to them and to rows to predict. 'none': no "
         "scaling. 'auto': the scaling of the online learners (quantities as deviations from their mean, other features "
         "by their usual size and rarity, rows to unit length). With 'auto', a NaN or a value that a sparse matrix does "
         "not store is missing, and a missing quantity gets its mean. 'standard': deviations from the mean, which makes "
-        "sparse rows dense. 'max_abs': division by the largest absolute value, which keeps zeros. The estimators "
-        "default to 'none', training by name to 'auto'.",
+        "sparse rows dense. 'max_abs': division by the largest absolute value, which keeps zeros.",
     )
     warm_start: bool = parameter(
         False,

@@ -186,7 +186,7 @@ class Pipeline:
         return of_fields + self.model.nbytes_of_first_vectors(n_features, n_labels)
 
     def learn(self, rows: Rows, targets: Targets, probabilities: bool = False) -> Learnt:
-        """Learn examples in order.
+        """Learn examples in order. An example without any known truth is only scored.
 
         Parameters
         ----------
@@ -219,15 +219,38 @@ class Pipeline:
             raise ValueError(UNCALIBRATED)
         likely = np.empty((n_samples, self.n_labels)) if probabilities else None
         scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
-        if n_samples == 1 or n_samples <= self._rows_at_once:  # the common case: a single part
+        known = (targets.indptr[1:] > targets.indptr[:-1]) | (targets.complete & (targets.n_labels > 0))
+        all_known = bool(known.all())
+        if all_known and (n_samples == 1 or n_samples <= self._rows_at_once):  # the common case: a single part
             return Learnt(scores, likely, self._learn_part(rows, targets, scores, likely, vectors))
         alarms: list[tuple[int, int]] = []
-        for first, last in _parts(n_samples, lambda: self._rows_at_once):
+        ends = np.array([n_samples]) if all_known else _ends(np.stack([known, np.where(known, 0, targets.n_labels)]))
+        for first, last in _parts(
+            n_samples, lambda row: min(self._rows_at_once, int(ends[np.searchsorted(ends, row, side="right")]) - row)
+        ):
             own = None if likely is None else likely[first:last]
-            part = rows.part(first, last), targets.part(first, last), scores[first:last]
             its = None if vectors is None else vectors.part(first, last)
-            alarms += [(first + row, column) for row, column in self._learn_part(*part, own, its)]
+            if known[first]:
+                part = rows.part(first, last), targets.part(first, last), scores[first:last]
+                alarms += [(first + row, column) for row, column in self._learn_part(*part, own, its)]
+            else:
+                self._look(rows.part(first, last), its, int(targets.n_labels[first]), scores[first:last], own)
         return Learnt(scores, likely, alarms)
+
+    def _look(
+        self,
+        rows: Rows,
+        vectors: VectorRows | None,
+        n_labels: int,
+        scores: NDArray[np.float64],
+        probabilities: NDArray[np.float64] | None,
+    ) -> None:
+        """Write the scores and probabilities of examples without a known truth, which have the first labels."""
+        own = np.empty((len(scores), 1 + n_labels))
+        self._score(rows, vectors, own, self.model.score)
+        scores[:, : 1 + n_labels], scores[:, 1 + n_labels :] = own, 0.0
+        if probabilities is not None and self._calibration is not None:
+            probabilities[:, :n_labels], probabilities[:, n_labels:] = self._calibration.probabilities(own), 0.0
 
     def _learn_part(
         self,
@@ -322,10 +345,18 @@ class Pipeline:
         n_samples = len(rows.indptr) - 1
         scores = np.empty((n_samples, 1 + self.n_labels), dtype=np.float64)
         score = self.model.score if new_words is None else partial(self._stack.score, new=self._new(new_words))
+        self._score(rows, vectors, scores, score)
+        return scores
+
+    def _score(
+        self, rows: Rows, vectors: VectorRows | None, scores: NDArray[np.float64], score: Callable[..., None]
+    ) -> None:
+        """Write the scores of rows by the function of the model."""
+        n_samples = len(scores)
         if vectors is None and (n_samples == 1 or n_samples <= self._scaling.rows_at_once):
             score(self._scaling.score(rows), scores)
         else:
-            for first, last in _parts(n_samples, lambda: self._rows_scaled_at_once):
+            for first, last in _parts(n_samples, lambda _: self._rows_scaled_at_once):
                 scaled = self._scaling.score(rows.part(first, last))
                 if vectors is None:
                     score(scaled, scores[first:last])
@@ -334,7 +365,6 @@ class Pipeline:
                     score(scaled, scores[first:last], *own)
         if self._calibration is not None:
             self._calibration.decide(scores)
-        return scores
 
     @property
     def takes_titles(self) -> bool:
@@ -602,10 +632,16 @@ def _words(name: str, words: ArrayLike, least: int) -> NDArray[np.int64]:
     return found.astype(np.int64)
 
 
-def _parts(n_samples: int, size: Callable[[], int]) -> Iterator[tuple[int, int]]:
+def _ends(columns: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the end of each run of equal columns of a matrix."""
+    changes = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
+    return np.append(np.flatnonzero(changes) + 1, columns.shape[1])
+
+
+def _parts(n_samples: int, size: Callable[[int], int]) -> Iterator[tuple[int, int]]:
     """Yield the bounds of the parts of a call; each part has the size allowed at its start."""
     first = 0
     while first < n_samples:
-        last = min(first + size(), n_samples)
+        last = min(first + size(first), n_samples)
         yield first, last
         first = last

@@ -10,9 +10,15 @@ import numpy as np
 
 from manylabel_core.compiled import compiled
 
-COUNT, MEAN, SQUARES, HAVING = 0, 1, 2, 3
-"""Columns of `moments`: how many values other than 0 a feature has had, their mean, and the sum of their squared
-distances from it (Welford); and how many examples have had it, with any value."""
+COUNT, MEAN, SQUARES, HAVING, SINCE, RUN, LAST, SAME = range(8)
+N_MOMENTS = 8
+"""Columns of `moments`.
+
+COUNT is how many values other than 0 a feature has had, HAVING how many examples have had it, with any value. MEAN and
+SQUARES are the mean of the values since the last restart, and the sum of their squared distances from it (Welford),
+SINCE their number; SAME is how many of them equalled the value before. RUN counts far values in a row, or near values
+below 0, and LAST is the last value, as given.
+"""
 
 FAR, EARLY = 10.0, 10.0
 """Reach in deviations, and number of values before it applies: a value further from the mean counts as FAR deviations
@@ -22,13 +28,31 @@ FEW, FAR_OF_FEW = 10, 5.0
 """Up to FEW dense features keep their magnitude: an example is divided by what its length usually is, not by its own.
 Nor does an own length then make up for a deviation that is too large after a wild value, hence a shorter reach."""
 
-VARIES = 1e-6
-"""A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no."""
+VARIES = 1e-12
+"""A feature whose values have a smaller variance than this, relative to their squared mean, says only yes or no; the
+rounding of float32 stays below."""
 
-KNOWN, VALUE, HAS, SHARE, N_ROWS = 3, 4, 5, 6, 7
-"""Rows of the entries of an example, after COUNT, MEAN and SQUARES of their features: number of examples that count for
-the feature; the value; 1 if the example has it, else 0; for a dense feature the share of these examples with a value
-other than 0, else 0. Then the number of all rows."""
+LEAVES, WAITS, FAR_IN_A_ROW = 4.0, 3, 10
+"""A value of more than LEAVES deviations from the mean is far. From number WAITS of a run on, far values do not count
+in the moments; with number FAR_IN_A_ROW the feature has another level or unit, and its moments restart."""
+
+NEARBY, NEAR_IN_A_ROW = 0.125, 20
+"""A step from one value to the next of less than NEARBY deviations is near. With number NEAR_IN_A_ROW of a run the
+moments restart: the unit has become larger, or an early wild value spoilt the deviation."""
+
+AWAY = 5.0
+"""A quantity that few examples have is optional if 0 is more than AWAY deviations from its mean. Weights of words vary
+around a mean of 2 to 4 deviations, and their presence is what they say."""
+
+KNOWN, VALUE, HAS, SHARE, UNIT, IS_FAR, IS_NEAR, COUNTS, IS_OPTIONAL, FACTOR, N_ROWS = HAVING, *range(8, 18)
+"""Rows of the entries of an example, after those of `moments`: number of examples that count for the feature, this one
+included; the value; 1 if the example has it, else 0; for a quantity the share of these examples with a value other than
+0, else 0; the deviation of the feature, then its reach; 1 for a far value; how near it is to the last value; 1 if it
+counts in the moments; 1 for an optional quantity; the rarity of a feature that is not dense. Then the number of rows.
+"""
+
+EQUAL, MOVED, NEAR = 0.0, 1.0, 2.0
+"""Values of IS_NEAR."""
 
 
 @compiled
@@ -57,18 +81,26 @@ def scale_automatically(  # type: ignore[no-untyped-def]
         size = _list_entries(dense, n_dense[0], indices[row], values[row], counted, at, entries)
         _tell_missing(missing_is_zero, size, entries)
         _read(moments, at, size, entries)
-        _keep_within_reach(n, n_dense[0], size, entries)
+        _find_units(size, entries)
+        n_restarts = _follow(size, entries)
+        if n_restarts > 0:
+            _restart(size, entries)
+        _keep_within_reach(n - 1, n_dense[0], missing_is_zero, size, entries)
         _include(size, entries)
         if store:
             n_values[0] += _write(moments, at, size, entries)
         if missing_is_zero:
             _count_all(n, size, entries)
-        n_quantities = _find_quantities(n, size, entries)
+        n_quantities, n_optional = _find_dense(n, size, entries), 0
         if store:
             count[0], n_dense[0] = n, _list_dense(at, size, entries, dense)
         if n_quantities < size:
+            n_optional = _find_optional(size, entries)
             _weigh_rare(n, size, entries)
+            n_quantities += n_optional
         n_others = _standardise(size, entries)
+        if n_optional > 0:
+            _weigh_optional(size, entries)
         n_kept = _keep_values(at, size, entries, out_indices, end)
         length = _length(entries, n_kept, n_quantities, n_others)
         for p in range(n_kept):
@@ -120,20 +152,16 @@ def _tell_missing(missing_is_zero, size, entries):  # type: ignore[no-untyped-de
 @compiled
 def _read(moments, at, size, entries):  # type: ignore[no-untyped-def]
     """Read the moments of the features, and count this example; features beyond have had no value."""
-    n_values, mean, squares, n_known, has = (
-        entries[COUNT],
-        entries[MEAN],
-        entries[SQUARES],
-        entries[KNOWN],
-        entries[HAS],
-    )
     for p in range(size):
         feature = at[p]
         if feature < len(moments):
-            n_values[p], mean[p] = moments[feature, COUNT], moments[feature, MEAN]
-            squares[p], n_known[p] = moments[feature, SQUARES], moments[feature, HAVING]
+            for row in range(N_MOMENTS):
+                entries[row, p] = moments[feature, row]
         else:
-            n_values[p], mean[p], squares[p], n_known[p] = 0.0, 0.0, 0.0, 0.0
+            for row in range(N_MOMENTS):
+                entries[row, p] = 0.0
+    n_known, has = entries[KNOWN], entries[HAS]
+    for p in range(size):
         n_known[p] += has[p]
 
 
@@ -141,42 +169,100 @@ def _read(moments, at, size, entries):  # type: ignore[no-untyped-def]
 def _write(moments, at, size, entries):  # type: ignore[no-untyped-def]
     """Write the moments of the features; return the number of values that they count in addition."""
     new = 0.0
-    n_values, mean, squares, n_known = entries[COUNT], entries[MEAN], entries[SQUARES], entries[KNOWN]
     for p in range(size):
         feature = at[p]
-        new += n_values[p] - moments[feature, COUNT]
-        moments[feature, COUNT], moments[feature, MEAN] = n_values[p], mean[p]
-        moments[feature, SQUARES], moments[feature, HAVING] = squares[p], n_known[p]
+        new += entries[COUNT, p] - moments[feature, COUNT]
+        for row in range(N_MOMENTS):
+            moments[feature, row] = entries[row, p]
     return np.int64(new)
 
 
 @compiled
-def _keep_within_reach(n, n_dense, size, entries):  # type: ignore[no-untyped-def]
-    """Scale values in place. One value does not turn a binary feature into a quantity."""
-    n_values, mean, squares, value = entries[COUNT], entries[MEAN], entries[SQUARES], entries[VALUE]
-    far_of_dense = FAR_OF_FEW if n_dense <= FEW else FAR
+def _find_units(size, entries):  # type: ignore[no-untyped-def]
+    """Write the deviations of the features. One value does not turn a yes-or-no feature into a quantity."""
+    mean, squares, since, unit = entries[MEAN], entries[SQUARES], entries[SINCE], entries[UNIT]
     for p in range(size):
-        varies = squares[p] > VARIES * n_values[p] * mean[p] * mean[p]
-        far = far_of_dense if varies & (2.0 * n_values[p] > n - 1) else FAR
-        spread = np.sqrt(squares[p] / n_values[p] if varies else VARIES * n_values[p])
-        reach = far * spread if varies else 0.5 * spread * abs(mean[p])
-        kept = min(max(value[p], mean[p] - reach), mean[p] + reach)
-        value[p] = value[p] if (value[p] == 0.0) | (n_values[p] < EARLY) else kept
+        varies = squares[p] > VARIES * since[p] * mean[p] * mean[p]
+        spread = np.sqrt(squares[p] / since[p] if varies else VARIES * since[p])
+        unit[p] = spread if varies else 0.05 * spread * abs(mean[p])
+
+
+@compiled
+def _follow(size, entries):  # type: ignore[no-untyped-def]
+    """Update the runs, and write which values count in the moments; return how many moments must restart."""
+    mean, squares, since, unit = entries[MEAN], entries[SQUARES], entries[SINCE], entries[UNIT]
+    run, last, value = entries[RUN], entries[LAST], entries[VALUE]
+    far, near, counts = entries[IS_FAR], entries[IS_NEAR], entries[COUNTS]
+    for p in range(size):
+        is_far = (since[p] >= EARLY) & (abs(value[p] - mean[p]) > LEAVES * unit[p]) & (value[p] != 0.0)
+        far[p] = 1.0 if is_far else 0.0
+    for p in range(size):
+        varies = squares[p] > VARIES * since[p] * mean[p] * mean[p]
+        step = abs(value[p] - last[p])
+        moved = (step > 0.0) & (value[p] != 0.0)
+        near[p] = (NEAR if varies & (step < NEARBY * unit[p]) else MOVED) if moved else EQUAL
+    for p in range(size):
+        last[p] = value[p] if value[p] != 0.0 else last[p]
+    for p in range(size):
+        above, below = max(run[p], 0.0), min(run[p], 0.0)
+        other = above - 1.0 if above > 0.0 else (below if near[p] == EQUAL else 0.0)
+        other = below - 1.0 if near[p] == NEAR else other
+        after = above + 1.0 if far[p] > 0.0 else other
+        run[p] = run[p] if value[p] == 0.0 else after
+    n_restarts = 0
+    for p in range(size):
+        restarts = (run[p] >= FAR_IN_A_ROW) | (run[p] <= -NEAR_IN_A_ROW)
+        waits = (far[p] > 0.0) & (run[p] >= WAITS) & (not restarts)
+        counts[p] = 0.0 if waits | (value[p] == 0.0) else 1.0
+        n_restarts += restarts
+    return n_restarts
+
+
+@compiled
+def _restart(size, entries):  # type: ignore[no-untyped-def]
+    """Restart the moments of features that have another level or unit."""
+    for p in range(size):
+        if entries[RUN, p] >= FAR_IN_A_ROW or entries[RUN, p] <= -NEAR_IN_A_ROW:
+            for row in (MEAN, SQUARES, SINCE, RUN, SAME):
+                entries[row, p] = 0.0
+
+
+@compiled
+def _keep_within_reach(n_before, n_dense, missing_is_zero, size, entries):  # type: ignore[no-untyped-def]
+    """Clip values; a few quantities have a shorter reach."""
+    n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
+    n_known, has, same = entries[KNOWN], entries[HAS], entries[SAME]
+    value, unit, optional = entries[VALUE], entries[UNIT], entries[IS_OPTIONAL]
+    shorter = n_dense <= FEW
+    if shorter:
+        for p in range(size):
+            known = n_before if missing_is_zero else n_known[p] - has[p]
+            own = _is_optional(n_values[p], mean[p], squares[p], since[p], same[p], known)
+            optional[p] = 1.0 if own | _is_dense(n_values[p], mean[p], squares[p], since[p], n_before) else 0.0
+    for p in range(size):
+        unit[p] *= FAR_OF_FEW if shorter & (optional[p] > 0.0) else FAR
+    for p in range(size):
+        kept = min(max(value[p], mean[p] - unit[p]), mean[p] + unit[p])
+        value[p] = value[p] if (value[p] == 0.0) | (since[p] < EARLY) else kept
 
 
 @compiled
 def _include(size, entries):  # type: ignore[no-untyped-def]
-    """Include values other than 0 in the moments (Welford)."""
-    n_values, mean, squares, value = entries[COUNT], entries[MEAN], entries[SQUARES], entries[VALUE]
+    """Include values that count in the moments (Welford), and count the others that are not 0."""
+    n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
+    value, counts, same, near = entries[VALUE], entries[COUNTS], entries[SAME], entries[IS_NEAR]
+    for p in range(size):
+        n_values[p] += value[p] != 0.0
+    for p in range(size):
+        same[p] += counts[p] if near[p] == EQUAL else 0.0
     for p in range(size):
         distance = value[p] - mean[p]
-        n_included = n_values[p] + 1.0
-        moved = mean[p] + distance / n_included
+        moved = mean[p] + distance / (since[p] + 1.0)
         added = squares[p] + distance * (value[p] - moved)
-        counts = value[p] != 0.0
-        n_values[p] = n_included if counts else n_values[p]
-        mean[p] = moved if counts else mean[p]
-        squares[p] = added if counts else squares[p]
+        mean[p] = moved if counts[p] > 0.0 else mean[p]
+        squares[p] = added if counts[p] > 0.0 else squares[p]
+    for p in range(size):
+        since[p] += counts[p]
 
 
 @compiled
@@ -187,21 +273,16 @@ def _count_all(n, size, entries):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _find_quantities(n, size, entries):  # type: ignore[no-untyped-def]
+def _find_dense(n, size, entries):  # type: ignore[no-untyped-def]
     """Write the shares of the entries that are dense now, and 0 for the others; return how many are."""
-    n_values, mean, squares, n_known, share = (
-        entries[COUNT],
-        entries[MEAN],
-        entries[SQUARES],
-        entries[KNOWN],
-        entries[SHARE],
-    )
-    n_quantities = 0
+    n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
+    n_known, share = entries[KNOWN], entries[SHARE]
+    n_dense = 0
     for p in range(size):
-        found = _is_dense(n_values[p], mean[p], squares[p], n)
+        found = _is_dense(n_values[p], mean[p], squares[p], since[p], n)
         share[p] = n_values[p] / n_known[p] if found else 0.0
-        n_quantities += found
-    return n_quantities
+        n_dense += found
+    return n_dense
 
 
 @compiled
@@ -216,29 +297,55 @@ def _list_dense(at, size, entries, dense):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _weigh_rare(n, size, entries):  # type: ignore[no-untyped-def]
-    """Multiply non-dense features by their rarity, like inverse document frequency; roots have identical bits on every
-    machine.
-    """
-    n_values, share, value = entries[COUNT], entries[SHARE], entries[VALUE]
+def _find_optional(size, entries):  # type: ignore[no-untyped-def]
+    """Write which of the entries that are not dense are optional quantities; return how many are."""
+    n_values, mean, squares, since = entries[COUNT], entries[MEAN], entries[SQUARES], entries[SINCE]
+    n_known, same, value, share = entries[KNOWN], entries[SAME], entries[VALUE], entries[SHARE]
+    optional, n_optional = entries[IS_OPTIONAL], 0
     for p in range(size):
-        rarity = np.sqrt(np.sqrt(np.sqrt((n + 1.0) / (n_values[p] + 1.0))))
-        value[p] *= 1.0 if share[p] > 0.0 else rarity
+        found = _is_optional(n_values[p], mean[p], squares[p], since[p], same[p], n_known[p])
+        found = found & (share[p] == 0.0) & (value[p] != 0.0)
+        optional[p] = 1.0 if found else 0.0
+        n_optional += found
+    if n_optional > 0:
+        for p in range(size):
+            share[p] = n_values[p] / n_known[p] if optional[p] > 0.0 else share[p]
+    return n_optional
+
+
+@compiled
+def _weigh_rare(n, size, entries):  # type: ignore[no-untyped-def]
+    """Multiply features that are no quantities by their rarity, like inverse document frequency; roots have identical
+    bits on every machine.
+    """
+    n_values, share, value, factor = entries[COUNT], entries[SHARE], entries[VALUE], entries[FACTOR]
+    for p in range(size):
+        factor[p] = np.sqrt(np.sqrt(np.sqrt((n + 1.0) / (n_values[p] + 1.0))))
+    for p in range(size):
+        value[p] *= 1.0 if share[p] > 0.0 else factor[p]
+
+
+@compiled
+def _weigh_optional(size, entries):  # type: ignore[no-untyped-def]
+    """Multiply standardised optional quantities by their rarity."""
+    for p in range(size):
+        entries[VALUE, p] *= entries[FACTOR, p] if entries[IS_OPTIONAL, p] > 0.0 else 1.0
 
 
 @compiled
 def _standardise(size, entries):  # type: ignore[no-untyped-def]
-    """Make values deviations from the mean where they are dense, else multiples of their usual size; 0 if missing.
+    """Make values deviations from the mean where they are quantities, else multiples of their usual size; 0 if missing.
 
     The variance is that of the values, and that between them and the zeros. Return how many others are not 0 now.
     """
-    n_values, mean, squares, n_known = entries[COUNT], entries[MEAN], entries[SQUARES], entries[KNOWN]
+    mean, squares, since = entries[MEAN], entries[SQUARES], entries[SINCE]
     has, share, value = entries[HAS], entries[SHARE], entries[VALUE]
     n_others = 0
     for p in range(size):
-        is_dense, square = share[p] > 0.0, mean[p] * mean[p]
-        within = squares[p] / (n_known[p] if is_dense else max(n_values[p], 1.0))
-        deviation = np.sqrt(within + (square * share[p] * (1.0 - share[p]) if is_dense else square))
+        is_quantity, square = share[p] > 0.0, mean[p] * mean[p]
+        variance = squares[p] / max(since[p], 1.0)
+        within = variance * share[p] if is_quantity else variance
+        deviation = np.sqrt(within + (square * share[p] * (1.0 - share[p]) if is_quantity else square))
         scaled = (value[p] - share[p] * mean[p]) / deviation
         value[p] = scaled if (deviation > 0.0) & (has[p] > 0.0) else 0.0
         n_others += (value[p] != 0.0) & (share[p] == 0.0)
@@ -272,16 +379,24 @@ def find_dense(count, moments, dense):  # type: ignore[no-untyped-def]
     """Write the dense features; return their number."""
     n_dense = 0
     for feature in range(len(moments)):
-        if _is_dense(moments[feature, COUNT], moments[feature, MEAN], moments[feature, SQUARES], count):
+        own = moments[feature]
+        if _is_dense(own[COUNT], own[MEAN], own[SQUARES], own[SINCE], count):
             dense[n_dense] = feature
             n_dense += 1
     return n_dense
 
 
 @compiled
-def _is_dense(n_values, mean, squares, n):  # type: ignore[no-untyped-def]
-    """Return whether a feature is a quantity that most examples have."""
-    return 2.0 * n_values > n and squares > VARIES * n_values * mean * mean
+def _is_dense(n_values, mean, squares, since, n):  # type: ignore[no-untyped-def]
+    """Return whether a feature is a quantity that most of n examples have."""
+    return (2.0 * n_values > n) & (squares > VARIES * since * mean * mean)
+
+
+@compiled
+def _is_optional(n_values, mean, squares, since, same, n_known):  # type: ignore[no-untyped-def]
+    """Return whether a feature is a quantity however few examples have it: its values mostly differ, far from 0."""
+    varies, is_away = squares > VARIES * since * mean * mean, since * mean * mean > AWAY * AWAY * squares
+    return (n_values >= EARLY) & (2.0 * n_values > n_known) & (3.0 * same < since) & varies & is_away
 
 
 @compiled

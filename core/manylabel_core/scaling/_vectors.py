@@ -1,18 +1,25 @@
 """Compiled passes of vectors: extraction from rows, normalisation, and reinsertion for models without blocks.
 
-See Eq. (13a) of docs/mathematics.md.
+See Eq. (13b) of docs/mathematics.md.
 """
 
 import numpy as np
 
 from manylabel_core._ascending import count_below
 from manylabel_core.compiled import compiled
+from manylabel_core.scaling._automatic import (
+    EARLY,
+    FAR,
+    FAR_IN_A_ROW,
+    LEAVES,
+    NEAR_IN_A_ROW,
+    NEARBY,
+    VARIES,
+    WAITS,
+)
 
-MEAN, SQUARES = 0, 1
-"""Rows of `moments`: the mean of a value, and the sum of its squared distances from it (Welford)."""
-
-FAR, EARLY = 10.0, 10
-"""Maximum distance from the mean in standard deviations, and number of vectors after which values are clipped to it."""
+MEAN, SQUARES, SINCE, RUN, LAST = range(5)
+"""Rows of `moments`, as in `_automatic`."""
 
 
 @compiled
@@ -46,7 +53,7 @@ def take_words(indptr, word_indptr, entries, taken):  # type: ignore[no-untyped-
 
 
 @compiled
-def standardise_vectors(counts, moments, starts, store, present, vectors):  # type: ignore[no-untyped-def]
+def standardise_vectors(moments, starts, store, present, vectors):  # type: ignore[no-untyped-def]
     """Standardise vectors value by value, and divide it by its norm, in place; a vector at its mean becomes missing."""
     scaled = np.empty(vectors.shape[1])
     for i in range(len(vectors)):
@@ -55,9 +62,7 @@ def standardise_vectors(counts, moments, starts, store, present, vectors):  # ty
                 continue
             own = slice(starts[field], starts[field + 1])
             row, length = vectors[i, own], np.int64(starts[field + 1] - starts[field])
-            _standardise(counts[field], moments[:, own], store, row, scaled[:length])
-            if store:
-                counts[field] += 1
+            _standardise(moments[:, own], store, row, scaled[:length])
             total = 0.0
             for p in range(length):
                 total += scaled[p] * scaled[p]
@@ -68,22 +73,38 @@ def standardise_vectors(counts, moments, starts, store, present, vectors):  # ty
 
 
 @compiled
-def _standardise(n_before, moments, store, given, scaled):  # type: ignore[no-untyped-def]
+def _standardise(moments, store, given, scaled):  # type: ignore[no-untyped-def]
     """Write the values of a vector as distances from their mean in deviations, by statistics that include it."""
-    n = n_before + 1.0
-    means, squares = moments[MEAN], moments[SQUARES]
+    means, squares, sinces = moments[MEAN], moments[SQUARES], moments[SINCE]
+    runs, lasts = moments[RUN], moments[LAST]
     for p in range(len(given)):
-        x, mean, square = np.float64(given[p]), means[p], squares[p]
-        spread = np.sqrt(square / max(n_before, 1))
-        reach = FAR * spread if (n_before >= EARLY) & (square > 0.0) else np.inf
-        x = min(max(x, mean - reach), mean + reach)
-        distance = x - mean
-        moved = mean + distance / n
-        square += distance * (x - moved)
+        x, mean, square, since, run = np.float64(given[p]), means[p], squares[p], sinces[p], runs[p]
+        varies = square > VARIES * since * mean * mean
+        spread = np.sqrt(square / since) if varies else np.inf
+        move = abs(x - lasts[p])
+        far = (since >= EARLY) & (abs(x - mean) > LEAVES * spread)
+        near = varies & (move > 0.0) & (move < NEARBY * spread)
+        rest = run - 1.0 if run > 0.0 else (0.0 if move > 0.0 else run)
+        run = max(run, 0.0) + 1.0 if far else (min(run, 0.0) - 1.0 if near else rest)
+        restarts = (run >= FAR_IN_A_ROW) | (run <= -NEAR_IN_A_ROW)
+        waits = far & (run >= WAITS) & (not restarts)
+        mean = 0.0 if restarts else mean
+        square = 0.0 if restarts else square
+        since = 0.0 if restarts else since
+        reach = FAR * spread if since >= EARLY else np.inf
+        clipped = min(max(x, mean - reach), mean + reach)
+        distance = clipped - mean
+        moved = mean + distance / (since + 1.0)
+        mean, square, since = (
+            mean if waits else moved,
+            square if waits else square + distance * (clipped - moved),
+            since if waits else since + 1.0,
+        )
         if store:
-            means[p], squares[p] = moved, square
-        deviation = np.sqrt(square / n)
-        scaled[p] = (x - moved) / deviation if deviation > 0.0 else 0.0
+            means[p], squares[p], sinces[p] = mean, square, since
+            runs[p], lasts[p] = 0.0 if restarts else run, x
+        varies = square > VARIES * since * mean * mean
+        scaled[p] = (clipped - mean) / np.sqrt(square / since) if varies else 0.0
 
 
 @compiled

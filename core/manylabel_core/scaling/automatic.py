@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 
 from manylabel_core.part import Array
 from manylabel_core.rows import MAX_MAGNITUDE, Rows
-from manylabel_core.scaling._automatic import find_dense, scale_automatically
+from manylabel_core.scaling._automatic import (
+    COUNT,
+    FAR_IN_A_ROW,
+    HAVING,
+    N_MOMENTS,
+    NEAR_IN_A_ROW,
+    SAME,
+    SINCE,
+    find_dense,
+    scale_automatically,
+)
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES, Scaling
 from manylabel_core.storage import MAX_COUNT, check_range, enlarged
 
@@ -19,16 +29,20 @@ class AutomaticScaling(Scaling):
     """Scaling of each feature by the statistics of the stream so far, then of each example to a length of about 1.
 
     A quantity that most examples have (it is not 0 in more than half of them, and these values vary) is dense. It is
-    standardised by the values of the examples so far, including zeros. Any other feature stays sparse: it is divided by
-    the root mean square of its values that are not 0, and multiplied by its rarity, the eighth root of (n + 1) / (n_f +
-    1), where n_f of n examples so far have had it. The statistics include the example itself. See Eq. (13) of
-    docs/mathematics.md.
+    standardised by the values of the examples so far, including zeros. A quantity that fewer examples have is optional
+    if its values mostly differ and are far from 0: it is standardised where an example has it, and multiplied by its
+    rarity, the eighth root of (n + 1) / (n_f + 1), where n_f of n examples so far have had it. Any other feature stays
+    sparse: it is divided by the root mean square of its values that are not 0, and multiplied by its rarity. The
+    statistics include the example itself. See Eq. (13) of docs/mathematics.md.
+
+    If ten values in a row are far from those before (a leaking count), or twenty are nearly alike, the feature has
+    another level or unit: its mean and deviation start again.
 
     A missing dense feature is at its mean and does not count in its statistics; with `missing="zero"` it is a 0. Any
     other missing feature is a 0.
 
     An example is divided by its Euclidean norm. This alone would discard the size of a few quantities. So an example
-    with one to ten dense features, and at most as many others, is divided by the root of the number of dense ones,
+    with one to ten quantities, and at most as many other features, is divided by the root of the number of quantities,
     their typical norm.
 
     At most twice as many features are dense as an example has values on average, so time and memory per example are
@@ -44,8 +58,8 @@ class AutomaticScaling(Scaling):
         self._dense = np.zeros(0, dtype=np.int32)
         self._n_dense, self._n_values = np.zeros((2, 1), dtype=np.int64)
         count, squares = (0, MAX_COUNT), (0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
-        # For each feature the count, mean and squared distances of its non-zero values, and its number of examples.
-        moments = Array(("features", 4), (count, (-2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE), squares, count))
+        size, run = (-2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE), (1 - NEAR_IN_A_ROW, FAR_IN_A_ROW - 1)
+        moments = Array(("features", N_MOMENTS), (count, size, squares, count, count, run, size, count))
         super().__init__({"count": Array((1,), (count,), dtype="int64"), "moments": moments})
 
     @property
@@ -82,9 +96,9 @@ class AutomaticScaling(Scaling):
         super().restore(arrays, n_features, n_labels)
         self._dense = np.zeros(n_features, dtype=np.int32)
         self._n_dense = np.array([find_dense(int(self._count[0]), self._moments, self._dense)], dtype=np.int64)
-        self._n_values = np.array([self._moments[:, 0].sum()], dtype=np.int64)
+        self._n_values = np.array([self._moments[:, COUNT].sum()], dtype=np.int64)
 
     def _check(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        n_values, n_examples = arrays["moments"][:, 0], arrays["moments"][:, 3]
-        for counted in (n_values, n_examples, n_examples - n_values):
+        n_values, n_examples, since, same = (arrays["moments"][:, row] for row in (COUNT, HAVING, SINCE, SAME))
+        for counted in (n_values, n_examples, n_examples - n_values, n_values - since, since - same):
             check_range("scaling.moments", counted, 0, int(arrays["count"][0]))

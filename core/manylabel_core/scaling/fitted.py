@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from manylabel_core.checks import is_sparse
 from manylabel_core.rows import MAX_MAGNITUDE, Rows, as_rows, row_blocks
+from manylabel_core.scaling._automatic import N_MOMENTS
+from manylabel_core.scaling._fitted import find_moments
 from manylabel_core.scaling.automatic import AutomaticScaling
 
 Arrays = dict[str, NDArray[Any]]
@@ -43,7 +45,10 @@ class FittedScaling:
 
 
 class FittedAutomaticScaling(FittedScaling):
-    """Scaling of online learners in its state after the examples of the fit; see `AutomaticScaling`.
+    """Scaling of online learners by the statistics of all examples of the fit, in any order; see `AutomaticScaling`.
+
+    Values beyond five deviations from the mean are clipped to compute both, again and again until the deviation no
+    longer changes.
 
     A value is missing if it is NaN in an ndarray or not stored in a CSR array. No other scaling accepts NaN.
     """
@@ -56,10 +61,12 @@ class FittedAutomaticScaling(FittedScaling):
     @classmethod
     def fit(cls, X: Any) -> Self:
         _check_magnitude(X)
-        scaling = AutomaticScaling()
-        scaling.grow(X.shape[1])
-        for block in _blocks(X):
-            scaling.learn(_rows(X[block]))
+        scaling, n_features = AutomaticScaling(), X.shape[1]
+        moments = np.zeros((n_features, N_MOMENTS))
+        for columns in _columns(X):
+            find_moments(*_by_column(X, columns), moments[columns])
+        count = np.array([X.shape[0]], dtype=np.int64)
+        scaling.restore({"scaling.count": count, "scaling.moments": moments}, n_features, 0)
         return cls(scaling)
 
     @classmethod
@@ -154,6 +161,25 @@ def _blocks(X: Any) -> list[slice]:
     """Return at least one slice of rows, each of bounded size."""
     stored = X.nnz if is_sparse(X) else X.size
     return list(row_blocks(X.shape[0], 16 * (stored // max(1, X.shape[0]) + 1))) or [slice(0, 0)]
+
+
+def _columns(X: Any) -> list[slice]:
+    """Return slices of columns, each of bounded size; all columns of a CSR array."""
+    if is_sparse(X):
+        return [slice(0, X.shape[1])]
+    return list(row_blocks(X.shape[1], max(1, X.shape[0]) * X.dtype.itemsize))
+
+
+def _by_column(X: Any, columns: slice) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Return the bounds of some columns, and copies of their values that are not missing, column by column."""
+    if is_sparse(X):
+        transposed = X.tocsc()
+        return transposed.indptr.astype(np.int64), transposed.data
+    values = np.ascontiguousarray(X[:, columns].T)
+    has = ~np.isnan(values)
+    ends = np.cumsum(has.sum(axis=1, dtype=np.int64))
+    values = np.sort(values, axis=1)  # NaN comes last
+    return np.concatenate([np.zeros(1, np.int64), ends]), values[np.sort(has, axis=1)[:, ::-1]]
 
 
 def _rows(X: Any) -> Rows:

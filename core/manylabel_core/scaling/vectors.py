@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from manylabel_core.part import Array, Part, Sizes
 from manylabel_core.records.bounds import MAX_VECTOR_FIELDS, MAX_VECTOR_LENGTH
 from manylabel_core.rows import MAX_MAGNITUDE, VECTOR_COLUMNS, Rows, VectorRows
+from manylabel_core.scaling._automatic import FAR_IN_A_ROW, NEAR_IN_A_ROW
 from manylabel_core.scaling._vectors import join_vectors, split_vectors, standardise_vectors, take_words
 from manylabel_core.scaling.scaling import MAX_SCALED_VALUES
 from manylabel_core.storage import MAX_COUNT
@@ -19,25 +20,25 @@ from manylabel_core.storage import MAX_COUNT
 class VectorScaling(Part):
     """Scaling of vectors: values are standardised over the examples with the field, then divided by the norm.
 
-    A value is clipped at ten deviations from its mean, so that an outlier does not distort the scale. A
-    vector has no effect if all its values are at their mean, as in the first vector.
+    A value is clipped at ten deviations from its mean, so that an outlier does not distort the scale; its moments
+    restart as in `AutomaticScaling` when it has another level or unit. A vector has no effect if all its values are at
+    their mean, as in the first vector.
     """
 
     prefix = "vectors."
     _lengths: NDArray[np.int64]
     _rows_before: NDArray[np.int64]
-    _counts: NDArray[np.int64]
     _moments: NDArray[np.float64]
 
     def __init__(self) -> None:
         self.lengths: tuple[int, ...] = ()
         self._starts = np.zeros(1, np.int64)
-        moments = (-2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE), (0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
+        size, squares = (-2 * MAX_MAGNITUDE, 2 * MAX_MAGNITUDE), (0.0, 4 * MAX_MAGNITUDE**2 * MAX_COUNT)
+        moments = size, squares, (0, MAX_COUNT), (1 - NEAR_IN_A_ROW, FAR_IN_A_ROW - 1), size
         super().__init__(
             {
                 "lengths": Array(("fields",), ((1, MAX_VECTOR_LENGTH),), dtype="int64"),
                 "rows_before": Array(("fields",), ((0, "features"),), dtype="int64"),
-                "counts": Array(("fields",), ((0, MAX_COUNT),), dtype="int64"),
                 "moments": Array((len(moments), "values"), moments),
             }
         )
@@ -94,7 +95,7 @@ class VectorScaling(Part):
 
     def scale(self, vectors: VectorRows, store: bool) -> VectorRows:
         """Scale vectors in place; with `store`, add each to the statistics."""
-        standardise_vectors(self._counts, self._moments, self._starts, store, vectors.present, vectors.values)
+        standardise_vectors(self._moments, self._starts, store, vectors.present, vectors.values)
         return vectors
 
     def join(self, rows: Rows, vectors: VectorRows, shares: NDArray[np.float64]) -> Rows:

@@ -33,7 +33,9 @@ def record(random: Random) -> dict[str, Any]:
         "title": " ".join(random.choices([*WORDS, "unheard", "Of!"], k=random.randint(0, 8))),
         "country": random.choice(["FR", "DE", "JP", "XX", None]),
         "size": random.choice([None, 0, random.gauss(100, 30), random.gauss(100, 3000)]),
-        "age": random.uniform(1, 90),
+        "age": random.uniform(1, 90) * random.choice([1, 1, 1000]),
+        "kelvin": 293 + random.gauss(0, 0.1),
+        **random.choice([{}, {}, {"price": random.gauss(100, 3)}]),
         "paid": random.choice([True, False, None]),
         **random.choice([{}, {}, {"new-field": random.gauss(0, 5)}]),
     }
@@ -67,6 +69,8 @@ def model(request: pytest.FixtureRequest, server: Any) -> str:
     rows = [(x, labels(x)) for x in (record(random) for _ in range(300))]
     for x, _ in rows:
         x.pop("new-field", None)
+    for x, _ in rows[-9:]:
+        x["age"] = 1e5 + random.random()  # the tenth would be another level
     name = f"take-{case}"
     text = {"fields": ["title"]}
     with Client(server.url) as client:

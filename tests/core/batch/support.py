@@ -19,9 +19,9 @@ LEARNERS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def learner(name: str) -> Any:
-    """Return a learner of that name without thresholds."""
+    """Return a learner of that name without thresholds or scaling."""
     make, params = LEARNERS[name]
-    return make(**params, optimise="none")
+    return make(**params, optimise="none", scaling="none")
 
 
 def given(name: str, X: np.ndarray, form: Callable[[np.ndarray], Any] = np.asarray) -> Any:

@@ -34,9 +34,9 @@ def test_parameters_are_those_of_the_estimator(trainer):
     known = {
         name: parameter.default for name, parameter in inspect.signature(trainer.estimator_class()).parameters.items()
     }
-    assert known["scaling"] == "none"  # as scikit-learn's; whoever trains by name has features scaled
+    assert known["scaling"] == "auto"
     assert {parameter.name: parameter.default for parameter in trainer.parameters} == {
-        name: default for name, default in {**known, "scaling": "auto"}.items() if name not in NOT_CHOSEN
+        name: default for name, default in known.items() if name not in NOT_CHOSEN
     }
     fit = inspect.signature(trainer.estimator_class().fit).parameters
     assert trainer.unlabelled == bool({"X_unlabelled", "labelled"} & set(fit))

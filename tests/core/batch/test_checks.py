@@ -81,12 +81,12 @@ def hold(estimator, check):
 
 # Random labels have no model that fits, so more iterations would take long and end no nearer to one.
 ESTIMATORS = [
-    M3L(max_iter=50),
-    M3L(optimise="none", kernel="precomputed", max_iter=50),
-    MLRL(optimise="none", kernel="rbf", max_iter=3),
-    SSMLRL(optimise="none", max_iter=3),
-    PrML(optimise="none"),
-    PrBR(optimise="none"),
+    M3L(scaling="none", max_iter=50),
+    M3L(scaling="none", optimise="none", kernel="precomputed", max_iter=50),
+    MLRL(scaling="none", optimise="none", kernel="rbf", max_iter=3),
+    SSMLRL(scaling="none", optimise="none", max_iter=3),
+    PrML(scaling="none", optimise="none"),
+    PrBR(scaling="none", optimise="none"),
 ]
 
 
@@ -102,6 +102,10 @@ def test_scikit_learn_with_pandas(estimator, check):
 
 
 @pytest.mark.long
-@checks(M3L(optimise="none"), M3L(optimise="none", kernel="rbf"), MLRL(optimise="none"))
+@checks(
+    M3L(optimise="none", scaling="none"),
+    M3L(optimise="none", kernel="rbf", scaling="none"),
+    MLRL(optimise="none", scaling="none"),
+)
 def test_scikit_learn_and_more_parameters(estimator, check):
     hold(estimator, check)

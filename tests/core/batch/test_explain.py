@@ -45,6 +45,6 @@ def test_contributions_add_up_to_the_score(make, scaling, is_sparse):
 
 def test_explanations_need_a_linear_model():
     X, Y = related(20, 4, 2)
-    model = M3L(kernel="rbf", max_iter=5).fit(X, Y)
+    model = M3L(kernel="rbf", max_iter=5, scaling="none").fit(X, Y)
     with pytest.raises(NotLinear):
         model.explain(X[:1], [0], 3)

@@ -42,7 +42,7 @@ def fit(X, Y, *args, **parameters) -> LSAMML:
     """A fit that may end early."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return LSAMML(**{"optimise": "none", **parameters}).fit(X, Y, *args)
+        return LSAMML(scaling="none", **{"optimise": "none", **parameters}).fit(X, Y, *args)
 
 
 def quality(model: LSAMML, X, Y) -> float:
@@ -68,7 +68,7 @@ def check_trace(model: LSAMML) -> None:
 def test_a_planted_representation_is_found(gamma):
     X, Y, P = planted(400, noise=0.3)
     train, new = np.arange(400) < 300, np.arange(400) >= 300
-    model = LSAMML(n_components=3, gamma=gamma, tol=1e-6, max_iter=500, optimise="none").fit(
+    model = LSAMML(scaling="none", n_components=3, gamma=gamma, tol=1e-6, max_iter=500, optimise="none").fit(
         rows(X, train), Y[train], np.arange(300) < 150
     )
     assert canonical_correlations(model.transform(rows(X, new)), P[new]).min() > 0.97
@@ -90,7 +90,7 @@ def test_the_objective_never_rises(parameters, lacking):
 
 def test_an_omitted_view_equals_a_view_that_all_rows_lack():
     X, Y, _ = planted()
-    model = LSAMML(n_components=3, optimise="none").fit(X, Y)
+    model = LSAMML(scaling="none", n_components=3, optimise="none").fit(X, Y)
     expected = model.decision_function(X, {"text": np.ones(200, dtype=bool)})
     seen = {name: X[name] for name in ("image", "sound")}  # in another order, too
     np.testing.assert_allclose(model.decision_function(seen), expected, rtol=1e-12, atol=1e-12)
@@ -98,7 +98,7 @@ def test_an_omitted_view_equals_a_view_that_all_rows_lack():
 
 def test_every_row_is_predicted_from_the_views_it_has():
     X, Y, _ = planted()
-    model = LSAMML(n_components=3, optimise="none").fit(X, Y)
+    model = LSAMML(scaling="none", n_components=3, optimise="none").fit(X, Y)
     missing = {"sound": np.arange(200) % 2 == 0, "image": np.arange(200) % 3 == 0}
     together = model.decision_function(X, missing)
     for i in range(12):
@@ -108,7 +108,7 @@ def test_every_row_is_predicted_from_the_views_it_has():
 
 def test_the_representation_is_that_of_the_attributes():
     X, Y, _ = planted()
-    model = LSAMML(n_components=3, r=3.0, optimise="none").fit(X, Y)
+    model = LSAMML(scaling="none", n_components=3, r=3.0, optimise="none").fit(X, Y)
     factors = (3 * model.view_weights_) ** 3.0
     normal, right = model.ridge * np.eye(3), np.zeros((200, 3))
     means = np.split(model.view_means_, np.cumsum(model.view_widths_)[:-1])
@@ -157,9 +157,13 @@ def test_sparse_views_may_have_unsorted_and_duplicate_entries():
     indptr = np.concatenate([[0], np.cumsum(np.bincount(where[0], minlength=200))])
     twice = sp.csr_array((halves[by_row], where[1][by_row], indptr), shape=entries.shape)
     assert twice.nnz == 2 * entries.nnz
-    expected = LSAMML(n_components=3, optimise="none").fit(X | {"text": sp.csr_array(X["text"])}, Y).view_scales_
+    expected = (
+        LSAMML(scaling="none", n_components=3, optimise="none")
+        .fit(X | {"text": sp.csr_array(X["text"])}, Y)
+        .view_scales_
+    )
     for view in (coo, twice):
-        found = LSAMML(n_components=3, optimise="none").fit(X | {"text": view}, Y).view_scales_
+        found = LSAMML(scaling="none", n_components=3, optimise="none").fit(X | {"text": view}, Y).view_scales_
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert twice.nnz == 2 * entries.nnz
 
@@ -238,9 +242,9 @@ def test_sparse_views_stay_sparse():
 
 def test_scales_of_views_do_not_matter():
     X, Y, _ = planted()
-    model = LSAMML(n_components=4, optimise="none").fit(X, Y)
+    model = LSAMML(scaling="none", n_components=4, optimise="none").fit(X, Y)
     other = {"sound": X["sound"] * 1e90, "text": X["text"] * 1e-90, "image": X["image"]}
-    again = LSAMML(n_components=4, optimise="none").fit(other, Y)
+    again = LSAMML(scaling="none", n_components=4, optimise="none").fit(other, Y)
     np.testing.assert_allclose(again.view_weights_, model.view_weights_, rtol=1e-6)
     np.testing.assert_allclose(again.decision_function(other), model.decision_function(X), rtol=1e-5, atol=1e-7)
 
@@ -249,7 +253,7 @@ def test_scales_of_views_do_not_matter():
 def test_thresholds_follow_the_rule_by_the_scores_of_labelled_rows(rule):
     X, Y, _ = planted(noise=3.0)
     labelled = np.arange(200) < 120
-    model = LSAMML(n_components=3, threshold=rule, optimise="none").fit(X, Y, labelled)
+    model = LSAMML(n_components=3, threshold=rule, optimise="none", scaling="none").fit(X, Y, labelled)
     expected = rule_thresholds(model.label_scores(rows(X, labelled)), Y[labelled], rule)
     np.testing.assert_allclose(model.threshold_, expected)
 
@@ -270,8 +274,8 @@ def test_a_threshold_is_midway_between_scores(rule, expected):
 def test_without_a_refit_the_weights_are_those_of_the_alternation():
     X, Y, _ = planted(noise=3.0)
     labelled = np.arange(200) < 120
-    model = LSAMML(n_components=3, warm_start=True, optimise="none").fit(X, Y, labelled)
-    plain = LSAMML(n_components=3, refit=False, optimise="none").fit(X, Y, labelled)
+    model = LSAMML(scaling="none", n_components=3, warm_start=True, optimise="none").fit(X, Y, labelled)
+    plain = LSAMML(scaling="none", n_components=3, refit=False, optimise="none").fit(X, Y, labelled)
     np.testing.assert_array_equal(plain.coef_, model.joint_coef_)
     np.testing.assert_allclose(plain.intercept_, Y[labelled].mean(axis=0))
     assert np.abs(plain.coef_ - model.coef_).max() > 1e-3
@@ -283,7 +287,7 @@ RESUMED = {"optimise": "none", "n_components": 4, "tol": 1e-5, "max_iter": 1000,
 
 def test_refitting_a_converged_model_changes_nothing():
     X, Y, _ = planted()
-    model = LSAMML(**RESUMED).fit(X, Y)
+    model = LSAMML(scaling="none", **RESUMED).fit(X, Y)
     before, told = model.to_bytes(), []
     model.fit(X, Y, progress=told.append)
     assert not told
@@ -293,7 +297,7 @@ def test_refitting_a_converged_model_changes_nothing():
 @pytest.mark.parametrize("change", ["Y", "X", "views", "rows lack views", "beta", "n_components"])
 def test_a_warm_start_after_a_change_converges_again(change):
     X, Y, _ = planted(noise=2.0)
-    model = LSAMML(**RESUMED | {"tol": 1e-4}).fit(X, Y)
+    model = LSAMML(scaling="none", **RESUMED | {"tol": 1e-4}).fit(X, Y)
     missing = None
     if change == "Y":
         Y = 1 - Y
@@ -317,7 +321,7 @@ def test_a_warm_start_after_a_change_converges_again(change):
 def test_progress_reports_every_iteration():
     X, Y, _ = planted()
     told = []
-    model = LSAMML(n_components=3, optimise="none").fit(X, Y, progress=told.append)
+    model = LSAMML(n_components=3, optimise="none", scaling="none").fit(X, Y, progress=told.append)
     assert [progress.iteration for progress in told] == [*range(1, model.n_iter_ + 1)]
     assert [progress.objective for progress in told] == model.objective_trace_[3::3].tolist()
     falls = -np.diff(model.objective_trace_[::3]) / np.abs(model.objective_trace_[3::3])

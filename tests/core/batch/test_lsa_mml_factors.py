@@ -113,7 +113,7 @@ def test_rows_that_all_lack_a_view_are_learnt_and_predicted():
     X, Y = planted(600, 4)
     missing = {name: np.arange(600) % 3 == v for v, name in enumerate(X)}
     train, test = np.arange(600) < 400, np.arange(600) >= 400
-    model = LSAMML(optimise="none").fit(X, Y, train, missing)
+    model = LSAMML(optimise="none", scaling="none").fit(X, Y, train, missing)
     scores = model.label_scores({k: x[test] for k, x in X.items()}, {k: mask[test] for k, mask in missing.items()})
     assert macro_auc(Y[test], scores) > 0.85
     assert macro_auc(Y[test], model.label_scores({"text": X["text"][test]})) > 0.75
@@ -122,9 +122,9 @@ def test_rows_that_all_lack_a_view_are_learnt_and_predicted():
 def test_complete_rows_need_no_factors():
     X, Y = planted(100, 5)
     lacking = {"text": np.arange(100) % 2 == 0}
-    model = LSAMML(optimise="none").fit(X, Y, missing=lacking)
+    model = LSAMML(optimise="none", scaling="none").fit(X, Y, missing=lacking)
     assert model.precision_.shape == (100, 100)
     assert model.noise_variances_.shape == (3,)
-    for other in (model.fit(X, Y), LSAMML(refit=False, optimise="none").fit(X, Y, missing=lacking)):
+    for other in (model.fit(X, Y), LSAMML(refit=False, optimise="none", scaling="none").fit(X, Y, missing=lacking)):
         assert not hasattr(other, "precision_")
         assert not hasattr(other, "noise_variances_")

@@ -132,7 +132,7 @@ def test_the_gauge_makes_a_refit_independent_of_the_basis_of_the_representation(
 def test_weights_of_labels_are_refitted_to_the_representation(n_labelled):
     X, Y = views()
     labelled = np.arange(240) < n_labelled
-    model = LSAMML(n_components=20, r=3.0, view_weights="equal", optimise="none").fit(X, Y, labelled)
+    model = LSAMML(n_components=20, r=3.0, view_weights="equal", optimise="none", scaling="none").fit(X, Y, labelled)
     P = model.transform({name: view[labelled] for name, view in X.items()})
     factors = (3 * model.view_weights_) ** 3.0
     root = gauge([*model.bases_.values()], factors)
@@ -145,7 +145,7 @@ def test_weights_of_labels_are_refitted_to_the_representation(n_labelled):
 
 def test_views_that_predict_the_labels_have_larger_weights():
     X, Y = views()
-    factors = LSAMML(n_components=20, max_iter=1, tol=0.5, optimise="none").fit(X, Y).view_weights_ ** 2
+    factors = LSAMML(n_components=20, max_iter=1, tol=0.5, optimise="none", scaling="none").fit(X, Y).view_weights_ ** 2
     assert factors[0] >= 4 * factors[1]
     assert factors.max() <= 16.001 * factors.min()
 
@@ -153,8 +153,13 @@ def test_views_that_predict_the_labels_have_larger_weights():
 @pytest.mark.parametrize("r", [1.5, 2.0, 5.0])
 def test_factors_of_views_do_not_depend_on_r(r):
     X, Y = views()
-    expected = LSAMML(n_components=20, r=2.0, max_iter=1, tol=0.5, optimise="none").fit(X, Y).view_weights_ ** 2
-    found = LSAMML(n_components=20, r=r, max_iter=1, tol=0.5, optimise="none").fit(X, Y).view_weights_ ** r
+    expected = (
+        LSAMML(scaling="none", n_components=20, r=2.0, max_iter=1, tol=0.5, optimise="none").fit(X, Y).view_weights_
+        ** 2
+    )
+    found = (
+        LSAMML(scaling="none", n_components=20, r=r, max_iter=1, tol=0.5, optimise="none").fit(X, Y).view_weights_ ** r
+    )
     np.testing.assert_allclose(found / found[0], expected / expected[0])
 
 
@@ -162,12 +167,12 @@ def test_views_have_equal_weights_on_request_or_with_few_labels():
     X, Y = views()
     few = np.arange(240) < 49
     for model in (
-        LSAMML(view_weights="equal", optimise="none").fit(X, Y),
-        LSAMML(view_weights="labels", optimise="none").fit(X, Y, few),
+        LSAMML(scaling="none", view_weights="equal", optimise="none").fit(X, Y),
+        LSAMML(scaling="none", view_weights="labels", optimise="none").fit(X, Y, few),
     ):
         np.testing.assert_allclose(model.view_weights_, 1 / 3)
     missing = {"loud": np.arange(240) % 2 == 0}
-    model = LSAMML(view_weights="equal", optimise="none").fit(X, Y, None, missing)
+    model = LSAMML(scaling="none", view_weights="equal", optimise="none").fit(X, Y, None, missing)
     np.testing.assert_allclose(model.view_weights_, 1 / 2.5)
 
 
@@ -175,13 +180,13 @@ def test_rows_lacking_a_view_do_not_affect_its_weight():
     X, Y = views()
     lacks = np.arange(240) % 3 == 0
     X["loud"][lacks] = np.nan
-    found = LSAMML(n_components=20, optimise="none").fit(X, Y, None, {"loud": lacks}).view_weights_
+    found = LSAMML(scaling="none", n_components=20, optimise="none").fit(X, Y, None, {"loud": lacks}).view_weights_
     whole = {name: view[~lacks] for name, view in X.items()}
-    expected = LSAMML(n_components=20, optimise="none").fit(whole, Y[~lacks]).view_weights_
+    expected = LSAMML(scaling="none", n_components=20, optimise="none").fit(whole, Y[~lacks]).view_weights_
     np.testing.assert_allclose(found / found[0], expected / expected[0])
     never = {"loud": np.arange(240) < 200}  # of the labelled rows, all but 40
     many = X | {"loud": np.zeros((240, 1)) + lacks[:, None]}
-    found = LSAMML(n_components=20, optimise="none").fit(many, Y, None, never).view_weights_
+    found = LSAMML(scaling="none", n_components=20, optimise="none").fit(many, Y, None, never).view_weights_
     np.testing.assert_allclose(found, 1 / (2 + 1 / 6))
 
 

@@ -58,7 +58,7 @@ def test_rbf_views_learn_labels_that_linear_views_cannot():
     train, new = np.arange(300) < 200, np.arange(300) >= 200
     quality = {}
     for kernel in ("linear", "rbf"):
-        model = LSAMML(optimise="none", kernel=kernel, n_landmarks=100).fit(
+        model = LSAMML(scaling="none", optimise="none", kernel=kernel, n_landmarks=100).fit(
             {k: v[train] for k, v in X.items()}, Y[train]
         )
         quality[kernel] = macro_auc(Y[new], model.label_scores({k: v[new] for k, v in X.items()}))
@@ -69,12 +69,14 @@ def test_fit_equals_a_linear_fit_to_the_mapped_views():
     """The same model, fitted to images that were made before."""
     X, Y = rings()
     missing = {"a": np.arange(300) % 3 == 0}
-    model = LSAMML(optimise="none", n_components=10, kernel="rbf", n_landmarks=30).fit(X, Y, missing=missing)
+    model = LSAMML(scaling="none", optimise="none", n_components=10, kernel="rbf", n_landmarks=30).fit(
+        X, Y, missing=missing
+    )
     images = {
         name: rbf_kernel(X[name], Z, gamma) @ root
         for name, Z, gamma, root in zip(X, model.view_landmarks_, model.view_gammas_, model.view_roots_, strict=True)
     }
-    plain = LSAMML(optimise="none", n_components=10).fit(images, Y, missing=missing)
+    plain = LSAMML(scaling="none", optimise="none", n_components=10).fit(images, Y, missing=missing)
     np.testing.assert_allclose(model.label_scores(X, missing), plain.label_scores(images, missing), atol=1e-8)
     np.testing.assert_allclose(model.label_scores({"b": X["b"]}), plain.label_scores({"b": images["b"]}), atol=1e-8)
     assert [*model.view_widths_] == [2, 3]
@@ -86,8 +88,8 @@ def test_sparse_and_dense_views_give_the_same_model():
     X, Y = rings()
     X = {name: np.where(np.abs(view) < 0.5, 0, view) for name, view in X.items()}
     sparse = {name: sp.csr_array(view) for name, view in X.items()}
-    dense = LSAMML(optimise="none", n_components=10, kernel="rbf", n_landmarks=30).fit(X, Y)
-    other = LSAMML(optimise="none", n_components=10, kernel="rbf", n_landmarks=30).fit(sparse, Y)
+    dense = LSAMML(scaling="none", optimise="none", n_components=10, kernel="rbf", n_landmarks=30).fit(X, Y)
+    other = LSAMML(scaling="none", optimise="none", n_components=10, kernel="rbf", n_landmarks=30).fit(sparse, Y)
     assert sp.issparse(other.view_landmarks_[0])
     np.testing.assert_allclose(other.label_scores(sparse), dense.label_scores(X), atol=1e-7)
 
@@ -104,8 +106,10 @@ def test_a_stopped_fit_resumes_from_bytes_bit_by_bit(sparse):
         "max_iter": 500,
         "warm_start": True,
     }
-    whole = LSAMML(n_components=8, **parameters).fit(X, Y)
-    model = LSAMML(n_components=8, **parameters).fit(X, Y, progress=lambda progress: progress.iteration == 2)
+    whole = LSAMML(scaling="none", n_components=8, **parameters).fit(X, Y)
+    model = LSAMML(scaling="none", n_components=8, **parameters).fit(
+        X, Y, progress=lambda progress: progress.iteration == 2
+    )
     model = LSAMML.from_bytes(model.to_bytes())
     assert model.n_iter_ == 2 < whole.n_iter_
     assert model.fit(X, Y).to_bytes() == whole.to_bytes()
@@ -118,7 +122,7 @@ def test_a_stopped_fit_resumes_from_bytes_bit_by_bit(sparse):
 def test_bad_views_are_refused_by_name():
     X, Y = rings()
     with pytest.raises(ValueError, match="at most 20, not 21: the views have 20 features"):
-        LSAMML(kernel="rbf", n_landmarks=10, n_components=21).fit(X, Y)
+        LSAMML(kernel="rbf", n_landmarks=10, n_components=21, scaling="none").fit(X, Y)
     for b, message in ((1e200 * X["b"], "X['b'] has values too large"), (np.ones((300, 2)), "X['b'] must have rows")):
         with pytest.raises(ValueError, match=re.escape(message)):
-            LSAMML(kernel="rbf").fit(X | {"b": b}, Y)
+            LSAMML(kernel="rbf", scaling="none").fit(X | {"b": b}, Y)

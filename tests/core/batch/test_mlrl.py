@@ -38,7 +38,7 @@ def objective(model: MLRL, X: np.ndarray, Y: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_nuclear_norm_problem_has_the_same_optimum(lam, seed):
     X, Y = data(seed=seed)
-    model = MLRL(optimise="none", lam=lam, tol=TOL, max_iter=500).fit(X, Y)
+    model = MLRL(optimise="none", lam=lam, tol=TOL, max_iter=500, scaling="none").fit(X, Y)
     optimum = nuclear_optimum(X, Y, lam)
     # The gap itself may be larger: a fit also ends where rounding keeps its lower bound from rising.
     assert model.dual_objective_ <= optimum * (1 + 1e-7)
@@ -50,7 +50,7 @@ def test_the_nuclear_norm_problem_has_the_same_optimum(lam, seed):
 @pytest.mark.parametrize("lam", [0.1, 0.001])
 def test_the_reported_objective_is_that_of_the_model(lam):
     X, Y = data()
-    model = MLRL(optimise="none", lam=lam, tol=TOL).fit(X, Y)
+    model = MLRL(optimise="none", lam=lam, tol=TOL, scaling="none").fit(X, Y)
     # (6) is taken at the best intercepts, and these are those of the optimality conditions: equal in the end.
     assert 1 - 1e-9 <= objective(model, X, Y) / model.primal_objective_ <= 1 + TOL
 
@@ -59,12 +59,14 @@ def test_the_reported_objective_is_that_of_the_model(lam):
 @pytest.mark.parametrize("lam", [1.0, 0.01, 1e-4])
 def test_the_trace_holds_every_half_step(lam, kernel):
     X, Y = data()
-    check_relations_trace(MLRL(optimise="none", lam=lam, kernel=kernel, tol=TOL, max_iter=1000).fit(X, Y))
+    check_relations_trace(
+        MLRL(optimise="none", lam=lam, kernel=kernel, tol=TOL, max_iter=1000, scaling="none").fit(X, Y)
+    )
 
 
 def test_the_covariance_is_the_best_one_for_the_weights():
     X, Y = data()
-    model = MLRL(optimise="none", lam=0.01).fit(X, Y)
+    model = MLRL(optimise="none", lam=0.01, scaling="none").fit(X, Y)
     squares, V = np.linalg.eigh(model.coef_ @ model.coef_.T)
     root = (V * np.sqrt(squares)) @ V.T
     np.testing.assert_allclose(model.label_covariance_, root / np.trace(root), atol=1e-6)
@@ -76,8 +78,10 @@ def test_the_covariance_is_the_best_one_for_the_weights():
 
 def test_primal_weights_and_the_kernel_trick_agree():
     X, Y = data()
-    linear = MLRL(optimise="none", lam=0.01, tol=1e-5, max_iter=1000).fit(X, Y)
-    kernel = MLRL(optimise="none", lam=0.01, kernel=lambda U, V: U @ V.T, tol=1e-5, max_iter=1000).fit(X, Y)
+    linear = MLRL(optimise="none", lam=0.01, tol=1e-5, max_iter=1000, scaling="none").fit(X, Y)
+    kernel = MLRL(optimise="none", lam=0.01, kernel=lambda U, V: U @ V.T, tol=1e-5, max_iter=1000, scaling="none").fit(
+        X, Y
+    )
     assert kernel.primal_objective_ == pytest.approx(linear.primal_objective_, rel=2e-5)
     np.testing.assert_allclose(kernel.decision_function(X), linear.decision_function(X), atol=2e-2)
 
@@ -85,7 +89,7 @@ def test_primal_weights_and_the_kernel_trick_agree():
 def test_equal_labels_are_fully_correlated_and_make_the_covariance_singular():
     X, Y = data()
     Y[:, 4] = Y[:, 0]
-    model = MLRL(optimise="none", lam=1e-3).fit(X, Y)
+    model = MLRL(optimise="none", lam=1e-3, scaling="none").fit(X, Y)
     assert model.label_correlation_[0, 4] == pytest.approx(1, abs=1e-3)
     assert np.linalg.eigvalsh(model.label_covariance_)[0] > 0
 
@@ -93,7 +97,7 @@ def test_equal_labels_are_fully_correlated_and_make_the_covariance_singular():
 @pytest.mark.parametrize("value", [0, 1])
 def test_labels_of_one_class_give_a_zero_gap(value):
     X, Y = data()
-    model = MLRL(optimise="none", lam=1e-3).fit(X, np.full_like(Y, value))
+    model = MLRL(optimise="none", lam=1e-3, scaling="none").fit(X, np.full_like(Y, value))
     assert (model.predict(X) == value).all()
     assert model.duality_gap_ == 0
     np.testing.assert_allclose(model.label_covariance_, np.eye(5) / 5)
@@ -101,14 +105,16 @@ def test_labels_of_one_class_give_a_zero_gap(value):
 
 def test_examples_without_features_are_learnt_by_their_majority():
     _, Y = data()
-    model = MLRL(optimise="none").fit(np.zeros((len(Y), 3)), Y)
+    model = MLRL(optimise="none", scaling="none").fit(np.zeros((len(Y), 3)), Y)
     np.testing.assert_array_equal(model.predict(np.zeros((1, 3)))[0], (Y.mean(axis=0) > 0.5).astype(int))
 
 
 def test_a_fit_can_stop_within_the_first_half_step():
     X, Y = data(200)
     told = []
-    model = MLRL(optimise="none", kernel="rbf").fit(X, Y, progress=lambda progress: told.append(progress) or True)
+    model = MLRL(optimise="none", kernel="rbf", scaling="none").fit(
+        X, Y, progress=lambda progress: told.append(progress) or True
+    )
     assert told[0].objective == told[0].gap == np.inf
     assert model.n_iter_ == 1
     assert model.decision_function(X).shape == Y.shape
@@ -117,7 +123,7 @@ def test_a_fit_can_stop_within_the_first_half_step():
 def test_progress_reports_the_whole_objective():
     X, Y = data(200)
     told = []
-    model = MLRL(optimise="none", lam=1e-3).fit(X, Y, progress=lambda progress: told.append(progress))
+    model = MLRL(optimise="none", lam=1e-3, scaling="none").fit(X, Y, progress=lambda progress: told.append(progress))
     objectives = [progress.objective for progress in told]
     assert objectives == sorted(objectives, reverse=True)
     assert told[-1].objective == model.primal_objective_
@@ -126,8 +132,8 @@ def test_progress_reports_the_whole_objective():
 
 def test_the_relations_found_are_a_prior_for_m3l():
     X, Y = data()
-    found = MLRL(optimise="none", lam=0.01).fit(X, Y)
+    found = MLRL(optimise="none", lam=0.01, scaling="none").fit(X, Y)
     prior = priors.from_mlrl(found)
     assert np.trace(prior.R) - prior.eps * 5 == pytest.approx(5)
     np.testing.assert_allclose(prior.R - prior.eps * np.eye(5), 5 * found.label_covariance_)
-    assert M3L(optimise="none", R=prior).fit(X, Y).prior_eps_ == prior.eps
+    assert M3L(optimise="none", R=prior, scaling="none").fit(X, Y).prior_eps_ == prior.eps

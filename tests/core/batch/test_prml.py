@@ -59,9 +59,16 @@ def check_trace(model: PrML) -> None:
 @pytest.mark.parametrize("C", [0.02, 1.0])
 def test_the_objective_falls_and_is_that_of_the_model(C, rho, loss):
     finite = np.isfinite(rho)
-    model = PrML(optimise="none", C=C, rho=rho, loss=loss, rounds=4, tol=1e-3 if finite else 0.1, max_iter=100_000).fit(
-        X, Y
-    )
+    model = PrML(
+        optimise="none",
+        C=C,
+        rho=rho,
+        loss=loss,
+        rounds=4,
+        tol=1e-3 if finite else 0.1,
+        max_iter=100_000,
+        scaling="none",
+    ).fit(X, Y)
     check_trace(model)
     assert model.objective_trace_[-1] < model.objective_trace_[0]
     assert model.objective_ == pytest.approx(objective(model), rel=1e-6)
@@ -70,7 +77,7 @@ def test_the_objective_falls_and_is_that_of_the_model(C, rho, loss):
 
 def test_trace_shows_rounds_that_raise_the_objective():
     """Rounds as rough as that may raise the objective, and the trace tells."""
-    model = PrML(optimise="none", C=0.1, rho=0.5, rounds=20, tol=0.5).fit(X, Y)
+    model = PrML(optimise="none", C=0.1, rho=0.5, rounds=20, tol=0.5, scaling="none").fit(X, Y)
     assert np.diff(model.objective_trace_).max() > 0
     check_trace(model)
 
@@ -80,7 +87,15 @@ def test_trace_shows_rounds_that_raise_the_objective():
 def test_rounds_go_to_the_optimum_of_the_nuclear_norm(parameters):
     """At full rank, (32) is convex: the loss and sqrt(gamma1) times the nuclear norm of Z."""
     model = PrML(
-        optimise="none", rank=1.0, gamma1=2.0, rho=0.1, rounds=60, tol=1e-5, max_iter=100_000, **parameters
+        optimise="none",
+        rank=1.0,
+        gamma1=2.0,
+        rho=0.1,
+        rounds=60,
+        tol=1e-5,
+        max_iter=100_000,
+        scaling="none",
+        **parameters,
     ).fit(X, Y)
     signs, n_labels = 2.0 * Y - 1, Y.shape[1]
     Z, b = cp.Variable((n_labels, X.shape[1])), cp.Variable((1, n_labels))
@@ -114,7 +129,10 @@ def test_c_defaults_to_three_times_rho(learner, rho, C):
 @for_each("rho", [0.05, 1.0])
 def test_prbr_with_idle_privileged_labels_is_a_linear_svm_per_label(rho, loss):
     C = rho if loss == "hinge" else 100 * rho
-    model = PrBR(optimise="none", C=C, rho=rho, loss=loss, intercept_scaling=2.0, tol=1e-6, max_iter=100_000).fit(X, Y)
+    model = PrBR(
+        optimise="none", C=C, rho=rho, loss=loss, intercept_scaling=2.0, tol=1e-6, max_iter=100_000, scaling="none"
+    )
+    model.fit(X, Y)
     gap = (model.primal_objective_ - model.dual_objective_) / model.primal_objective_
     assert 0 <= model.duality_gap_ <= 1e-6
     assert model.duality_gap_ == pytest.approx(gap)
@@ -128,8 +146,10 @@ def test_prbr_with_idle_privileged_labels_is_a_linear_svm_per_label(rho, loss):
 
 def test_fit_without_intercept_has_zero_intercepts():
     ones = np.ones((len(X), 1))
-    model = PrBR(optimise="none", fit_intercept=False, tol=1e-6, max_iter=10_000).fit(np.hstack([X, ones]), Y)
-    beside = PrBR(optimise="none", intercept_scaling=1.0, tol=1e-6, max_iter=10_000).fit(X, Y)
+    model = PrBR(optimise="none", fit_intercept=False, tol=1e-6, max_iter=10_000, scaling="none").fit(
+        np.hstack([X, ones]), Y
+    )
+    beside = PrBR(optimise="none", intercept_scaling=1.0, tol=1e-6, max_iter=10_000, scaling="none").fit(X, Y)
     assert (model.intercept_ == 0).all()
     np.testing.assert_allclose(model.coef_, np.column_stack([beside.coef_, beside.intercept_]), atol=2e-3)
 
@@ -170,7 +190,7 @@ def test_one_label_and_one_example(learner):
 
 @for_each(("rank", "expected"), [(1, 1), (3, 3), (0.5, 3), (1.0, 6), (1000, 6)])
 def test_rank_sets_the_size_of_the_factors(rank, expected):
-    model = PrML(optimise="none", rank=rank).fit(X, Y)
+    model = PrML(optimise="none", rank=rank, scaling="none").fit(X, Y)
     assert model.dictionary_.shape == (expected, 8)
     assert model.label_factors_.shape == (expected, 6)
     np.testing.assert_allclose(model.label_factors_.T @ model.dictionary_, model.coef_, atol=1e-12)
@@ -179,7 +199,7 @@ def test_rank_sets_the_size_of_the_factors(rank, expected):
 def test_the_papers_rank_is_nine_tenths_of_the_labels():
     labels = np.random.default_rng(0).integers(0, 2, size=(120, 14))
     assert (
-        PrML(optimise="none", C=0.01, rho=0.01)
+        PrML(optimise="none", C=0.01, rho=0.01, scaling="none")
         .fit(np.random.default_rng(1).normal(size=(120, 20)), labels)
         .dictionary_.shape[0]
         == 13
@@ -187,9 +207,9 @@ def test_the_papers_rank_is_nine_tenths_of_the_labels():
 
 
 def test_a_share_of_many_labels_is_400_at_most():
-    assert PrML()._rank(445, 1000) == PrML()._rank(4000, 5000) == 400
-    assert PrML()._rank(444, 1000) == 400
-    assert PrML(rank=600)._rank(4000, 5000) == 600
+    assert PrML(scaling="none")._rank(445, 1000) == PrML(scaling="none")._rank(4000, 5000) == 400
+    assert PrML(scaling="none")._rank(444, 1000) == 400
+    assert PrML(rank=600, scaling="none")._rank(4000, 5000) == 600
 
 
 @pytest.mark.parametrize("single", [False, True])
@@ -212,7 +232,7 @@ LONG = {"tol": 1e-4, "rounds": 3, "C": 0.1, "rho": 0.4, "warm_start": True}
 
 
 def test_a_stop_before_the_first_round_leaves_prbr():
-    part = PrML(optimise="none", rank=2, **LONG)
+    part = PrML(optimise="none", rank=2, scaling="none", **LONG)
     part.fit(X, Y, progress=lambda now: now.iteration == 1)
     assert part.n_rounds_ == 0
     assert len(part.objective_trace_) == 0
@@ -221,9 +241,9 @@ def test_a_stop_before_the_first_round_leaves_prbr():
 
 
 def test_more_rounds_continue_a_finished_fit():
-    model = PrML(optimise="none", **{**LONG, "rounds": 1}).fit(X, Y)
+    model = PrML(optimise="none", scaling="none", **{**LONG, "rounds": 1}).fit(X, Y)
     model.set_params(rounds=3).fit(X, Y)
-    same(model, PrML(optimise="none", **LONG).fit(X, Y))
+    same(model, PrML(optimise="none", scaling="none", **LONG).fit(X, Y))
 
 
 def same(one, other) -> None:
@@ -272,7 +292,7 @@ def test_dual_variables_are_kept_only_with_warm_start(learner):
 
 def test_progress_reports_round_gap_and_objective():
     told = []
-    model = PrML(optimise="none", tol=1e-3).fit(X, Y, progress=lambda now: told.append(now) and None)
+    model = PrML(optimise="none", tol=1e-3, scaling="none").fit(X, Y, progress=lambda now: told.append(now) and None)
     rounds = [now.iteration for now in told]
     assert rounds == sorted(rounds)
     assert rounds[0] == 0

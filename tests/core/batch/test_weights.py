@@ -27,16 +27,16 @@ LAM1, LAM2 = 0.01, 0.0005
 FINE = {"tol": 1e-6, "max_iter": 20_000}
 
 LEARNERS: list[tuple[str, Any]] = [
-    ("M3L", partial(M3L, C=0.5)),
-    ("M3L with a kernel", partial(M3L, C=0.5, kernel="rbf")),
-    ("M3L with a prior", partial(M3L, C=0.5, R=np.eye(4) + 0.5)),
-    ("MLRL", partial(MLRL, lam=0.01)),
-    ("MLRL with a kernel", partial(MLRL, lam=0.01, kernel="rbf", gamma=0.1)),
-    ("SSMLRL", partial(SSMLRL, lam1=LAM1, lam2=LAM2)),
-    ("PrML", PrML),
-    ("PrBR", PrBR),
-    ("PrBR with the hinge", partial(PrBR, loss="hinge", C=0.1)),
-    ("PrBR with the nearest", partial(PrBR, privileged=2, C=0.05, rho=1.0)),
+    ("M3L", partial(M3L, scaling="none", C=0.5)),
+    ("M3L with a kernel", partial(M3L, scaling="none", C=0.5, kernel="rbf")),
+    ("M3L with a prior", partial(M3L, scaling="none", C=0.5, R=np.eye(4) + 0.5)),
+    ("MLRL", partial(MLRL, scaling="none", lam=0.01)),
+    ("MLRL with a kernel", partial(MLRL, scaling="none", lam=0.01, kernel="rbf", gamma=0.1)),
+    ("SSMLRL", partial(SSMLRL, scaling="none", lam1=LAM1, lam2=LAM2)),
+    ("PrML", partial(PrML, scaling="none")),
+    ("PrBR", partial(PrBR, scaling="none")),
+    ("PrBR with the hinge", partial(PrBR, scaling="none", loss="hinge", C=0.1)),
+    ("PrBR with the nearest", partial(PrBR, scaling="none", privileged=2, C=0.05, rho=1.0)),
 ]
 EACH = pytest.mark.parametrize("make", [make for _, make in LEARNERS], ids=[name for name, _ in LEARNERS])
 
@@ -61,13 +61,17 @@ def test_m3l_solves_the_weighted_problem(sparse):
     Z = cp.Variable((X.shape[1], 4))
     best = solved(0.5 * cp.sum_squares(Z @ half) + 0.5 * 2 * hinges(X @ Z))
     rows = sp.csr_array(X) if sparse else X
-    model = M3L(C=0.5, R=R, fit_intercept=False, optimise="none", **FINE).fit(rows, Y, sample_weight=WEIGHTS)
+    model = M3L(C=0.5, R=R, fit_intercept=False, optimise="none", scaling="none", **FINE).fit(
+        rows, Y, sample_weight=WEIGHTS
+    )
     assert model.dual_objective_ <= best * (1 + 1e-6)
     assert best * (1 - 1e-6) <= model.primal_objective_ <= best * (1 + 1e-5)
 
 
 @pytest.mark.usefixtures("dev_extra")
-@pytest.mark.parametrize("model", [MLRL(LAM1), SSMLRL(LAM1, LAM2)], ids=["MLRL", "SSMLRL"])
+@pytest.mark.parametrize(
+    "model", [MLRL(LAM1, scaling="none"), SSMLRL(LAM1, LAM2, scaling="none")], ids=["MLRL", "SSMLRL"]
+)
 def test_mlrl_and_ssmlrl_solve_the_weighted_problem(model):
     W, b = cp.Variable((X.shape[1], 4)), cp.Variable((1, 4))
     mean = hinges(X @ W + np.ones((N, 1)) @ b) / WEIGHTS.sum()
@@ -128,10 +132,10 @@ def test_a_fit_in_segments_keeps_its_weights(make):
 
 def test_thresholds_and_probabilities_use_weights():
     """The scores of held-out rows come from fits to the other rows with their weights."""
-    model = M3L(optimise="hamming").fit(X, Y, sample_weight=WEIGHTS)
+    model = M3L(optimise="hamming", scaling="none").fit(X, Y, sample_weight=WEIGHTS)
     parts, scores = model.parts(N), np.empty(Y.shape)
     for rows, held in parts:
-        fold = M3L(optimise="none").fit(X[rows], Y[rows], sample_weight=WEIGHTS[rows])
+        fold = M3L(optimise="none", scaling="none").fit(X[rows], Y[rows], sample_weight=WEIGHTS[rows])
         scores[held] = fold.label_scores(X[held])
     np.testing.assert_array_equal(model.threshold_, tune_thresholds(scores, Y > 0, parts, "hamming", WEIGHTS))
     np.testing.assert_array_equal(model.curves_, fit_curves(scores, Y > 0, WEIGHTS))

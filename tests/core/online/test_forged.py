@@ -46,6 +46,11 @@ def on_random_features() -> OnlineLearner:
     return KernelFALT(budget=4, strategy="rff")
 
 
+def one(name: str) -> NDArray[np.float64]:
+    """Return a row of the moments of scaling: 1 for one of them, 0 for the others."""
+    return (np.array(["count", "mean", "squares", "having", "since", "run", "last", "same"]) == name).astype(np.float64)
+
+
 FORGED: dict[str, tuple[Make, str, Forge]] = {
     "weights-short": (FALT, "weights", lambda w: w[:-1]),
     "weights-narrow": (FALT, "weights", lambda w: w[:, :-1]),
@@ -70,16 +75,24 @@ FORGED: dict[str, tuple[Make, str, Forge]] = {
     "threshold-aggressive": (PassiveAggressive, "weights", lambda w: w + 1),
     "auto-moments-long": (FALT, "scaling.moments", lambda m: np.vstack([m, m])),
     "auto-moments-narrow": (FALT, "scaling.moments", lambda m: m[:, :1]),
-    "auto-moments-negative": (FALT, "scaling.moments", lambda m: m - [0, 0, 99, 0]),
-    "auto-means-huge": (FALT, "scaling.moments", lambda m: m + np.array([0, 1e16, 0, 0])),
+    "auto-moments-negative": (FALT, "scaling.moments", lambda m: m - 99 * one("squares")),
+    "auto-means-huge": (FALT, "scaling.moments", lambda m: m + 1e16 * one("mean")),
     "auto-count-huge": (FALT, "scaling.count", lambda c: c + 2**60),
     "auto-count-none": (FALT, "scaling.count", lambda c: c[:0]),
     "seen-short": (FALT, "feature_squares", lambda s: s[:2]),
     "seen-negative": (FALT, "feature_squares", lambda s: s - 99),
     "auto-moments-short": (FALT, "scaling.moments", lambda m: m[:2]),
     "auto-moments-wide": (FALT, "scaling.moments", lambda m: np.hstack([m, m])),
-    "auto-values-negative": (FALT, "scaling.moments", lambda m: m - [9, 0, 0, 0]),
-    "auto-values-too-many": (FALT, "scaling.moments", lambda m: m + np.array([9, 0, 0, 0])),
+    "auto-values-negative": (FALT, "scaling.moments", lambda m: m - 9 * one("count")),
+    "auto-values-too-many": (FALT, "scaling.moments", lambda m: m + 9 * one("count")),
+    "auto-since-negative": (FALT, "scaling.moments", lambda m: m - 9 * one("since")),
+    "auto-since-too-many": (FALT, "scaling.moments", lambda m: m + one("since")),
+    "auto-same-negative": (FALT, "scaling.moments", lambda m: m - 9 * one("same")),
+    "auto-same-too-many": (FALT, "scaling.moments", lambda m: m + 9 * one("same")),
+    "auto-run-far": (FALT, "scaling.moments", lambda m: m + 10 * one("run")),
+    "auto-run-near": (FALT, "scaling.moments", lambda m: m - 20 * one("run")),
+    "auto-last-huge": (FALT, "scaling.moments", lambda m: m + 1e16 * one("last")),
+    "auto-last-none": (FALT, "scaling.moments", lambda m: np.where(one("last") > 0, np.nan, m)),
     "auto-count-negative": (FALT, "scaling.count", lambda c: -c),
     "drift-seen-short": (watched, "drift.seen", lambda s: s[:1]),
     "drift-seen-negative": (watched, "drift.seen", lambda s: s - 9),

@@ -371,7 +371,7 @@ def test_a_forged_state_is_refused(name: str) -> None:
     learner.pipeline.learn(rows_of(X, vectors), as_targets(Y))
     state = learner.state()
     own = [key for key in state if key.startswith(("vectors.", "blocks.", "gains.")) and state[key].size]
-    assert len(own) == (16 if name == "falt" else 12)
+    assert len(own) == (15 if name == "falt" else 11)
     for key in own:
         arrays = {"short": state[key][:-1], "type": state[key].astype(np.int16)}
         if state[key].dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""Automatic scaling: against NumPy over the whole stream so far."""
+"""Automatic scaling: against a plain transcription of its rule."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from tests.core.scaling.transcription import Array, transcription
 from tests.support.rows import dense
 
 from manylabel_core import FALT, KernelFALT
 from manylabel_core.rows import Rows, as_rows
+from manylabel_core.scaling._automatic import COUNT, HAVING, SINCE
 from manylabel_core.scaling.automatic import AutomaticScaling
-
-Array = NDArray[np.float64]
 
 
 def mixed_matrix(seed: int, n: int = 40) -> Array:
@@ -33,43 +32,33 @@ def mixed_matrix(seed: int, n: int = 40) -> Array:
     )
 
 
-def divided_by_length(z: Array, quantities: NDArray[np.bool_]) -> Array:
-    """Divide a row by its length; rows of up to ten quantities, and as many other features at most, keep theirs."""
-    if 1 <= quantities.sum() <= 10 and np.count_nonzero(z[~quantities]) <= quantities.sum():
-        return z / np.sqrt(quantities.sum())
-    return z / max(np.linalg.norm(z), 1e-300)
+def changing_matrix(seed: int, n: int = 120) -> Array:
+    """Features that get another level or unit, optional and late quantities, heavy tails, and repeated values."""
+    rng = np.random.default_rng(seed)
+    late = np.arange(n) >= n // 2
+    z, has = rng.normal(0.0, 1.0, (n, 8)), rng.random((n, 2)) < 0.3
+    return np.column_stack(
+        [
+            np.where(late, 1000.0, 1.0) * (2.0 + 0.3 * z[:, 0]),
+            np.where(late, 0.01, 1.0) * z[:, 1],
+            np.where(late, 100.0, 5.0) + z[:, 2],
+            np.where(late, 5.0 + z[:, 3], 5.0),
+            np.where(has[:, 0], 100.0 + 3.0 * z[:, 4], np.nan),
+            np.where(late, 273.15 + 0.01 * z[:, 5], np.nan),
+            rng.standard_cauchy(n),
+            np.round(3.0 + z[:, 6]),
+            np.where(has[:, 1], np.round(z[:, 7]), np.nan),
+            np.where(np.arange(n) < 5, 1e9, z[:, 0]),
+        ]
+    )
 
 
-def within_reach(known: list[float], value: float, far: float) -> float:
-    """A value as it counts after those known: after ten, one beyond the reach is taken for one at its end."""
-    given = np.array([v for v in known if v != 0])
-    if value == 0 or len(given) < 10:
-        return value
-    mean, varies = given.mean(), given.var() > 1e-6 * given.mean() ** 2
-    reach = far * given.std() if varies else 0.5 * np.sqrt(1e-6 * len(given)) * abs(mean)
-    return float(np.clip(value, mean - reach, mean + reach))
-
-
-def transcription(X: Array) -> Array:
-    """Each row by the statistics of the values that are not NaN up to it: a quantity that it lacks is at the mean."""
-    known: list[list[float]] = [[] for _ in X.T]
-    quantities, Z = np.zeros(X.shape[1], dtype=bool), np.zeros(X.shape)
-    for i, x in enumerate(X):
-        far = [5.0 if quantity and quantities.sum() <= 10 else 10.0 for quantity in quantities]
-        for feature in range(X.shape[1]):
-            if not np.isnan(x[feature]):
-                known[feature].append(within_reach(known[feature], x[feature], far[feature]))
-            values = np.array(known[feature])
-            given = values[values != 0]
-            quantities[feature] = 2 * len(given) > i + 1 and given.var() > 1e-6 * given.mean() ** 2
-            if np.isnan(x[feature]):
-                continue
-            if quantities[feature]:
-                Z[i, feature] = (values[-1] - values.mean()) / values.std()
-            elif len(given):
-                Z[i, feature] = values[-1] / np.sqrt(np.mean(given**2)) * ((i + 2) / (len(given) + 1)) ** 0.125
-        Z[i] = divided_by_length(Z[i], quantities)
-    return Z
+def learnt(X: Array, missing: str = "mean", at_once: int = 1000) -> tuple[AutomaticScaling, Array]:
+    """Return a scaling that has learnt rows, some in each call, and the rows scaled."""
+    scaling = AutomaticScaling(missing)
+    scaling.grow(X.shape[1])
+    parts = [scaling.learn(as_rows(X[at : at + at_once], "float64")[0]) for at in range(0, len(X), at_once)]
+    return scaling, np.vstack([dense(part, X.shape[1]) for part in parts])
 
 
 @given(st.integers(0, 1000), st.sampled_from([1.0, 1e3, -1e6]), st.sampled_from([0, 8, 9]))
@@ -77,11 +66,18 @@ def test_rows_are_scaled_by_the_statistics_of_the_stream_so_far(seed: int, wild:
     """One row may be wild: its values count as values at the end of the reach. There are 2, 10 or 11 quantities."""
     X = np.hstack([mixed_matrix(seed), np.random.default_rng(seed).normal(5.0, 1.0, (40, n_more))])
     X[25] *= wild
-    scaling = AutomaticScaling()
-    scaling.grow(X.shape[1])
-    scaled = scaling.learn(as_rows(X, "float64")[0])
-    np.testing.assert_allclose(dense(scaled, X.shape[1]), transcription(X), atol=1e-7)
-    assert scaled.values.all(), "what is 0 is not stored"
+    np.testing.assert_array_equal(learnt(X)[1], transcription(X))
+
+
+@given(st.integers(0, 1000), st.sampled_from(["mean", "zero"]), st.sampled_from([0, 6]), st.sampled_from([1, 7]))
+def test_changes_are_followed_bit_for_bit_however_rows_are_grouped(
+    seed: int, missing: str, n_more: int, at_once: int
+) -> None:
+    X = np.hstack([changing_matrix(seed), np.random.default_rng(seed).normal(5.0, 1.0, (120, n_more))])
+    scaling, scaled = learnt(X, missing, at_once)
+    np.testing.assert_array_equal(scaled, transcription(X, missing == "zero"))
+    moments = scaling.state()["scaling.moments"]
+    assert (moments[:, SINCE] < moments[:, COUNT])[[0, 2, 9]].all(), "these have restarted"
 
 
 def test_scoring_is_learning_without_a_trace() -> None:
@@ -95,7 +91,18 @@ def test_scoring_is_learning_without_a_trace() -> None:
         np.testing.assert_array_equal(array, before[name])
     for i in (20, 21):  # each as if it came next, with two features not seen before
         past = np.hstack([X[:20, :5], np.zeros((20, 2))])
-        np.testing.assert_allclose(scored[i - 20], transcription(np.vstack([past, X[i]]))[-1], atol=1e-9)
+        np.testing.assert_array_equal(scored[i - 20], transcription(np.vstack([past, X[i]]))[-1])
+
+
+@pytest.mark.parametrize("n_learnt", [69, 70, 75, 90])
+def test_scoring_counts_a_row_as_if_it_were_learnt_restarts_included(n_learnt: int) -> None:
+    X = changing_matrix(2)
+    scaling, _ = learnt(X[:n_learnt])
+    before = [array.tobytes() for array in scaling.state().values()]
+    scored = dense(scaling.score(as_rows(X[n_learnt:], "float64")[0]), X.shape[1])
+    assert [array.tobytes() for array in scaling.state().values()] == before
+    for i in range(n_learnt, len(X)):
+        np.testing.assert_array_equal(scored[i - n_learnt], transcription(np.vstack([X[:n_learnt], X[i]]))[-1])
 
 
 @given(st.integers(0, 1000))
@@ -106,9 +113,9 @@ def test_a_missing_quantity_stands_at_the_mean(seed: int) -> None:
     for each in (scaling, none_learnt):
         each.grow(X.shape[1])
     scaled = scaling.learn(as_rows(X, "float64")[0])
-    np.testing.assert_allclose(dense(scaled, X.shape[1]), transcription(X), atol=1e-7)
+    np.testing.assert_array_equal(dense(scaled, X.shape[1]), transcription(X))
     has = ~np.isnan(X)
-    np.testing.assert_array_equal(scaling.state()["scaling.moments"][:, 3], has.sum(axis=0))
+    np.testing.assert_array_equal(scaling.state()["scaling.moments"][:, HAVING], has.sum(axis=0))
     listed = sp.csr_array((X[has], np.nonzero(has)[1], np.concatenate([[0], has.sum(axis=1).cumsum()])), shape=X.shape)
     again = none_learnt.learn(as_rows(listed, "float64")[0])
     assert [array.tobytes() for array in again] == [array.tobytes() for array in scaled], "NaN is what is not listed"
@@ -189,6 +196,6 @@ def test_the_values_after_are_those_of_the_restored_state(missing: str) -> None:
         restored = AutomaticScaling(missing)
         restored.restore({name: array.copy() for name, array in arrays.items()}, X.shape[1], 0)
         asked = X.shape[1], 10, 20
-        seen = int(restored._moments[:, 0].sum()) + 20
+        seen = int(restored._moments[:, COUNT].sum()) + 20
         due = 20 + 10 * min(X.shape[1], 2 * seen // (at + 5) + 1)
         assert scaling.values_after(*asked) == restored.values_after(*asked) == due

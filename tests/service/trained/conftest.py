@@ -48,26 +48,26 @@ def trained_views() -> Trained:
         "image": rng.normal(size=(60, 6)).astype(np.float32),
     }
     Y = (X["image"] @ rng.normal(size=(6, 3)) > 0).astype(int)
-    fitted = LSAMML(n_components=3, max_iter=5, tol=0.9).fit(X, Y)
+    fitted = LSAMML(n_components=3, max_iter=5, tol=0.9, scaling="none").fit(X, Y)
     words = tuple(f"word{i}" for i in range(8))
     return Trained(fitted, X, ModelArtifact(fitted.to_bytes(), LABELS, {"text": words, "image": 6}).to_bytes())
 
 
 @pytest.fixture(scope="session")
 def one() -> Trained:
-    return trained(M3L())
+    return trained(M3L(scaling="none"))
 
 
 @pytest.fixture(scope="session")
 def two() -> Trained:
     """Other weights than `one`."""
-    return trained(M3L(C=5.0), seed=1)
+    return trained(M3L(C=5.0, scaling="none"), seed=1)
 
 
 @pytest.fixture(scope="session")
 def curved() -> Trained:
     """With a kernel, and with correlations."""
-    return trained(MLRL(lam=1e-2, kernel="rbf", gamma=0.3), features=4)
+    return trained(MLRL(lam=1e-2, kernel="rbf", gamma=0.3, scaling="none"), features=4)
 
 
 @pytest.fixture(scope="session")

@@ -124,7 +124,7 @@ class TestPredict:
     def test_a_version_without_probabilities_has_none(
         self, served: TestClient, make: Any, meta_of: Any, refused: Any
     ) -> None:
-        put(served, "m", make(M3L(optimise="none")).contents, meta_of("job-4"))
+        put(served, "m", make(M3L(optimise="none", scaling="none")).contents, meta_of("job-4"))
         item = {"x": [1, 2, 3, 4]}
         for body in (item, {"examples": [item]}):
             problem = refused(
@@ -286,7 +286,7 @@ def coupled() -> Any:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4)).astype(np.float32)
     Y = (X @ rng.normal(size=(4, len(NAMES))) > 0).astype(int)
-    model = MLRL(lam=1e-2, tol=0.1).fit(X, Y)
+    model = MLRL(lam=1e-2, tol=0.1, scaling="none").fit(X, Y)
     label_scores = {name: {"f1": 0.5, "precision": 0.25, "recall": 1.0, "support": 2.0} for name in NAMES}
     trace = Convergence([1, 2, 3], [float("inf"), 3.0, 2.5], [float("inf"), 0.1, 0.01], [0.1, 0.2, 0.3])
     return model, ModelArtifact(model.to_bytes(), NAMES, {"x": 4}, label_scores, trace).to_bytes()
@@ -373,7 +373,7 @@ class TestInitFrom:
         assert scores(found) == FALT.from_linear(one.estimator).decision_function(one.X[:1]).tolist()
 
     def test_numbered_columns(self, served: TestClient, begin: Any, make: Any, meta_of: Any) -> None:
-        numbered = make(M3L(), features=4)
+        numbered = make(M3L(scaling="none"), features=4)
         put(served, "m", numbered.contents, meta_of("numbered"))
         for features in (None, 4):
             assert begin(init_from={"model": "m"}, features=features).status_code == 201

@@ -475,8 +475,8 @@ class TestAutomaticPromotion:
         registry = await lone_fleet.start()
         await self.publish(lone_fleet, registry, one, meta_of("a"))
         turned, wider, scaled = (
-            make(M3L(), ("d", "c", "b", "a")),
-            make(M3L(), ("a", "b", "c", "e")),
+            make(M3L(scaling="none"), ("d", "c", "b", "a")),
+            make(M3L(scaling="none"), ("a", "b", "c", "e")),
             make(M3L(scaling="auto")),
         )
         assert await self.publish(lone_fleet, registry, turned, meta_of("b")) == (None, 2), "names in another order"

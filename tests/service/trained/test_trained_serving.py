@@ -101,7 +101,7 @@ class TestScores:
 
     @pytest.mark.parametrize("n", [1, 2, 60])
     def test_sparse_and_named(self, one: Any, curved: Any, make: Any, serving: Any, n: int) -> None:
-        fitted_sparse = make(M3L(kernel="rbf"), sparse=True)
+        fitted_sparse = make(M3L(kernel="rbf", scaling="none"), sparse=True)
         for trained in (one, curved, fitted_sparse):
             rows = trained.X[:n]
             due = trained.scores(sp.csr_array(rows))
@@ -115,7 +115,7 @@ class TestScores:
 
     @pytest.mark.parametrize("own", [False, True])
     def test_labels_and_probabilities_are_those_of_the_estimator(self, make: Any, serving: Any, own: bool) -> None:
-        trained = make(M3L(C=0.01))
+        trained = make(M3L(C=0.01, scaling="none"))
         if own:
             trained.estimator.threshold_[:] = [-0.3, 0.0, 0.2]
             trained = trained._replace(contents=artifact_of(trained))
@@ -132,11 +132,11 @@ class TestScores:
 
     def test_a_version_without_probabilities_is_refused(self, make: Any, serving: Any) -> None:
         with pytest.raises(NoProbabilities):
-            serving(make(M3L(optimise="none"))).predict([], probabilities=True)
+            serving(make(M3L(optimise="none", scaling="none"))).predict([], probabilities=True)
 
     def test_thresholds_that_do_not_fit_the_labels_are_damage(self, make: Any, serving: Any) -> None:
         for attribute, value in (("threshold_", np.zeros(2)), ("curves_", np.zeros((2, 4))), ("threshold_", None)):
-            trained = make(M3L())
+            trained = make(M3L(scaling="none"))
             setattr(trained.estimator, attribute, value)
             with pytest.raises(DamagedState, match="thresholds or probabilities"):
                 serving(trained._replace(contents=artifact_of(trained)))
@@ -377,7 +377,7 @@ class TestHosted:
         await lone_fleet.publish(registry, one)
         model = await registry.get("m")
         assert await registry._eviction.resident_bytes() == model.nbytes > 0
-        await lone_fleet.publish(registry, make(M3L(kernel="rbf")))
+        await lone_fleet.publish(registry, make(M3L(kernel="rbf", scaling="none")))
         labels = model.answers.nbytes
         small = model.nbytes - labels
         await eventually_async(lambda: model.status()["version"] == 2)
@@ -561,8 +561,8 @@ def test_a_record_with_vectors_suits_views_and_numbers(meta_of: Any) -> None:
     Y = (rng.random((40, 2)) < 0.5).astype(np.int8)
     words, vectors = Y.astype(np.float32), (Y + 0.3 * rng.standard_normal((40, 2))).astype(np.float32)
     names: dict[str, tuple[str, ...] | int] = {"x": ("c=a", "c=b"), "v": ("v[0]", "v[1]")}
-    by_views = LSAMML().fit({"x": words, "v": vectors}, Y)
-    by_numbers = M3L().fit(np.hstack([words, vectors]), Y)
+    by_views = LSAMML(scaling="none").fit({"x": words, "v": vectors}, Y)
+    by_numbers = M3L(scaling="none").fit(np.hstack([words, vectors]), Y)
 
     def predictor(estimator: Any, features: Any) -> Predictor:
         artifact = ModelArtifact(estimator.to_bytes(), ("p", "q"), features, text=TITLE)

@@ -23,13 +23,6 @@ from manylabel_core.solvers import Progress as Reached
 
 _OURS = ("warm_start", "n_threads", "random_state")
 """Parameters that are not offered, or that have separate options."""
-_SCALING = {
-    name: parameter.default
-    for name, trainer in TRAINERS.items()
-    for parameter in trainer.parameters
-    if parameter.name == "scaling"
-}
-"""Default scaling of features: the default of jobs, not that of estimators."""
 
 
 def fitted(
@@ -84,9 +77,8 @@ def _estimator(trainer: str, params: Mapping[str, Any], data: Dataset) -> Any:
     if unknown := [name for name in params if name not in known]:
         told = f"{trainer} has no parameter {unknown[0]!r}, only {', '.join(known)}"
         raise click.BadParameter(told, param_hint="--param")
-    chosen = {"scaling": _SCALING[trainer], **params}
     try:
-        return kind(**arguments(chosen, data.Y[data.labelled]))
+        return kind(**arguments(params, data.Y[data.labelled]))
     except ValueError as error:  # rows of different lengths
         raise Failure(str(error)) from error
 

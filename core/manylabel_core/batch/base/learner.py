@@ -165,7 +165,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
         tags.input_tags.sparse = not tags.input_tags.pairwise
-        tags.input_tags.allow_nan = self.scaling == "auto"
+        tags.input_tags.allow_nan = self._takes_nan
         tags.target_tags.required = True
         tags.target_tags.two_d_labels = True
         tags.target_tags.one_d_labels = False
@@ -175,12 +175,17 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         tags.classifier_tags.multi_label = True
         return tags
 
+    @property
+    def _takes_nan(self) -> bool:
+        """True if NaN is a missing value."""
+        return self.scaling == "auto" and self.kernel != "precomputed"
+
     def _begin(self, X: Any, Y: Any, label_names: Iterable[str] | None) -> tuple[Any, NDArray[np.int8]]:
         """Check the input of `fit`, and store its names and scaling; returns X scaled."""
         if isinstance(X, Mapping):
             raise ValueError("X must be an array, a data frame or a sparse matrix, not a mapping")
-        if self.kernel == "precomputed" and self.scaling != "none":
-            raise ValueError(f"scaling must be 'none' with kernel='precomputed', not {self.scaling!r}")
+        if self.kernel == "precomputed" and self.scaling not in ("auto", "none"):
+            raise ValueError(f"scaling must be 'auto' or 'none' with kernel='precomputed', not {self.scaling!r}")
         checked = self._checked(X, reset=True)
         signs = check_labels(Y, checked.shape[0])
         names = check_label_names(label_names, Y, signs.shape[1])
@@ -188,7 +193,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
         if names is not None:
             self.label_names_ = names
         self.classes_ = np.arange(signs.shape[1])
-        scaling = FITTED_SCALINGS[self.scaling]
+        scaling = FITTED_SCALINGS["none" if self.kernel == "precomputed" else self.scaling]
         self.scaling_ = None if scaling is None else scaling.fit(checked)
         return self._scaled(checked), signs
 
@@ -208,7 +213,7 @@ class BatchLearner(ClassifierMixin, DecidingLearner, Serialisable, metaclass=ABC
                 dtype=[np.float64, np.float32],
                 order="C",
                 reset=reset,
-                ensure_all_finite="allow-nan" if self.scaling == "auto" else True,
+                ensure_all_finite="allow-nan" if self._takes_nan else True,
             )
         except ValueError as error:
             if re.search(rf"\b{name}\b", str(error)):  # some of scikit-learn's messages name X, others name no argument

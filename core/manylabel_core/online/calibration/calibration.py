@@ -116,8 +116,8 @@ class Calibration(Part):
         _thresholds.find_offsets(*rows, counts, self._measure, self._patience, offsets, slopes)
 
     def probabilities(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probabilities, (n_samples, n_labels), of scores from which the thresholds were subtracted."""
-        probabilities = np.empty((len(scores), self.n_labels), dtype=np.float64)
+        """Return the probabilities of scores, (n_samples, 1 + n), after `decide`, for the first n labels."""
+        probabilities = np.empty((len(scores), scores.shape[1] - 1), dtype=np.float64)
         how = self._measure, self._patience
         find_row_probabilities(self._labels, self._counts, self._bend, *how, scores, probabilities)
         return probabilities

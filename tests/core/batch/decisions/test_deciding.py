@@ -30,7 +30,7 @@ MANY = pytest.mark.parametrize("name", LEARNERS)
 
 
 def learner(name: str, **parameters):
-    return type(LEARNERS[name])(**{**LEARNERS[name].get_params(), **parameters})
+    return type(LEARNERS[name])(**{**LEARNERS[name].get_params(), "scaling": "none", **parameters})
 
 
 def given(name: str):
@@ -73,13 +73,13 @@ def test_cuts_are_chosen_by_held_out_rows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 200))
     Y = np.column_stack([X[:, 0] + rng.normal(size=90) > 1.0, X[:, 1] + rng.normal(size=90) > 1.0]).astype(int)
-    model = M3L(C=100.0).fit(X, Y)
+    model = M3L(C=100.0, scaling="none").fit(X, Y)
     learnt = best_cuts(model.label_scores(X), Y > 0, "micro_f1", shared=True)
     by_heart = ((model.label_scores(X) > learnt) == Y).all()
     assert by_heart
     scores = np.empty(Y.shape)
     for rows, held in model.parts(len(Y)):
-        scores[held] = M3L(C=100.0, optimise="none").fit(X[rows], Y[rows]).label_scores(X[held])
+        scores[held] = M3L(C=100.0, optimise="none", scaling="none").fit(X[rows], Y[rows]).label_scores(X[held])
     honest = [best_cuts(scores, Y > 0, "micro_f1", shared=shared) for shared in (True, False)]
     assert any(np.array_equal(model.threshold_, cuts) for cuts in honest)
     assert not np.array_equal(model.threshold_, learnt)
@@ -110,22 +110,25 @@ def test_rows_of_any_array_type_are_divided(kind):
         "float32": (X.astype(np.float32), Y.astype(bool)),
     }
     rows, labels = forms[kind]
-    np.testing.assert_allclose(M3L().fit(rows, labels).threshold_, fitted("m3l").threshold_, atol=1e-2)
+    np.testing.assert_allclose(M3L(scaling="none").fit(rows, labels).threshold_, fitted("m3l").threshold_, atol=1e-2)
 
 
 def test_a_gram_matrix_is_divided_on_both_sides():
     K = rbf_kernel(X, gamma=0.2)
-    named, own = M3L(kernel="precomputed").fit(K, Y), M3L(kernel="rbf", gamma=0.2).fit(X, Y)
+    named, own = (
+        M3L(kernel="precomputed", scaling="none").fit(K, Y),
+        M3L(kernel="rbf", gamma=0.2, scaling="none").fit(X, Y),
+    )
     np.testing.assert_allclose(named.threshold_, own.threshold_, atol=1e-6)
 
 
 def test_a_gram_matrix_with_unlabelled_examples_loses_those_held_out():
     K, unlabelled, parameters = rbf_kernel(X, gamma=0.2), np.arange(50, 60), {"kernel": "precomputed", "lam1": 1e-2}
-    model = SSMLRL(**parameters).fit(K[:50], Y[:50], K[unlabelled])
+    model = SSMLRL(scaling="none", **parameters).fit(K[:50], Y[:50], K[unlabelled])
     scores = np.empty((50, 3))
     for learnt, held in model.parts(50):
         columns = np.concatenate([learnt, unlabelled])
-        fold = SSMLRL(**parameters, optimise="none")
+        fold = SSMLRL(scaling="none", **parameters, optimise="none")
         fold.fit(K[np.ix_(learnt, columns)], Y[learnt], K[np.ix_(unlabelled, columns)])
         scores[held] = fold.label_scores(K[np.ix_(held, columns)])
     chosen = [best_cuts(scores, Y[:50] > 0, "micro_f1", shared=shared) for shared in (True, False)]
@@ -139,14 +142,14 @@ def test_unlabelled_rows_and_missing_views_are_divided_too():
     missing = {"a": np.arange(60) % 7 == 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LSAMML(max_iter=5).fit(VIEWS, labels, labelled, missing)
+        model = LSAMML(max_iter=5, scaling="none").fit(VIEWS, labels, labelled, missing)
     assert model.threshold_.any()
     assert [len(held) for _, held in model.parts(40)] == [14, 13, 13]
 
 
 def test_too_few_rows_are_cut_at_0():
     with pytest.warns(UserWarning, match="no thresholds or probabilities: 3 folds need at least 6 rows, not 5"):
-        model = M3L().fit(X[:5], Y[:5])
+        model = M3L(scaling="none").fit(X[:5], Y[:5])
     assert not model.threshold_.any()
     assert model.curves_ is None
     with pytest.raises(ValueError, match="no probabilities were fitted"):
@@ -169,7 +172,7 @@ def test_fewer_rows_than_labels_are_learnt_and_decided(name):
 
 def test_a_fold_that_cannot_be_learnt_leaves_the_model_without_cuts():
     with pytest.warns(UserWarning, match="no thresholds or probabilities: a fold cannot be learnt, n_components"):
-        model = LSAMML(n_components=30, max_iter=3, tol=0.5).fit({"a": np.hstack([X] * 7)[:32]}, Y[:32])
+        model = LSAMML(n_components=30, max_iter=3, tol=0.5, scaling="none").fit({"a": np.hstack([X] * 7)[:32]}, Y[:32])
     assert model.curves_ is None
 
 
@@ -180,12 +183,12 @@ def test_another_error_in_a_fold_is_an_error(error, monkeypatch):
 
     monkeypatch.setattr(M3L, "for_fold", lambda self: SimpleNamespace(fit=fail))
     with pytest.raises(type(error), match="unexpected"):
-        M3L().fit(X, Y)
+        M3L(scaling="none").fit(X, Y)
 
 
 def test_folds_change_no_filter_of_other_threads(monkeypatch):
     filters, seen = list(warnings.filters), []
-    model = M3L(max_iter=1, tol=1e-9)
+    model = M3L(max_iter=1, tol=1e-9, scaling="none")
     label_scores = M3L.label_scores
 
     def watched(self, *args, **given):
@@ -205,24 +208,26 @@ def test_folds_change_no_filter_of_other_threads(monkeypatch):
 
 def test_progress_says_which_fold_and_a_stop_leaves_the_model_without_cuts():
     seen: list[int] = []
-    model = M3L(kernel="rbf").fit(X, Y, progress=lambda at: seen.append(at.fold))
+    model = M3L(kernel="rbf", scaling="none").fit(X, Y, progress=lambda at: seen.append(at.fold))
     assert sorted(set(seen)) == [0, 1, 2, 3] == list(dict.fromkeys(seen))
-    stopped = M3L(kernel="rbf").fit(X, Y, progress=lambda at: at.fold == 2)
+    stopped = M3L(kernel="rbf", scaling="none").fit(X, Y, progress=lambda at: at.fold == 2)
     np.testing.assert_array_equal(stopped.label_scores(X), model.label_scores(X))
     assert not stopped.threshold_.any()
     assert stopped.curves_ is None
-    assert not M3L(kernel="rbf").fit(X, Y, progress=lambda at: True).threshold_.any()
+    assert not M3L(kernel="rbf", scaling="none").fit(X, Y, progress=lambda at: True).threshold_.any()
 
 
 def test_a_fit_in_segments_chooses_cuts_at_its_end():
-    model = M3L(kernel="rbf", tol=1e-6)
+    model = M3L(kernel="rbf", tol=1e-6, scaling="none")
     seen: list[tuple[int, int]] = []
     reached = fit_in_segments(
         model, lambda told: model.fit(X, Y, progress=told), 5, progress=lambda at: seen.append((at.fold, at.iteration))
     )
     assert reached.segments > 1
     assert reached.iterations == max(iteration for fold, iteration in seen if fold == 0)
-    np.testing.assert_allclose(model.threshold_, M3L(kernel="rbf", tol=1e-6).fit(X, Y).threshold_, atol=1e-6)
+    np.testing.assert_allclose(
+        model.threshold_, M3L(kernel="rbf", tol=1e-6, scaling="none").fit(X, Y).threshold_, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", ["m3l", "prml"])

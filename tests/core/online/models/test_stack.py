@@ -30,7 +30,7 @@ MAKERS: dict[str, tuple[type[OnlineLearner], dict[str, Any]]] = {
 
 
 def stream(seed: int, n: int = 160, d: int = 6) -> tuple[sp.csr_array, NDArray[np.int64], NDArray[np.bool_]]:
-    """Two linear labels, two local ones, a rare one, and one that comes late; some truth is unknown."""
+    """Two linear labels, two local ones, a rare one, and one that comes late; some truth is unknown, never all."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < np.linspace(0.2, 1.0, d))
     X[:, -1] += 0.1
@@ -38,7 +38,9 @@ def stream(seed: int, n: int = 160, d: int = 6) -> tuple[sp.csr_array, NDArray[n
     linear, local = X @ rng.normal(size=(d, 2)) > 0.2, np.abs(X[:, -2:]) < 0.4
     Y = np.column_stack([linear, local, rng.random(n) < 0.03, X[:, 2] > 0.2]).astype(int)
     Y[LATE, -1] = 1
-    return sp.csr_array(X), Y, rng.random(Y.shape) < rng.choice([0.0, 0.5, 1.0], size=(n, 1))
+    known = rng.random(Y.shape) < rng.choice([0.0, 0.5, 1.0], size=(n, 1))
+    known[:, 0] |= ~known[:, :-1].any(axis=1)
+    return sp.csr_array(X), Y, known
 
 
 def experts(make: type[OnlineLearner]) -> dict[str, OnlineLearner]:

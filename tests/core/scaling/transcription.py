@@ -1,0 +1,118 @@
+"""Plain transcription of the rule of automatic scaling, Eq. (13) of docs/mathematics.md, value by value."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+FAR, FAR_OF_FEW, FEW, EARLY, VARIES = 10.0, 5.0, 10, 10, 1e-12
+LEAVES, WAITS, FAR_IN_A_ROW, NEARBY, NEAR_IN_A_ROW, AWAY = 4.0, 3, 10, 0.125, 20, 5.0
+
+
+class Feature:
+    """Statistics of the values other than 0 of one feature."""
+
+    def __init__(self) -> None:
+        self.count = self.having = self.since = self.run = self.same = 0
+        self.mean = self.squares = self.last = 0.0
+
+    def varies(self) -> bool:
+        return self.squares > VARIES * self.since * self.mean * self.mean
+
+    def is_dense(self, n: int) -> bool:
+        return 2 * self.count > n and self.varies()
+
+    def is_optional(self, having: int) -> bool:
+        zero_is_far = self.since * self.mean * self.mean > AWAY * AWAY * self.squares
+        often_had, differs = self.count >= EARLY and 2 * self.count > having, 3 * self.same < self.since
+        return often_had and differs and self.varies() and zero_is_far
+
+    def unit(self) -> float:
+        if self.varies():
+            return math.sqrt(self.squares / self.since)
+        return 0.05 * math.sqrt(VARIES * self.since) * abs(self.mean)
+
+    def include(self, x: float, n: int, n_dense: int) -> float:
+        """Count a value other than 0 of example number n, and return it clipped; `n_dense` is before the example."""
+        again, waits = x == self.last, self._follow(x)
+        if self.since >= EARLY:
+            quantity = 2 * self.count > n - 1 or self.is_optional(self.having - 1)
+            few = n_dense <= FEW and quantity and self.varies()
+            reach = (FAR_OF_FEW if few else FAR) * self.unit()
+            x = min(max(x, self.mean - reach), self.mean + reach)
+        self.count += 1
+        if not waits:
+            self.since += 1
+            self.same += again
+            distance = x - self.mean
+            self.mean += distance / self.since
+            self.squares += distance * (x - self.mean)
+        return x
+
+    def _follow(self, x: float) -> bool:
+        """Count far and near values, and restart the moments; return whether the value is not to count in them."""
+        step, spread = abs(x - self.last), self.unit()
+        self.last = x
+        far = self.since >= EARLY and abs(x - self.mean) > LEAVES * spread
+        if far:
+            self.run = max(self.run, 0) + 1
+        elif self.varies() and 0 < step < NEARBY * spread:
+            self.run = min(self.run, 0) - 1
+        elif self.run > 0:
+            self.run -= 1
+        elif step > 0:
+            self.run = 0
+        if self.run >= FAR_IN_A_ROW or self.run <= -NEAR_IN_A_ROW:
+            self.since = self.run = self.same = 0
+            self.mean = self.squares = 0.0
+            return False
+        return far and self.run >= WAITS
+
+
+class Transcription:
+    """Scaling of a stream of rows, in which NaN is missing; `missing_is_zero` as with missing="zero"."""
+
+    def __init__(self, n_features: int, missing_is_zero: bool = False) -> None:
+        self.n, self.features = 0, [Feature() for _ in range(n_features)]
+        self.missing_is_zero = missing_is_zero
+
+    def learn(self, row: Array) -> Array:
+        n = self.n = self.n + 1
+        values = np.nan_to_num(row, nan=0.0) if self.missing_is_zero else row
+        n_dense = sum(each.is_dense(n - 1) for each in self.features)
+        clipped = np.full(len(row), math.nan)
+        for at, (each, x) in enumerate(zip(self.features, values.tolist(), strict=True)):
+            if not math.isnan(x):
+                each.having += 1
+                clipped[at] = each.include(x, n, n_dense) if x != 0 else 0.0
+        scaled, n_quantities, n_others = np.zeros(len(row)), 0, 0
+        for at, (each, x) in enumerate(zip(self.features, clipped.tolist(), strict=True)):
+            dense = each.is_dense(n)
+            n_quantities += dense
+            if math.isnan(x) or not (dense or x):
+                continue
+            rarity = math.sqrt(math.sqrt(math.sqrt((n + 1.0) / (each.count + 1.0))))
+            variance, share, square = each.squares / each.since, each.count / each.having, each.mean * each.mean
+            if dense or each.is_optional(each.having):
+                deviation = math.sqrt(variance * share + square * share * (1.0 - share))
+                scaled[at] = (x - share * each.mean) / deviation * (1.0 if dense else rarity)
+                n_quantities += not dense
+            else:
+                scaled[at] = x * rarity / math.sqrt(variance + square)
+                n_others += 1
+        if 0 < n_quantities <= FEW and n_others <= n_quantities:
+            return scaled / math.sqrt(n_quantities)
+        total = 0.0
+        for z in scaled.tolist():
+            total += z * z
+        return scaled / (math.sqrt(total) if total > 0.0 else 1.0)
+
+
+def transcription(X: Array, missing_is_zero: bool = False) -> Array:
+    """Return the rows of a stream scaled."""
+    stream = Transcription(X.shape[1], missing_is_zero)
+    return np.array([stream.learn(row) for row in X]).reshape(X.shape)
