@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.datasets import serialisation
+from manylabel_core.datasets.formats.report import TableReport
 from manylabel_core.datasets.label_details import LabelDetails
 from manylabel_core.datasets.serialisation import View
 from manylabel_core.records import TextSettings
@@ -49,6 +50,8 @@ class Dataset:
         Sample weights, above 0 and at most `manylabel_core.rows.MAX_EXAMPLE_WEIGHT`; None if all are 1.
     label_details : dict of str to dict of str
         Known titles, descriptions and URIs of labels, by label and field.
+    report : TableReport or None
+        What the reader of a table understood; None for other files. It is not stored, and not that of some rows.
 
     Examples
     --------
@@ -77,6 +80,7 @@ class Dataset:
     text: TextSettings | None = None
     weights: NDArray[np.float64] | None = None
     label_details: LabelDetails = field(default_factory=dict)
+    report: TableReport | None = None
 
     def __post_init__(self) -> None:
         if not self.feature_names:

@@ -154,6 +154,7 @@ def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
 
 def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[ExampleRow]":
     """Yield the rows of a table or of JSON lines, including rows with unknown labels; raise Failure or OSError."""
+    from manylabel_clients.river.files.stream import NO_LIMITS
     from manylabel_core.datasets.formats.example_rows import RowParts
     from manylabel_core.datasets.formats.ndjson import JsonLines
     from manylabel_core.datasets.formats.table import Table
@@ -161,11 +162,13 @@ def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[
     from manylabel_core.datasets.reading import format_of
 
     format = format_of(path)
-    with readable(path), opened_text(path) as file:
+    with readable(path):
         parts = RowParts(**_options(format, labels, False, table))
-        yield from (
-            JsonLines(file, parts) if format == "ndjson" else Table(file, parts, "\t" if format == "tsv" else None)
-        )
+        if format == "ndjson":
+            with opened_text(path) as file:
+                yield from JsonLines(file, parts)
+        else:
+            yield from Table(path, parts, None, "\t" if format == "tsv" else None, NO_LIMITS)
 
 
 def record_format(path: str | PathLike[str]) -> str | None:

@@ -11,6 +11,7 @@ from manylabel_clients.river.files.stream import NO_LIMITS, Example, FileFormatE
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts
 from manylabel_core.datasets.formats.examples import known_numbers
 from manylabel_core.datasets.formats.ndjson import JsonLines
+from manylabel_core.datasets.formats.report import TableReport
 from manylabel_core.datasets.formats.table import Table
 from manylabel_core.datasets.formats.text import opened_text
 from manylabel_core.records.forms import input_kind
@@ -29,14 +30,14 @@ class RecordFile(FileStream):
     labels, label_columns : str, int or sequence of str, optional
         Label columns, by either parameter; with a separator, the column that lists labels; in JSON lines, the field
         that has them.
-    tags, separator, ignore, text, weight, ref
-        Parameters of `manylabel_core.datasets.read_csv` and `read_ndjson`. Of `text`, only the names of the fields have
-        an effect here: their values are not read as numbers.
+    **options
+        Other parameters of `manylabel_core.datasets.read_csv` and `read_ndjson`. Of `text`, only the names of the fields
+        have an effect here: their values are not read as numbers.
 
     Attributes
     ----------
     labels : tuple of str
-        All labels. If rows list their labels, the file is read once to find them.
+        All labels.
 
     Raises
     ------
@@ -132,26 +133,33 @@ class CsvFile(RecordFile):
     sparse = False
     columns: tuple[str, ...]
     """The columns that are neither labels nor ignored."""
-    _delimiter: str | None = None
+    _preferred: str | None = None
 
     def _begin(self) -> None:
-        with naming(self.path), self._opened() as table:
-            self.n_samples = None
-            self.columns = tuple(table.feature_names)
-            self.n_features = None if self._parts.text is not None else len(table.feature_names)
-            if table.label_names:
-                self.labels = tuple(table.label_names)
+        with naming(self.path):
+            self._table = Table(self.path, self._parts, None, self._preferred, NO_LIMITS)
+        self.columns = tuple(self._table.feature_names)
+        self.n_features = None if self._parts.text is not None else len(self.columns)
+        counts, n_unlabelled = self._table.label_counts()
+        self.n_samples = None
+        if not self._table.counts_are_partial:
+            self.labels, self.n_samples = tuple(counts), self._table.n_rows - n_unlabelled
+
+    @cached_property
+    def report(self) -> TableReport:
+        """What was understood of the file."""
+        with naming(self.path):
+            return self._table.report()
 
     @contextmanager
     def _opened(self) -> Iterator[Table]:
-        with opened_text(self.path) as file:
-            yield Table(file, self._parts, self._delimiter, NO_LIMITS)
+        yield self._table
 
 
 class TsvFile(CsvFile):
     """Table with tab-separated cells as a river stream; see `CsvFile`."""
 
-    _delimiter = "\t"
+    _preferred = "\t"
 
 
 class NdjsonFile(RecordFile):

@@ -112,17 +112,26 @@ def _checked(y: Any, name: str | None) -> list[str] | dict[str, bool] | None:
     """Return valid labels, or None; raise ValueError for anything else."""
     if y is None:
         return None
-    if isinstance(y, dict) and all(type(truth) is bool for truth in y.values()):
-        for label in y:
-            check_name(label, "labels")
-        return y
-    if not isinstance(y, list) or not all(isinstance(label, str) for label in y):
-        raise ValueError(f"{name} must be a list of all relevant labels, or null")
+    if isinstance(y, dict):
+        return {label: _truth(truth, label, name) for label, truth in y.items()}
+    if not isinstance(y, list):
+        raise ValueError(f"{name} must be a list of all relevant labels, an object of labels and booleans, or null")
+    if strange := [label for label in y if not isinstance(label, str)]:
+        kind = "a number" if type(strange[0]) in (int, float) else "no string"
+        raise ValueError(f"{name}: labels must be strings: {shown(strange[0])} is {kind}")
     if len(set(y)) < len(y):
         raise ValueError(f"{name}: a label occurs twice")
     for label in y:
         check_name(label, "labels")
     return y
+
+
+def _truth(truth: Any, label: str, name: str | None) -> bool:
+    """Return whether a label of an object is true: a boolean, 0 or 1."""
+    check_name(label, "labels")
+    if type(truth) not in (bool, int, float) or truth not in (0, 1):
+        raise ValueError(f"{name}.{label} must be true or false (or 1 or 0), not {shown(truth)}")
+    return bool(truth)
 
 
 def _object(text: str) -> dict[str, Any]:
