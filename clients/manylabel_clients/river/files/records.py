@@ -31,13 +31,15 @@ class RecordFile(FileStream):
         Label columns, by either parameter; with a separator, the column that lists labels; in JSON lines, the field
         that has them.
     **options
-        Other parameters of `manylabel_core.datasets.read_csv` and `read_ndjson`. Of `text`, only the names of the fields
-        have an effect here: their values are not read as numbers.
+        Other parameters of `manylabel_core.datasets.read_csv` and `read_ndjson`. Of `text`, only the names of the
+        fields have an effect here: their values are not read as numbers.
 
     Attributes
     ----------
     labels : tuple of str
         All labels.
+    n_unlabelled : int
+        Rows with unknown labels that the latest iteration has omitted so far.
 
     Raises
     ------
@@ -49,6 +51,7 @@ class RecordFile(FileStream):
         self, path: str | PathLike[str], label_columns: Any = (), *, labels: Any = (), ignore: Any = (), **options: Any
     ) -> None:
         super().__init__(path)
+        self.n_unlabelled = 0
         if labels not in ((), None) and label_columns not in ((), None):
             raise ValueError("labels and label_columns are the same parameter: pass only one")
         columns = labels if label_columns in ((), None) else label_columns
@@ -66,8 +69,13 @@ class RecordFile(FileStream):
         """Open the file, to iterate over its rows."""
 
     def _rows(self) -> Iterator[ExampleRow]:
+        self.n_unlabelled = 0
         with naming(self.path), self._opened() as rows:
-            yield from (row for row in rows if row.y is not None)
+            for row in rows:
+                if row.y is None:
+                    self.n_unlabelled += 1
+                else:
+                    yield row
 
     def examples(self) -> Iterator[Example]:
         """Iterate over (x, y) as stored in the file: y is a list if a row lists its labels.
@@ -144,6 +152,11 @@ class CsvFile(RecordFile):
         self.n_samples = None
         if not self._table.counts_are_partial:
             self.labels, self.n_samples = tuple(counts), self._table.n_rows - n_unlabelled
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is strange about the file."""
+        return self._table.warnings()
 
     @cached_property
     def report(self) -> TableReport:

@@ -153,8 +153,8 @@ class KindChooser:
         if counts[INFINITE] and counts[NUMBER] and scan.n_numbers + counts[INFINITE] == solid:
             line, cell = scan.examples_of(INFINITE)[0]
             raise BadDataset(
-                f"column {shown(name)} is {shown(cell)}: expected a finite number; list {shown(cell)} among the missing "
-                "values, or make the column a category",
+                f"column {shown(name)} is {shown(cell)}: expected a finite number; list {shown(cell)} among the "
+                "missing values, or make the column a category",
                 line=line,
             )
         return "category"

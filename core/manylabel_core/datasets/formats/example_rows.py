@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from manylabel_core.datasets.formats.cells import number
 from manylabel_core.datasets.formats.text import check_name, check_names, shown
 from manylabel_core.datasets.limits import BadDataset
 from manylabel_core.records import TextSettings
@@ -123,10 +124,17 @@ class RowParts:
             raise BadDataset("JSON lines have their labels in one field: specify its name")
         return check_names(tuple(self.label_columns), "fields")[0]
 
-    def without_ignored(self, x: Any) -> Any:
-        """Return an example without the ignored fields."""
-        if self.ignore and isinstance(x, dict):
-            return {name: value for name, value in x.items() if name not in self.ignore}
+    def as_declared(self, x: Any) -> Any:
+        """Return an object without the ignored fields, and with the declared kinds of its fields."""
+        if not (self.ignore or self.number or self.category) or not isinstance(x, dict):
+            return x
+        x = {name: value for name, value in x.items() if name not in self.ignore}
+        for name in self.number:
+            if isinstance(value := x.get(name), str):
+                x[name] = _number_of(value)
+        for name in self.category:
+            if type(value := x.get(name)) in (int, float):
+                x[name] = str(value)
         return x
 
     def split(self, text: str, line: int | None = None) -> list[str]:
@@ -143,3 +151,10 @@ def checked_weight(value: Any, name: str = "weight") -> float:
     if type(value) in (int, float) and 0.0 < value <= MAX_EXAMPLE_WEIGHT:
         return float(value)
     raise ValueError(f"{name} must be a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}, not {shown(str(value))}")
+
+
+def _number_of(text: str) -> float | None:
+    try:
+        return number(text)
+    except ValueError:
+        return None

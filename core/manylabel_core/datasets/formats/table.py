@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from math import isfinite
@@ -25,7 +26,14 @@ from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, c
 from manylabel_core.datasets.formats.examples import read_examples
 from manylabel_core.datasets.formats.label_cells import LabelCells, cells_of, separated
 from manylabel_core.datasets.formats.open_quotes import OpenQuotes
-from manylabel_core.datasets.formats.report import EXAMPLES, ColumnReport, TableReport
+from manylabel_core.datasets.formats.report import (
+    EXAMPLES,
+    MAX_FIELDS,
+    ColumnReport,
+    TableReport,
+    label_warnings,
+    shortened,
+)
 from manylabel_core.datasets.formats.table_lines import Row, Shape, shape_of, table_rows
 from manylabel_core.datasets.formats.text import Source, check_names, opened_text, shown
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number
@@ -103,8 +111,7 @@ def _read(
         columns = table.feature_names if table.is_numeric else None
         dataset = read_examples(table, limits, parts.settings, columns, table.label_names)
         report = table.report()
-    object.__setattr__(dataset, "report", report)
-    return dataset
+    return replace(dataset, report=report)
 
 
 class rereadable:  # noqa: N801  # a context manager in the form of a function
@@ -215,12 +222,17 @@ class Table:
         self._unknown: frozenset[str] = frozenset()
         if self._listed_scan is not None and roles.listed is not None:
             name = names[roles.listed]
-            self._unknown = chooser.missing_names(self._listed_scan, name) if missing is None else missing
+            if missing is not None:
+                self._unknown = missing
+            elif self._listed_scan.is_numeric:
+                self._unknown = frozenset(self._listed_scan.words or ())
+            else:
+                self._unknown = chooser.missing_names(self._listed_scan, name)
             counts = {cell: n for cell, n in lists.counts.items() if cell.strip() not in self._unknown}
             is_number = chooser.decimal == "," and self._listed_scan.is_numeric
             self._label_cells = separated("") if is_number else cells_of(counts, self.parts.separator, name)
         self._decimal = chooser.decimal
-        self.warnings = [*self._warnings_of_shape(), *chooser.warnings]
+        self._warnings = [*self._warnings_of_shape(), *chooser.warnings]
 
     def _count(self, chunk: list[Row], scans: dict[int, ColumnScan], lists: _Lists) -> None:
         if not chunk:
@@ -346,7 +358,7 @@ class Table:
         names, roles = self._shape.names, self._roles
         counts, n_unlabelled = self.label_counts()
         first = [
-            {"x": row.x, "y": row.y, **({} if row.weight is None else {"weight": row.weight})}
+            {"x": shortened(row.x), "y": row.y, **({} if row.weight is None else {"weight": row.weight})}
             for row in islice(self, EXAMPLES)
         ]
         by_place: dict[int, ColumnReport] = {
@@ -359,7 +371,8 @@ class Table:
                 note = "" if place not in self._left_out else "names of rows" if place == 0 else "no values"
                 by_place[place] = ColumnReport(name, kind, 0, 0, "", note)
         columns = tuple(
-            _as_text(by_place[place]) if names[place] in texts else by_place[place] for place in range(len(names))
+            _as_text(by_place[place]) if names[place] in texts else by_place[place]
+            for place in range(min(len(names), MAX_FIELDS))
         )
         settings = {"separator of cells": {"\t": "tab", " ": "space"}.get(self._shape.delimiter, self._shape.delimiter)}
         settings["decimal mark"] = self._decimal
@@ -374,29 +387,22 @@ class Table:
             left_out,
             settings,
             tuple(first),
-            (*self.warnings, *self._label_warnings(counts, n_unlabelled)),
+            self.warnings(),
         )
 
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is strange about the table."""
+        return (*self._warnings, *self._label_warnings(*self.label_counts()))
+
     def _label_warnings(self, counts: dict[str, int], n_unlabelled: int) -> Iterator[str]:
+        if self._label_cells is None and not self._roles.labels:
+            return
         n_rows = self._n_rows - n_unlabelled
         if n_unlabelled:
             yield f"{n_unlabelled:,} rows have no known labels (empty cells); they can also mean that there is no label"
         if self._lists.more:
             yield f"there are more than {len(self._lists.counts):,} different lists of labels: not all are counted"
         yield from label_warnings(counts, n_rows)
-
-
-def label_warnings(counts: dict[str, int], n_rows: int) -> Iterator[str]:
-    """Yield what is strange about labels."""
-    for label, count in islice(((label, n) for label, n in counts.items() if n >= n_rows > 1), LISTED):
-        yield f"label {shown(label)} is on every row ({count:,})"
-    for label in islice((label for label, n in counts.items() if not n), LISTED):
-        yield f"label {shown(label)} is on no row"
-    strange = [label for label in counts if label[:1] in "[{<(\"'" or label[-1:] in "]}>)\"'" or "|" in label]
-    if strange:
-        yield f"labels look like parts of a list, such as {shown(strange[0])}: state the separator"
-    if n_rows > EXAMPLES and len(counts) == n_rows and all(n == 1 for n in counts.values()):
-        yield "each row has a label of its own"
 
 
 def _as_text(column: ColumnReport) -> ColumnReport:
