@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from tests.support.cases import for_each
 
-from manylabel_core.datasets import BadDataset, Dataset, read_csv, read_tsv
+from manylabel_core.datasets import BadDataset, Dataset, read_arff, read_csv, read_libsvm, read_ndjson, read_tsv
 from manylabel_core.datasets.formats.example_rows import RowParts
+from manylabel_core.datasets.formats.ndjson import JsonLines
 from manylabel_core.datasets.formats.report import TableReport
 from manylabel_core.datasets.formats.table import Table, rereadable
+from manylabel_core.datasets.formats.text import opened_text
 
 
 def rows_of(table: str | bytes, **options: Any) -> list[tuple[Any, Any]]:
@@ -381,3 +383,85 @@ def test_the_beginning_does_not_decide() -> None:
     late = rows_of(f"a,b,l\n{rows}x,TRUE,p\n", tags="l")
     assert late[0] == ({"a": "0", "b": "0"}, ["p"])
     assert late[-1] == ({"a": "x", "b": "TRUE"}, ["p"])
+
+
+# -- ARFF and JSON lines ----------------------------------------------------------------------------------------------
+
+
+@for_each(
+    "text",
+    [
+        "@relation r\n@attribute a numeric\n@attribute l{0,1}\n@data\n1.5,1\n2,0\n",
+        "@relation r\n@attribute a numeric % years\n@attribute l {0, 1} % rock\n@data\n1.5,1 % one\n2,0\n",
+        "@relation r\n@attribute a real [0,10]\n@attribute l{0, 1}\n@data\n1.5,1\n2,0\n",
+        "@RELATION\tr\n@ATTRIBUTE\ta\tREAL\n@ATTRIBUTE\tl\t{0,1}\n@DATA\n1.5\t1\n2\t0\n",
+        "@relation r\n@attribute 'a' integer\n@attribute \"l\" {0,1}\n@data\n1.5 1\n'2' 0\n",
+        "@relation r\n@attribute a numeric\n@attribute l {0,1}\n@data\n{0\t1.5, 1\t1}\n{0 2}\n",
+    ],
+)
+def test_arff_as_weka_reads_it(text: str) -> None:
+    read = read_arff(io.BytesIO(text.encode()), ["l"])
+    X = read.X if isinstance(read.X, np.ndarray) else read.X.toarray()
+    assert (X.tolist(), read.Y.toarray().tolist(), read.names) == ([[1.5], [2.0]], [[1], [0]], ("a",))
+
+
+def test_a_per_cent_sign_in_quotes_is_no_comment() -> None:
+    text = "@relation r\n@attribute a {'5%',b} % c\n@attribute l {0,1}\n@data\n'5%',1\nb,0 %\n"
+    assert read_arff(io.BytesIO(text.encode()), ["l"]).names == ("a=5%", "a=b")
+
+
+@for_each(("value", "message"), [("3_1", "expected a finite number"), ("\u0663", "expected a finite number")])
+def test_one_grammar_of_numbers(value: str, message: str) -> None:
+    arff = f"@relation r\n@attribute a numeric\n@attribute l {{0,1}}\n@data\n{value},1\n"
+    with pytest.raises(BadDataset, match=rf"line 5: .*{message}"):
+        read_arff(io.BytesIO(arff.encode()), ["l"])
+    with pytest.raises(BadDataset, match="line 1: .* is not feature:number"):
+        read_libsvm(io.BytesIO(f"1 1:{value}\n".encode()))
+
+
+@for_each(
+    ("line", "labels"),
+    [
+        ('{"text": "x", "cats": {"a": 1.0, "b": 0.0}}', {"a": True, "b": False}),
+        ('{"text": "x", "cats": {"a": true, "b": false}}', {"a": True, "b": False}),
+        ('{"text": "x", "cats": ["a"]}', ["a"]),
+    ],
+)
+def test_objects_of_labels(line: str, labels: Any) -> None:
+    data = f"\ufeff{line}\n".encode()
+    with opened_text(io.BytesIO(data)) as file:
+        assert [row.y for row in JsonLines(file, RowParts("cats"))] == [labels]
+    assert read_ndjson(io.BytesIO(data), "cats").label_names == tuple(labels)
+
+
+@for_each(
+    ("lines", "message"),
+    [
+        ('{"a": 1, "l": [3, 17]}', "line 1: l: labels must be strings: 3 is a number"),
+        ('{"a": 1, "l": {"p": 0.5}}', "line 1: l.p must be true or false .*, not 0.5"),
+        (
+            '{"a": 1, "l": {"p": true}}\n{"a": 1, "l": {"q": true}}',
+            "line 2: y has the truth of other labels than in line 1",
+        ),
+        ('{"a": 1, "l": {"p": true}}\n{"a": 1, "l": ["q"]}', "line 1: y lacks 'q', which other rows list"),
+    ],
+)
+def test_objects_of_labels_that_are_refused(lines: str, message: str) -> None:
+    with pytest.raises(BadDataset, match=message):
+        read_ndjson(io.BytesIO(lines.encode()), "l")
+
+
+def test_kinds_of_fields() -> None:
+    lines = b'{"a": "42", "zip": 7, "l": ""}\n{"a": "x", "zip": 12, "l": "p"}\n'
+    with opened_text(io.BytesIO(lines)) as file:
+        parts = RowParts("l", number=["a"], category=["zip"], empty="none")
+        assert [(row.x, row.y) for row in JsonLines(file, parts)] == [
+            ({"a": 42, "zip": "7"}, []),
+            ({"a": None, "zip": "12"}, ["p"]),
+        ]
+    with pytest.raises(BadDataset, match="decimal is for tables"):
+        read_ndjson(io.BytesIO(lines), "l", decimal=",")
+    report = read_ndjson(io.BytesIO(lines), "l").report
+    assert report is not None
+    assert (report.rows, report.unlabelled, report.labels) == (2, 1, {"p": 1})
+    assert kinds_of(report) == {"a": "category", "zip": "number"}

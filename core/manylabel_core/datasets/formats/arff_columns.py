@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from manylabel_core.datasets.formats import cells
 from manylabel_core.datasets.formats.text import shown
 from manylabel_core.datasets.limits import BadDataset, check_number
 
@@ -43,7 +44,7 @@ class Column:
 
     def _number(self, token: str) -> float:
         try:
-            return check_number(float(token))
+            return check_number(cells.number(token))
         except ValueError:
             raise ValueError(f"attribute {shown(self.name)} is {shown(token)}: expected a finite number") from None
 

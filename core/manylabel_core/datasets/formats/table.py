@@ -42,7 +42,7 @@ from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
 LISTED = 10
 """Maximum number of columns listed in an error."""
 
-CHUNK_ROWS = 1_000
+CHUNK_ROWS = 256
 CHUNK_CHARACTERS = 2**20
 """Maximum rows and characters of a part of the first reading, after which its columns are counted."""
 
