@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.datasets import serialisation
-from manylabel_core.datasets.formats.report import TableReport
 from manylabel_core.datasets.label_details import LabelDetails
+from manylabel_core.datasets.report import TableReport
 from manylabel_core.datasets.serialisation import View
 from manylabel_core.records import TextSettings
 

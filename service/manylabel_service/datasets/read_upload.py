@@ -12,8 +12,8 @@ from typing import IO, Any
 import numpy as np
 
 from manylabel_core.datasets import BadDataset, Dataset, ReaderLimits, read_dataset
-from manylabel_core.datasets.formats.report import report_of_counts
 from manylabel_core.datasets.label_details import read_label_details
+from manylabel_core.datasets.report import report_of_counts
 from manylabel_core.records import RecordLimits
 from manylabel_service.datasets.sandbox_child import serve_request
 

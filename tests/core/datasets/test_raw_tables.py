@@ -13,9 +13,9 @@ from tests.support.cases import for_each
 from manylabel_core.datasets import BadDataset, Dataset, read_arff, read_csv, read_libsvm, read_ndjson, read_tsv
 from manylabel_core.datasets.formats.example_rows import RowParts
 from manylabel_core.datasets.formats.ndjson import JsonLines
-from manylabel_core.datasets.formats.report import TableReport
-from manylabel_core.datasets.formats.table import Table, rereadable
+from manylabel_core.datasets.formats.tables.table import Table, rereadable
 from manylabel_core.datasets.formats.text import opened_text
+from manylabel_core.datasets.report import TableReport
 
 
 def rows_of(table: str | bytes, **options: Any) -> list[tuple[Any, Any]]:
@@ -413,9 +413,9 @@ def test_a_per_cent_sign_in_quotes_is_no_comment() -> None:
 @for_each(("value", "message"), [("3_1", "expected a finite number"), ("\u0663", "expected a finite number")])
 def test_one_grammar_of_numbers(value: str, message: str) -> None:
     arff = f"@relation r\n@attribute a numeric\n@attribute l {{0,1}}\n@data\n{value},1\n"
-    with pytest.raises(BadDataset, match=rf"line 5: .*{message}"):
+    with pytest.raises(BadDataset, match=f"line 5: attribute 'a' is .*: {message}"):
         read_arff(io.BytesIO(arff.encode()), ["l"])
-    with pytest.raises(BadDataset, match="line 1: .* is not feature:number"):
+    with pytest.raises(BadDataset, match=r"line 1: .* is not feature:number"):
         read_libsvm(io.BytesIO(f"1 1:{value}\n".encode()))
 
 

@@ -9,11 +9,12 @@ import click
 
 from manylabel_clients.command.data.checkpoints import DigestedRows, FeedCheckpoint, checkpoint_path
 from manylabel_clients.command.data.files import PLAIN, File, LabelColumns, NamedRowOptions, ZeroBased, open_for
+from manylabel_clients.command.data.reports import DryRun, report_of
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import PATIENT, AsJson, BatchSize, ModelName, remote
 from manylabel_clients.command.output.measures import print_metrics
-from manylabel_clients.command.output.reports import DryRun, note_warnings, print_report, report_of
+from manylabel_clients.command.output.reports import note_warnings, print_report
 from manylabel_clients.command.output.text import print_as, print_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ManyLabelError
@@ -56,7 +57,8 @@ def feed(
     handle = client.model(model)
     if dry_run:
         report = report_of(open_for(handle, file, labels, zero_based, table))
-        return print_as(as_json, report, print_report)
+        print_as(as_json, report, print_report)
+        return
     path = checkpoint_path(client.base_url, model, file)
     checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, complete)
     stream = open_for(handle, file, labels, zero_based, table)

@@ -43,8 +43,8 @@ Tags = Annotated[
 Separator = Annotated[
     str | None,
     Option(
-        help="CSV, TSV, JSON lines: separator of labels in a cell, such as ';'; '' if a cell is one label. Default with "
-        "--tags: what the column shows."
+        help="CSV, TSV, JSON lines: separator of labels in a cell, such as ';'; '' if a cell is one label. Default "
+        "with --tags: what the column shows."
     ),
 ]
 Ignore = Annotated[str | None, Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields to ignore.")]
@@ -181,7 +181,7 @@ def open_for(
 
 def with_texts(path: Path, table: TableOptions, known: Sequence[str]) -> TableOptions:
     """Return the options with the text fields of a model that are columns of a table, unless options name others."""
-    from manylabel_core.datasets.formats.table_lines import shape_of
+    from manylabel_core.datasets.formats.tables.lines import shape_of
     from manylabel_core.datasets.formats.text import opened_text
 
     if table.text is not None or not known or record_format(path) not in TABLES:
@@ -232,7 +232,7 @@ def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[
     from manylabel_clients.river.files.stream import NO_LIMITS
     from manylabel_core.datasets.formats.example_rows import RowParts
     from manylabel_core.datasets.formats.ndjson import JsonLines
-    from manylabel_core.datasets.formats.table import Table
+    from manylabel_core.datasets.formats.tables.table import Table
     from manylabel_core.datasets.formats.text import opened_text
     from manylabel_core.datasets.reading import format_of
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from manylabel_clients.command.data.files import PLAIN, File, RowOptions, TrainingLabels, ZeroBased, read_file
+from manylabel_clients.command.data.reports import DryRun, report_of
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import AsJson, Holdout, Params, Seed, named_values
 from manylabel_clients.command.output.measures import measure_rows
-from manylabel_clients.command.output.reports import DryRun, note_warnings, print_report, report_of
+from manylabel_clients.command.output.reports import note_warnings, print_report
 from manylabel_clients.command.output.tables import print_table
 from manylabel_clients.command.output.text import print_as, print_json
 
@@ -58,7 +59,8 @@ def train(
         _check_writable(out, [file] if test is None else [file, test])
     whole = read_file(file, labels, zero_based, table)
     if dry_run:
-        return print_as(as_json, report_of(whole), print_report)
+        print_as(as_json, report_of(whole), print_report)
+        return
     other = None if test is None else read_file(test, labels, zero_based, table.kinds_of(whole))
     note_warnings(() if whole.report is None else whole.report.warnings)
     learnt, measured = _divided(whole, other, holdout, seed)

@@ -11,9 +11,9 @@ from manylabel_clients.river.files.stream import NO_LIMITS, Example, FileFormatE
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts
 from manylabel_core.datasets.formats.examples import known_numbers
 from manylabel_core.datasets.formats.ndjson import JsonLines
-from manylabel_core.datasets.formats.report import TableReport
-from manylabel_core.datasets.formats.table import Table
+from manylabel_core.datasets.formats.tables.table import Table
 from manylabel_core.datasets.formats.text import opened_text
+from manylabel_core.datasets.report import TableReport
 from manylabel_core.records.forms import input_kind
 
 

@@ -21,8 +21,8 @@ from manylabel_core.datasets.formats.arff_header import (
     without_comment,
 )
 from manylabel_core.datasets.formats.mulan import read_label_names
-from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened_text, shown
-from manylabel_core.datasets.limits import BadDataset, ReaderLimits
+from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened_text
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, shown
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 Labels = Source | int | Sequence[str] | None

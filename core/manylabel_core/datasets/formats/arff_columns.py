@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from manylabel_core.datasets.formats import cells
-from manylabel_core.datasets.formats.text import shown
-from manylabel_core.datasets.limits import BadDataset, check_number
+from manylabel_core.datasets.limits import BadDataset, check_number, shown
 
 _TRUTH = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0}
 

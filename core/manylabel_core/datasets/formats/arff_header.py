@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from manylabel_core.datasets.formats.text import check_names, shown
-from manylabel_core.datasets.limits import BadDataset, ReaderLimits
+from manylabel_core.datasets.formats.text import check_names
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, shown
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 # Possessive quantifiers: a hostile line is scanned once, without backtracking.

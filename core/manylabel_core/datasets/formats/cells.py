@@ -14,6 +14,7 @@ ZERO_PADDED = re.compile(r"[+-]?0[0-9]+")
 
 _SYMBOLS = "%‰€$£¥₹"
 _UNIT = re.compile(rf"([+-]?)([{_SYMBOLS}]|EUR|USD|GBP|CHF)?\s*+(.*?)\s*+([{_SYMBOLS}]|EUR|USD|GBP|CHF)?")
+_DIGIT = re.compile("[0-9]")
 _EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
 _SPACES = "'\u2019 \u00a0\u202f"
 _GROUPED = {
@@ -79,8 +80,7 @@ class Styled(NamedTuple):
 
 def styled(cell: str) -> Styled | None:
     """Return a number with a decimal comma, marks of thousands, or a unit; None for anything else."""
-    match = _UNIT.fullmatch(cell)
-    if match is None or len(cell) > 64 or not any(map(str.isdecimal, cell)):
+    if len(cell) > 64 or not _DIGIT.search(cell) or (match := _UNIT.fullmatch(cell)) is None:
         return None
     sign, before, digits, after = match.groups()
     if before and after:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from manylabel_core.datasets.formats.cells import number
-from manylabel_core.datasets.formats.text import check_name, check_names, shown
-from manylabel_core.datasets.limits import BadDataset
+from manylabel_core.datasets.formats.text import check_name, check_names
+from manylabel_core.datasets.limits import BadDataset, shown
 from manylabel_core.records import TextSettings
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 

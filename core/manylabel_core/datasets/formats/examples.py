@@ -11,8 +11,8 @@ import numpy as np
 from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.npz import MAX_VIEWS
-from manylabel_core.datasets.formats.text import check_name, shown
-from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number
+from manylabel_core.datasets.formats.text import check_name
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number, shown
 from manylabel_core.datasets.vectors import names_of, view_of
 from manylabel_core.records import Encoded, RecordEncoder, RecordError, TextSettings
 from manylabel_core.records.bounds import MAX_VECTOR_FIELDS

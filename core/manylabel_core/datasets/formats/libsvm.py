@@ -9,8 +9,8 @@ from typing import NamedTuple
 from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats import cells
-from manylabel_core.datasets.formats.text import Source, check_name, numbered_lines, opened_text, shown
-from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number
+from manylabel_core.datasets.formats.text import Source, check_name, numbered_lines, opened_text
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number, shown
 
 
 class Sizes(NamedTuple):

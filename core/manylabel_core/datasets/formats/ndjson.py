@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 from manylabel_core.datasets.dataset import Dataset
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, checked_weight
 from manylabel_core.datasets.formats.examples import read_examples
-from manylabel_core.datasets.formats.report import ExamplesReport
-from manylabel_core.datasets.formats.text import Lines, Source, check_name, numbered_lines, opened_text, shown
-from manylabel_core.datasets.limits import BadDataset, ReaderLimits
+from manylabel_core.datasets.formats.text import Lines, Source, check_name, numbered_lines, opened_text
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, shown
+from manylabel_core.datasets.report import ExamplesReport
 
 MERGED_LINES = "; each line has one value: curl -d removes the ends of lines, --data-binary sends them"
 """Hint for a file without line breaks."""

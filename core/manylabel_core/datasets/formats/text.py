@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from os import PathLike
 from typing import IO, Protocol
 
-from manylabel_core.datasets.limits import MAX_NAME_BYTES, BadDataset
+from manylabel_core.datasets.limits import MAX_NAME_BYTES, BadDataset, shown
 
 Source = str | PathLike[str] | IO[bytes]
 """A path, or a binary stream at its current position."""
@@ -183,10 +183,3 @@ def check_name(name: str, what: str, line: int | None = None) -> None:
         raise BadDataset(f"a name of {what} is not Unicode: {shown(name)}", line=line) from None
     if not 1 <= size_bytes <= MAX_NAME_BYTES:
         raise BadDataset(f"names of {what} have 1 to {MAX_NAME_BYTES} bytes, not {shown(name)}", line=line)
-
-
-def shown(value: object) -> str:
-    """Return a value from a file for a message: quoted, shortened to a line, in ASCII if it is not Unicode."""
-    text = repr(value)
-    text = text if text.isprintable() else ascii(value)
-    return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any
 
-from manylabel_core.datasets.formats.text import shown
+from manylabel_core.datasets.limits import shown
 
 EXAMPLES = 10
 """Number of first rows, and of odd cells of a column, in a report."""

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from manylabel_core.datasets.formats import cells
 from manylabel_core.datasets.formats.text import Lines as Source
-from manylabel_core.datasets.formats.text import check_names, numbered_lines, shown
-from manylabel_core.datasets.limits import BadDataset
+from manylabel_core.datasets.formats.text import check_names, numbered_lines
+from manylabel_core.datasets.limits import BadDataset, shown
 
 DELIMITERS = ",;\t|"
 _DECLARED = re.compile(r'"?sep=(.|\\t)"?', re.IGNORECASE)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from manylabel_core.datasets.formats import cells
-from manylabel_core.datasets.formats.report import EXAMPLES
+from manylabel_core.datasets.report import EXAMPLES
 from manylabel_core.rows import MAX_MAGNITUDE
 
 EMPTY, NUMBER, STYLED, WORD, FLAG, INFINITE, VECTOR, STRINGS, OTHER = range(9)
@@ -111,7 +111,7 @@ class ColumnScan:
         self.first = self.first or filled[0]
         if self.point is None and "." in joined:
             self._find_point(column, lines)
-        if self.padded is None and _PADDED.search(joined):
+        if self.padded is None and _may_be_padded(joined) and _PADDED.search(joined):
             at = next((i for i, cell in enumerate(column) if _PADDED_CELL.fullmatch(cell)), None)
             self.padded = None if at is None else (lines[at], column[at])
         self._count_steps(numbers, len(filled) == len(column))
@@ -218,3 +218,7 @@ class ColumnScan:
     def is_numeric(self) -> bool:
         """Whether all values are numbers, and there are some."""
         return 0 < self.n_numbers == self.solid
+
+
+def _may_be_padded(joined: str) -> bool:
+    return joined.startswith("0") or "\n0" in joined or "-0" in joined or "+0" in joined

@@ -8,25 +8,28 @@ take little memory.
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from math import isfinite
-from operator import itemgetter
 from os import PathLike
 from typing import IO, Any
 
 from manylabel_core.datasets.dataset import Dataset
 from manylabel_core.datasets.formats import cells
-from manylabel_core.datasets.formats.column_kinds import Column, KindChooser, Value
-from manylabel_core.datasets.formats.column_scan import Budget, ColumnScan
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, checked_weight
 from manylabel_core.datasets.formats.examples import read_examples
-from manylabel_core.datasets.formats.label_cells import LabelCells, cells_of, separated
-from manylabel_core.datasets.formats.open_quotes import OpenQuotes
-from manylabel_core.datasets.formats.report import (
+from manylabel_core.datasets.formats.tables.column_kinds import KindChooser
+from manylabel_core.datasets.formats.tables.column_scan import Budget, ColumnScan
+from manylabel_core.datasets.formats.tables.counts import LabelLists, LabelMarks
+from manylabel_core.datasets.formats.tables.label_cells import LabelCells, cells_of, separated
+from manylabel_core.datasets.formats.tables.lines import Row, shape_of, table_rows
+from manylabel_core.datasets.formats.tables.quotes import OpenQuotes, column_is_quoted, quoted_words
+from manylabel_core.datasets.formats.tables.roles import Roles, text_fields
+from manylabel_core.datasets.formats.tables.values import RowReader
+from manylabel_core.datasets.formats.text import Source, opened_text
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, shown
+from manylabel_core.datasets.report import (
     EXAMPLES,
     MAX_FIELDS,
     ColumnReport,
@@ -34,21 +37,11 @@ from manylabel_core.datasets.formats.report import (
     label_warnings,
     shortened,
 )
-from manylabel_core.datasets.formats.table_lines import Row, Shape, shape_of, table_rows
-from manylabel_core.datasets.formats.text import Source, check_names, opened_text, shown
-from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number
-from manylabel_core.rows import MAX_EXAMPLE_WEIGHT, MAX_MAGNITUDE
-
-LISTED = 10
-"""Maximum number of columns listed in an error."""
+from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 CHUNK_ROWS = 256
 CHUNK_CHARACTERS = 2**20
 """Maximum rows and characters of a part of the first reading, after which its columns are counted."""
-
-MAX_LISTS = 100_000
-MAX_LIST_CHARACTERS = 2**25
-"""Number of different cells with labels that are stored, and of their characters."""
 
 
 def read_csv(
@@ -189,8 +182,8 @@ class Table:
         missing = None if self.parts.missing is None else frozenset(self.parts.missing)
         places = [*roles.features, *(() if roles.listed is None else (roles.listed,))]
         scans = {place: ColumnScan(budget, missing) for place in places}
-        lists = _Lists()
-        self._marks = _Marks(roles.labels, self._missing_labels, self.parts.empty == "none")
+        lists = LabelLists()
+        self._marks = LabelMarks(roles.labels, self._missing_labels, self.parts.empty == "none")
         quotes = OpenQuotes(self._shape.delimiter, len(names))
         chunk: list[Row] = []
         n_characters = self._n_rows = self._n_empty = 0
@@ -234,7 +227,7 @@ class Table:
         self._decimal = chooser.decimal
         self._warnings = [*self._warnings_of_shape(), *chooser.warnings]
 
-    def _count(self, chunk: list[Row], scans: dict[int, ColumnScan], lists: _Lists) -> None:
+    def _count(self, chunk: list[Row], scans: dict[int, ColumnScan], lists: LabelLists) -> None:
         if not chunk:
             return
         columns = list(zip(*(row.cells for row in chunk), strict=True))
@@ -245,9 +238,9 @@ class Table:
             before = sum(scan.words.values()) if scan.words else 0
             scan.add(column, lines)
             if is_first:
-                scan.is_quoted = _is_quoted(chunk, place, self._shape.delimiter)
+                scan.is_quoted = column_is_quoted(chunk, place, self._shape.delimiter)
             if scan.words and sum(scan.words.values()) > before:
-                scan.quoted_words += _quoted_words(chunk, place, self._shape.delimiter)
+                scan.quoted_words += quoted_words(chunk, place, self._shape.delimiter)
         if self._roles.listed is not None:
             lists.add(columns[self._roles.listed])
         self._marks.add(columns)
@@ -276,7 +269,7 @@ class Table:
 
     def __iter__(self) -> Iterator[ExampleRow]:
         roles, n_rows = self._roles, 0
-        as_row = _RowReader(self.columns, self._places, self.is_numeric)
+        as_row = RowReader(self.columns, self._places, self.is_numeric)
         for row in islice(self._filled_rows(), self._n_rows):
             n_rows += 1
             line, found = row.line, row.cells
@@ -364,7 +357,7 @@ class Table:
         by_place: dict[int, ColumnReport] = {
             place: column.report() for place, column in zip(self._places, self.columns, strict=True)
         }
-        texts = set(_fields_of(self.parts))
+        texts = set(text_fields(self.parts))
         for place, name in enumerate(names):
             if place not in by_place:
                 kind = roles.role_of(place) or "ignored"
@@ -407,219 +400,3 @@ class Table:
 
 def _as_text(column: ColumnReport) -> ColumnReport:
     return ColumnReport(column.name, "text", column.values, column.missing, column.example, column.note)
-
-
-class Roles:
-    """Roles of the columns of a table, by place. Raises BadDataset if the options contradict the names."""
-
-    def __init__(self, shape: Shape, parts: RowParts, limits: ReaderLimits) -> None:
-        names = shape.names
-        limits.check("features", max(len(names) - limits.labels, 0), line=1)
-        left_out = {_place(names, name, "ignored column") for name in parts.ignore}
-        listed = parts.listed_in([name for place, name in enumerate(names) if place not in shape.unnamed or not place])
-        self.listed = None if listed is None else _place(names, listed, "column of tags")
-        self.labels = [] if listed is not None else _label_places(shape, parts.label_columns)
-        self.weight = None if parts.weight is None else _place(names, parts.weight, "column of weights")
-        if self.weight is not None and self.weight in left_out | {self.listed, *self.labels}:
-            raise BadDataset("the column of weights cannot have labels or be ignored", line=1)
-        self.ref = None if parts.ref is None else _place(names, parts.ref, "column of references")
-        if self.ref is not None and self.ref in left_out | {self.listed, self.weight, *self.labels}:
-            raise BadDataset("the column of references cannot have labels or weights, or be ignored", line=1)
-        if left_out & {self.listed, *self.labels}:
-            raise BadDataset("a column with labels cannot be ignored", line=1)
-        taken = {*self.labels, *left_out, self.listed, self.weight, self.ref}
-        self.features = [place for place in range(len(names)) if place not in taken]
-        self.kinds: dict[str, str] = {}
-        for kind, given in (("text", _fields_of(parts)), ("number", parts.number), ("category", parts.category)):
-            for name in given:
-                what = f"{kind} column" if kind == "text" else f"column of {kind.replace('y', 'ie')}s"
-                if _place(names, name, what) not in self.features:
-                    raise BadDataset(f"a {what} cannot have labels or be ignored", line=1)
-                if self.kinds.setdefault(name, kind) != kind:
-                    raise BadDataset(f"column {shown(name)} has more than one kind", line=1)
-        limits.check("features", len(self.features), line=1)
-        limits.check("labels", len(self.labels), line=1)
-        self._ignored = left_out
-
-    def role_of(self, place: int) -> str | None:
-        """Return the role of a column that is no feature."""
-        roles: dict[str, set[int | None]] = {"labels": {self.listed}, "label": {*self.labels}}
-        roles |= {"weight": {self.weight}, "ref": {self.ref}}
-        return next((role for role, places in roles.items() if place in places), None)
-
-
-class _Lists:
-    """Different cells of the column that lists labels, with their counts, up to a limit."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-        self.more = False
-        self._n_characters = 0
-
-    def add(self, column: Sequence[str]) -> None:
-        counts = self.counts
-        for cell in column:
-            if cell in counts:
-                counts[cell] += 1
-            elif len(counts) < MAX_LISTS and self._n_characters < MAX_LIST_CHARACTERS:
-                counts[cell] = 1
-                self._n_characters += len(cell)
-            else:
-                self.more = True
-
-
-class _Marks:
-    """Numbers of rows of labels that have columns of their own."""
-
-    def __init__(self, places: Sequence[int], missing: frozenset[str], is_none: bool) -> None:
-        self._places, self._missing, self._is_none = places, missing, is_none
-        self.counts = [0] * len(places)
-        self.n_unknown = 0
-
-    def add(self, columns: Sequence[Sequence[str]]) -> None:
-        """Count the next rows; whether their cells are truth values is checked later."""
-        for label, place in enumerate(self._places):
-            for cell, n in Counter(columns[place]).items():
-                if cells.TRUTHS.get(cell.strip().lower()):
-                    self.counts[label] += n
-        if self._places and not self._is_none:
-            n_rows = len(columns[self._places[0]])
-            unknown: Sequence[int] = range(n_rows)
-            for place in self._places:
-                column = columns[place]
-                unknown = [row for row in unknown if self._is_unknown(column[row])]
-            self.n_unknown += len(unknown)
-
-    def _is_unknown(self, cell: str) -> bool:
-        text = cell.strip()
-        return not text or text in self._missing
-
-
-class _RowReader:
-    """Reader of the features of a row."""
-
-    def __init__(self, columns: Sequence[Column], places: Sequence[int], is_numeric: bool) -> None:
-        self._columns = [
-            (column.name, place, column.read, column.missing) for column, place in zip(columns, places, strict=True)
-        ]
-        self._names = [column.name for column in columns]
-        self._places = places
-        self._cells = itemgetter(*places) if len(places) > 1 else self._few
-        self._is_plain = is_numeric and all(
-            column.read is float and not any(map(cells.NUMBER.fullmatch, column.missing)) for column in columns
-        )
-
-    def _few(self, row: list[str]) -> list[str]:
-        return [row[place] for place in self._places]
-
-    def read(self, row: list[str], line: int) -> dict[str, Value]:
-        """Return the values of a row by column."""
-        if self._is_plain:
-            try:
-                numbers = list(map(float, self._cells(row)))
-            except ValueError:
-                pass
-            else:
-                if (
-                    numbers
-                    and max(numbers) <= MAX_MAGNITUDE
-                    and min(numbers) >= -MAX_MAGNITUDE
-                    and isfinite(sum(numbers))
-                ):
-                    return dict(zip(self._names, numbers, strict=True))
-        return self._record(row, line)
-
-    def _record(self, row: list[str], line: int) -> dict[str, Value]:
-        x: dict[str, Value] = {}
-        for name, place, read, missing in self._columns:
-            cell = row[place]
-            if not cell or cell.isspace() or (missing and cell.strip() in missing):
-                continue
-            try:
-                value = read(cell)
-            except (ValueError, KeyError):
-                raise BadDataset(
-                    f"column {shown(name)} is {shown(cell)}: expected what its other cells are; state its kind",
-                    line=line,
-                ) from None
-            if value is not None:
-                if type(value) is float and not abs(value) <= MAX_MAGNITUDE:
-                    check_finite(name, cell, value, line)
-                x[name] = value
-        return x
-
-
-def check_finite(name: str, cell: str, value: float, line: int) -> None:
-    """Raise BadDataset, with the column and the line, for a number that is not finite or too large."""
-    try:
-        check_number(value)
-    except ValueError:
-        raise BadDataset(f"column {shown(name)} is {shown(cell)}: expected a finite number", line=line) from None
-
-
-def _is_quoted(chunk: Sequence[Row], place: int, delimiter: str) -> bool:
-    """Return whether a cell of a column is in quotes."""
-    rows = [row for row in chunk[:20] if len(row.texts) == 1 and row.cells[place] and '"' in row.texts[0]]
-    return any(_cell_is_quoted(row.texts[0], place, delimiter) for row in rows)
-
-
-def _quoted_words(chunk: Sequence[Row], place: int, delimiter: str) -> int:
-    """Return the number of words for a missing value that are in quotes."""
-    return sum(
-        row.cells[place].strip() in cells.MISSING_NAMES
-        and len(row.texts) == 1
-        and '"' in row.texts[0]
-        and _cell_is_quoted(row.texts[0], place, delimiter)
-        for row in chunk
-    )
-
-
-def _cell_is_quoted(text: str, place: int, delimiter: str) -> bool:
-    at = 0
-    for _ in range(place):
-        begin = text[at:].lstrip(" ")
-        if begin.startswith('"'):
-            at = text.index('"', at) + 1
-            while at < len(text):
-                at = text.find('"', at)
-                if text[at + 1 : at + 2] != '"':
-                    break
-                at += 2
-        at = text.find(delimiter, at)
-        if at < 0:
-            return False
-        at += 1
-    return text[at:].lstrip(" ").startswith('"')
-
-
-def _fields_of(parts: RowParts) -> Sequence[str]:
-    settings = parts.settings
-    return () if settings is None else settings.fields or ()
-
-
-def _label_places(shape: Shape, label_columns: int | str | Sequence[str]) -> list[int]:
-    """Return the columns that are labels, in the order of the file."""
-    names = shape.names
-    if isinstance(label_columns, int):
-        named = [place for place in range(len(names)) if place not in shape.unnamed or not place]
-        if not 0 < label_columns <= len(named):
-            detail = f"{label_columns} label columns requested, but there are {len(named)} columns: {_listed(names)}"
-            raise BadDataset(detail, line=1)
-        return named[-label_columns:]
-    chosen = set(check_names(tuple(label_columns), "label columns"))
-    if absent := chosen - set(names):
-        detail = f"label column {shown(min(absent))} is not among the columns: {_listed(names)}"
-        raise BadDataset(detail, line=1)
-    return [place for place, name in enumerate(names) if name in chosen]
-
-
-def _place(names: Sequence[str], name: str, what: str) -> int:
-    if name not in names:
-        raise BadDataset(f"{what} {shown(name)} is not among the columns: {_listed(names)}", line=1)
-    return names.index(name)
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Return the columns for an error message, shortened if there are many."""
-    more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
-    return ", ".join(map(shown, names[:LISTED])) + more

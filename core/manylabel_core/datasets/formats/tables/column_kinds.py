@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from manylabel_core.datasets.formats import cells
-from manylabel_core.datasets.formats.column_scan import (
+from manylabel_core.datasets.formats.tables.column_scan import (
     FLAG,
     INFINITE,
     NUMBER,
@@ -19,9 +19,8 @@ from manylabel_core.datasets.formats.column_scan import (
     ColumnScan,
     Seen,
 )
-from manylabel_core.datasets.formats.report import EXAMPLES, ColumnReport, OddCell
-from manylabel_core.datasets.formats.text import shown
-from manylabel_core.datasets.limits import BadDataset, check_number
+from manylabel_core.datasets.limits import BadDataset, check_number, shown
+from manylabel_core.datasets.report import EXAMPLES, ColumnReport, OddCell
 
 Value = float | str | list[float] | list[str]
 """Value of a cell: a number, a category or text, a vector, or several categories."""

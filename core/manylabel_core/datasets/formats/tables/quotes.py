@@ -1,4 +1,4 @@
-"""Detection of quotes that are not closed and so swallow rows of a table."""
+"""Quotes of a table: which cells are in quotes, and quotes that are not closed and so swallow rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 
 from manylabel_core.datasets.formats import cells
-from manylabel_core.datasets.formats.table_lines import Row
+from manylabel_core.datasets.formats.tables.lines import Row
 from manylabel_core.datasets.limits import BadDataset
 
 MAX_ROWS = 20
@@ -45,3 +45,38 @@ class OpenQuotes:
                     "quote not closed? A quote inside a cell in quotes must be doubled",
                     line=first,
                 )
+
+
+def column_is_quoted(chunk: Sequence[Row], place: int, delimiter: str) -> bool:
+    """Return whether a cell of a column is in quotes."""
+    rows = [row for row in chunk[:20] if len(row.texts) == 1 and row.cells[place] and '"' in row.texts[0]]
+    return any(_cell_is_quoted(row.texts[0], place, delimiter) for row in rows)
+
+
+def quoted_words(chunk: Sequence[Row], place: int, delimiter: str) -> int:
+    """Return the number of words for a missing value that are in quotes."""
+    return sum(
+        row.cells[place].strip() in cells.MISSING_NAMES
+        and len(row.texts) == 1
+        and '"' in row.texts[0]
+        and _cell_is_quoted(row.texts[0], place, delimiter)
+        for row in chunk
+    )
+
+
+def _cell_is_quoted(text: str, place: int, delimiter: str) -> bool:
+    at = 0
+    for _ in range(place):
+        begin = text[at:].lstrip(" ")
+        if begin.startswith('"'):
+            at = text.index('"', at) + 1
+            while at < len(text):
+                at = text.find('"', at)
+                if text[at + 1 : at + 2] != '"':
+                    break
+                at += 2
+        at = text.find(delimiter, at)
+        if at < 0:
+            return False
+        at += 1
+    return text[at:].lstrip(" ").startswith('"')

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from manylabel_core.datasets.formats import cells
-from manylabel_core.datasets.formats.text import check_name, shown
-from manylabel_core.datasets.limits import BadDataset
+from manylabel_core.datasets.formats.text import check_name
+from manylabel_core.datasets.limits import BadDataset, shown
 
 _TAGGED = re.compile(r"\s*+(?:<[^<>]++>[\s,;|]*+)++")
 _TAG = re.compile(r"<([^<>]++)>")
