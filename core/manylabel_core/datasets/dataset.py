@@ -51,7 +51,8 @@ class Dataset:
     label_details : dict of str to dict of str
         Known titles, descriptions and URIs of labels, by label and field.
     report : TableReport or None
-        What the reader of a table understood; None for other files. It is not stored, and not that of some rows.
+        Report of the reader of a table or of JSON lines; None for other files. It is not stored, and a selection of
+        rows has none.
 
     Examples
     --------

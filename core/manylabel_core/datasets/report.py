@@ -34,26 +34,26 @@ class ColumnReport:
     """Number of rows without one."""
     example: str = ""
     note: str = ""
-    """How the cells are written if not plainly, why the column is ignored, or what means a missing value."""
+    """Style of the cells if they are not plain, or the reason why the column is ignored."""
     odd: int = 0
     odd_cells: tuple[OddCell, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TableReport:
-    """What was understood of a file, before anything is learnt."""
+    """Report of what a reader understood of a file."""
 
     rows: int
-    """Number of rows, without those left out."""
+    """Number of rows, without omitted ones."""
     columns: tuple[ColumnReport, ...]
     labels: dict[str, int]
     """Number of rows for which each label is relevant."""
     unlabelled: int
-    """Number of rows with unknown labels, which a stream leaves out."""
-    left_out: dict[str, int] = field(default_factory=dict)
-    """Number of rows that were left out, by reason."""
+    """Number of rows with unknown labels, which a stream omits."""
+    omitted: dict[str, int] = field(default_factory=dict)
+    """Number of rows that were omitted, by reason."""
     settings: dict[str, str] = field(default_factory=dict)
-    """How the file is written: separator of cells, decimal mark, separator of labels."""
+    """Style of the file: separator of cells, decimal mark, separator of labels."""
     first: tuple[dict[str, Any], ...] = ()
     """The first rows as they are learnt: objects of x and y."""
     warnings: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ def label_warnings(counts: Mapping[str, int], n_rows: int) -> Iterator[str]:
     if strange:
         yield f"labels look like parts of a list, such as {shown(strange[0])}: state the separator"
     if n_rows > EXAMPLES and len(counts) == n_rows and all(n == 1 for n in counts.values()):
-        yield "each row has a label of its own"
+        yield "each row has a different label"
 
 
 class _Field:

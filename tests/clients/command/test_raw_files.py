@@ -54,7 +54,7 @@ def test_what_is_left_out_is_counted(manylabel: Command, client: Client, name: s
     model = client.create_model(name)
     fed = manylabel("feed", name, str(table), "--tags", "tags").checked()
     assert "40 rows fed" in fed.out
-    assert "20 rows left out: their labels are unknown; --empty none" in fed.out
+    assert "20 rows omitted: their labels are unknown; --empty none" in fed.out
     assert "note: column 'code' has codes with zeros in front" in fed.err
     refused = manylabel("update", name, str(table), "--tags", "tags")
     assert (refused.status, "line 2: its labels are unknown; --empty none" in refused.err) == (1, True)

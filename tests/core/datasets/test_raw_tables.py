@@ -190,7 +190,7 @@ def test_shapes_of_a_table(text: str) -> None:
 
 def test_what_is_left_out_is_counted() -> None:
     report = report_of(",a,l,\n7,1,x,\n8,2,,\n,,,\n9,3,x,\n", tags="l")
-    assert (report.rows, report.unlabelled, report.left_out) == (3, 1, {"without any value": 1})
+    assert (report.rows, report.unlabelled, report.omitted) == (3, 1, {"without any value": 1})
     assert kinds_of(report) == {"column 1": "ignored", "a": "number", "l": "labels", "column 4": "ignored"}
     assert report.labels == {"x": 2}
     assert report.first[0] == {"x": {"a": 1}, "y": ["x"]}
@@ -378,7 +378,7 @@ def test_a_stream_that_cannot_go_back_is_read() -> None:
 
 
 def test_the_beginning_does_not_decide() -> None:
-    """What a column is depends on its last row as on its first."""
+    """The last row of a column counts as much as the first."""
     rows = "".join(f"{i},{i},p\n" for i in range(3000))
     late = rows_of(f"a,b,l\n{rows}x,TRUE,p\n", tags="l")
     assert late[0] == ({"a": "0", "b": "0"}, ["p"])

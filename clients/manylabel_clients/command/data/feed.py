@@ -71,9 +71,7 @@ def feed(
     else:
         click.echo(f"{result.examples:,} rows fed; {model} has learnt {result.updates:,} examples")
         if left_out := getattr(stream, "n_unlabelled", 0):
-            click.echo(
-                f"{left_out:,} rows left out: their labels are unknown; --empty none if an empty cell means none"
-            )
+            click.echo(f"{left_out:,} rows omitted: their labels are unknown; --empty none if an empty cell means none")
         print_metrics(result.metrics)
 
 

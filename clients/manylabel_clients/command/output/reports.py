@@ -26,8 +26,8 @@ def print_report(report: Mapping[str, Any]) -> None:
     """Print what was understood of a file."""
     known = report["rows"] - report["unlabelled"]
     click.echo(f"{count_of(report['rows'], 'row')}, {known:,} with known labels")
-    for reason, count in report["left_out"].items():
-        click.echo(f"{count_of(count, 'row')} left out: {reason}")
+    for reason, count in report["omitted"].items():
+        click.echo(f"{count_of(count, 'row')} omitted: {reason}")
     if columns := report["columns"]:
         names = ("column", "kind", "values", "missing", "odd", "example")
         print_table(names, [_row(column) for column in columns[:MAX_COLUMNS]])

@@ -155,12 +155,12 @@ class CsvFile(RecordFile):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is strange about the file."""
+        """Notes about what looks strange in the file."""
         return self._table.warnings()
 
     @cached_property
     def report(self) -> TableReport:
-        """What was understood of the file."""
+        """Report of what was understood of the file."""
         with naming(self.path):
             return self._table.report()
 

@@ -201,9 +201,10 @@ class Dataset(DatasetMeta):
     label_details: dict[str, dict[str, str]] = Field(default_factory=dict)
     """`title`, `description` and `uri` of labels, as uploaded; empty if labels have none."""
     report: dict[str, Any] = Field(default_factory=dict)
-    """What was understood of the file: `rows`, `columns` (with `kind`, `values`, `missing`, `example`, `note`, `odd`
-    and `odd_cells` with lines), `labels` with counts, `unlabelled` rows, rows `left_out` by reason, `settings` of the
-    file, the `first` rows as they are learnt, and `warnings`. Absent for datasets that are no upload."""
+    """Report of what was understood of the file: `rows`, `columns` (with `kind`, `values`, `missing`, `example`,
+    `note`, `odd` and `odd_cells` with lines), `labels` with counts, `unlabelled` rows, rows `omitted` by reason,
+    `settings` of the file, the `first` rows as they are learnt, and `warnings`. Absent for datasets that are no
+    upload."""
 
 
 class DatasetList(ResponseModel):

@@ -216,7 +216,7 @@ class ColumnScan:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether all values are numbers, and there are some."""
+        """Return whether all values are numbers, and there are some."""
         return 0 < self.n_numbers == self.solid
 
 

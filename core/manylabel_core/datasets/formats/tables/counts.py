@@ -33,7 +33,7 @@ class LabelLists:
 
 
 class LabelMarks:
-    """Numbers of rows of labels that have columns of their own."""
+    """Number of rows of each label that is a column."""
 
     def __init__(self, places: Sequence[int], missing: frozenset[str], is_none: bool) -> None:
         self._places, self._missing, self._is_none = places, missing, is_none

@@ -22,7 +22,7 @@ _NAMES = {" ": "a space", "\t": "a tab", ",": "a comma"}
 
 
 class LabelCells(NamedTuple):
-    """How the cells of a column list labels."""
+    """Style of the cells of a column that list labels, and their labels."""
 
     style: str
     split: Callable[[str], list[str]]

@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """How a table is written."""
+    """Style of a table."""
 
     delimiter: str
     skips_spaces: bool

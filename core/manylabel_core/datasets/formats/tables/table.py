@@ -58,7 +58,7 @@ def read_csv(
     true, no, yes) for each label. Each column has one kind, by all its cells: numbers, truth values (TRUE is 1),
     vectors (``[0.1, 0.2]``), or else categories; a text column has to be named. An empty cell is a missing value, and
     so is a word such as NA among numbers. A row whose labels are all empty is unlabelled. A row without any value is
-    left out. Double quotes enclose a cell, and are doubled inside. `Dataset.report` has what was understood.
+    omitted. Double quotes enclose a cell, and are doubled inside. `Dataset.report` has what was understood.
 
     If all features are numbers and no column is text, they are a dense view of all columns, with NaN for missing
     values. Otherwise each row is a record (`manylabel_core.records.RecordEncoder`), and the features are sparse and
@@ -167,7 +167,7 @@ class Table:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether all features are numbers or truth values."""
+        """Return whether all features are numbers or truth values."""
         return self.parts.text is None and all(column.kind in ("number", "flag") for column in self.columns)
 
     def _opened_rows(self) -> Iterator[Row]:
@@ -325,7 +325,7 @@ class Table:
 
     @property
     def counts_are_partial(self) -> bool:
-        """Whether there are too many different lists of labels for `label_counts`."""
+        """Return whether there are too many different lists of labels for `label_counts`."""
         return self._lists.more
 
     def label_counts(self) -> tuple[dict[str, int], int]:
@@ -343,7 +343,7 @@ class Table:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, without those left out."""
+        """Number of rows, without omitted ones."""
         return self._n_rows
 
     def report(self) -> TableReport:
