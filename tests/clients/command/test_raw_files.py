@@ -111,3 +111,16 @@ def test_a_file_of_another_kind_is_refused(
         assert done.status == 1
         assert ".csv" in done.err
         assert "Traceback" not in done.err
+
+
+def test_every_command_reads_the_text_fields_of_the_model(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "books.csv"
+    path.write_text("title,tags\n1984,a\n2001,b\n")
+    model = client.create_model(name, text={"fields": ["title"]})
+    manylabel("update", name, str(path), "--tags", "tags").checked()
+    manylabel("feed", name, str(path), "--tags", "tags").checked()
+    assert model.status().features == 2, "the words 1984 and 2001"
+    predicted = manylabel("predict", name, str(path), "--tags", "tags", "--json").checked().out.splitlines()
+    assert json.loads(predicted[0])["scores"] == model.predict({"title": "1984"}).scores

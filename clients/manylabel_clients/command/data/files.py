@@ -179,6 +179,14 @@ def open_for(
     return open_file(path, labels, zero_based, with_texts(path, table, known))
 
 
+def with_texts_of(model: Model, source: str, table: TableOptions) -> TableOptions:
+    """Return the options with the text fields of a model that are columns of a table; raise Failure as `open_file`."""
+    if table.text is not None or source == "-" or record_format(source) not in TABLES or not Path(source).is_file():
+        return table
+    status = model.status()
+    return with_texts(Path(source), table, [] if status.text is None else status.text.get("fields") or [])
+
+
 def with_texts(path: Path, table: TableOptions, known: Sequence[str]) -> TableOptions:
     """Return the options with the text fields of a model that are columns of a table, unless options name others."""
     from manylabel_core.datasets.formats.tables.lines import shape_of
