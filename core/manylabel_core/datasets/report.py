@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -67,13 +68,16 @@ MAX_FIELDS = 1_000
 """Number of fields in the report of records."""
 
 
+_LIST_PART = re.compile(r"""^[\[{]|[\]}]$|^["'].*["']$|^<.*>|\|""")
+
+
 def label_warnings(counts: Mapping[str, int], n_rows: int) -> Iterator[str]:
     """Yield what is strange about labels."""
     for label, count in islice(((label, n) for label, n in counts.items() if n >= n_rows > 1), EXAMPLES):
         yield f"label {shown(label)} is on every row ({count:,})"
     for label in islice((label for label, n in counts.items() if not n), EXAMPLES):
         yield f"label {shown(label)} is on no row"
-    strange = [label for label in counts if label[:1] in "[{<(\"'" or label[-1:] in "]}>)\"'" or "|" in label]
+    strange = [label for label in counts if _LIST_PART.search(label)]
     if strange:
         yield f"labels look like parts of a list, such as {shown(strange[0])}: state the separator"
     if n_rows > EXAMPLES and len(counts) == n_rows and all(n == 1 for n in counts.values()):

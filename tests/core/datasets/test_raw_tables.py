@@ -109,6 +109,7 @@ def test_options_decide() -> None:
     assert column_of("7\n12", category="c") == ["7", "12"]
     assert column_of("7\n12", text="c") == ["7", "12"]
     assert column_of("7\nhigh\n3_1\nnan", number="c") == [7, None, None, None]
+    assert column_of("1.234,50\nn.d.\n-3,2", number="c") == [1234.5, None, -3.2]
     assert column_of("1,234\n5", decimal=",") == [1.234, 5]
     assert column_of("1,234\n5", decimal=".") == [1234, 5]
     assert column_of("-999\n5\nNA", missing=["-999", "NA"]) == [None, 5, None]
@@ -229,6 +230,7 @@ def test_a_table_without_a_header() -> None:
             'a,b,l\n1,x,p\n2,"y,q\n3,z,r\n4,w",s\n',
             "line 3: a quote opens in this line and closes in line 5, but line 4",
         ),
+        ("Sales 2026;;;\na;b;c;l\n1;2;3;p\n", "line 1: the first line names 1 of 4 columns: is it a title?"),
         ("a,b,l\n1,x,p\n2,y\n", "line 3: 2 values for 3 columns"),
         (
             "a,b,l\n1,x,p\n2,5,y,p\n",

@@ -90,7 +90,8 @@ class KindChooser:
         """Return the decimal mark that columns of numbers show; None without any."""
         found = set()
         for name, scan in scans.items():
-            if self._forced.get(name, "number") != "number" or not scan.is_numeric:
+            forced = self._forced.get(name)
+            if forced not in (None, "number") or not (forced or scan.is_numeric):
                 continue
             for one in _styles(scan):
                 if one.point is None:

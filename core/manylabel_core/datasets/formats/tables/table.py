@@ -303,8 +303,10 @@ class Table:
             return found if found or text[0] in "[{" else [] if is_none else None
         truth = {}
         for place in roles.labels:
-            cell = row[place].strip()
-            if (relevant := cells.TRUTHS.get(cell.lower())) is None:
+            cell = row[place]
+            if (relevant := cells.TRUTHS.get(cell)) is None and (
+                relevant := cells.TRUTHS.get((cell := cell.strip()).lower())
+            ) is None:
                 if cell and cell not in self._missing_labels:
                     hint = (
                         "; if its cells list labels, it is the column of tags, with a separator"
