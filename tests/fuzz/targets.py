@@ -170,6 +170,13 @@ def _archives() -> Sequence[bytes]:
 CHANGES = [bytes(range(8)), b"\x01\x00" * 6, b"\x02\x00\x00\x00" * 4]
 """Seeds of the targets that read their input as changes of a state."""
 CSV = b'title,colour,price,tags\nRed apples,red,1.5,"a;b"\n"a ""quoted""\nline",,?,\n'
+TABLES = [
+    b"\xef\xbb\xbfsep=;\r\na;b;c;l\r\n1,5;TRUE;[1, 2];rock|loud\r\nNA;FALSE;[];\r\n",
+    b'"","a","l"\n"1",NA,"B|A"\n"2","1,234.50","A"\n',
+    b"a b l\nr1 1 2 <x><y>\nr2 3 4 <x>\n",
+    'a\tl\n€ 5\t["x", "y z"]\n€ 1.000,5\t[\'it\\\'s\']\n'.encode("utf-16"),
+    b"a,t,l\r1,one,p\r007,two,q\r",
+]
 _TABLE: dict[str, Any] = {"tags": "tags", "separator": ";", "text": TextSettings(fields=["title"])}
 
 TARGETS: dict[str, Target] = {
@@ -179,6 +186,7 @@ TARGETS: dict[str, Target] = {
     "npz": Target(_dataset("npz"), (BadDataset,), _npz()),
     "ndjson": Target(_dataset("ndjson"), (BadDataset,), NDJSON.splitlines(keepends=True)[::3]),
     "csv": Target(_dataset("csv", **_TABLE), (BadDataset,), [CSV]),
+    "table": Target(_dataset("csv", tags="l"), (BadDataset,), TABLES),
     "tsv": Target(_dataset("tsv", label_columns=1), (BadDataset,), [b"a\tb\ty\n1\tx\t0\n2\t\t1\n"]),
     "lines": Target(_lines, (), [NDJSON]),
     "inference": Target(_inference, (Problem, ValidationError), INFERENCE),

@@ -89,7 +89,7 @@ def _read_values(source: str, example: str) -> Iterator[tuple[str, Any]]:
             lines = sys.stdin
         else:
             try:
-                lines = stack.enter_context(open(source, encoding="utf-8"))
+                lines = stack.enter_context(open(source, encoding="utf-8-sig"))
             except FileNotFoundError:
                 raise Failure(f"{source!r} is neither a file nor valid JSON; an example looks like {example}") from None
         for place, value in _values(_decodable(iter(lines))):
@@ -125,7 +125,7 @@ def _has_rows(source: str, are_parts_named: bool) -> bool:
     if not (source == "-" or _is_json(source)):
         format = record_format(source)
     if are_parts_named and format not in RECORDS:
-        options = "--labels, --tags, --separator, --ignore, --text, --weight and --ref"
+        options = "--labels, --tags and the other options of columns"
         raise Failure(f"{options} are for files that end with .csv, .tsv, .jsonl or .ndjson, or these and .gz")
     return format in TABLES or (format == "ndjson" and (are_parts_named or is_packed))
 
@@ -139,7 +139,7 @@ def _rows(path: Path, labelled: bool, labels: str | None, table: TableOptions) -
         check_labelled(path, labels, table)
     for line, x, y, weight, ref in read_rows(path, labels, table):
         if y is None and labelled:
-            raise Failure(f"{path}, line {line}: its labels are unknown")
+            raise Failure(f"{path}, line {line}: its labels are unknown; --empty none if an empty cell means none")
         yield Item(f"line {line}", x, y, weight, ref)
 
 

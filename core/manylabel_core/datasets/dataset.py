@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from manylabel_core.datasets import serialisation
 from manylabel_core.datasets.label_details import LabelDetails
+from manylabel_core.datasets.report import TableReport
 from manylabel_core.datasets.serialisation import View
 from manylabel_core.records import TextSettings
 
@@ -49,6 +50,9 @@ class Dataset:
         Sample weights, above 0 and at most `manylabel_core.rows.MAX_EXAMPLE_WEIGHT`; None if all are 1.
     label_details : dict of str to dict of str
         Known titles, descriptions and URIs of labels, by label and field.
+    report : TableReport or None
+        Report of the reader of a table or of JSON lines; None for other files. It is not stored, and a selection of
+        rows has none.
 
     Examples
     --------
@@ -77,6 +81,7 @@ class Dataset:
     text: TextSettings | None = None
     weights: NDArray[np.float64] | None = None
     label_details: LabelDetails = field(default_factory=dict)
+    report: TableReport | None = None
 
     def __post_init__(self) -> None:
         if not self.feature_names:

@@ -55,3 +55,10 @@ def check_number(value: float) -> float:
     if not abs(value) <= MAX_MAGNITUDE:
         raise ValueError(f"{value} is not a finite number of at most {MAX_MAGNITUDE:g} in absolute value")
     return value
+
+
+def shown(value: object) -> str:
+    """Return a value from a file for a message: quoted, shortened to a line, in ASCII if it is not Unicode."""
+    text = repr(value)
+    text = text if text.isprintable() else ascii(value)
+    return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"

@@ -12,7 +12,7 @@ from manylabel_core.datasets.formats.arff import read_arff
 from manylabel_core.datasets.formats.libsvm import read_libsvm
 from manylabel_core.datasets.formats.ndjson import read_ndjson
 from manylabel_core.datasets.formats.npz import read_npz
-from manylabel_core.datasets.formats.table import read_csv, read_tsv
+from manylabel_core.datasets.formats.tables.table import read_csv, read_tsv
 from manylabel_core.datasets.formats.text import Source
 from manylabel_core.datasets.limits import ReaderLimits
 

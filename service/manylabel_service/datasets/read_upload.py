@@ -13,6 +13,7 @@ import numpy as np
 
 from manylabel_core.datasets import BadDataset, Dataset, ReaderLimits, read_dataset
 from manylabel_core.datasets.label_details import read_label_details
+from manylabel_core.datasets.report import report_of_counts
 from manylabel_core.records import RecordLimits
 from manylabel_service.datasets.sandbox_child import serve_request
 
@@ -42,13 +43,17 @@ def read(request: dict[str, Any], files: list[IO[bytes]]) -> dict[str, Any]:
     data = dataset.to_bytes()
     result.write(data)
     description = {**dataset.describe(), "text": None if dataset.text is None else dataset.text.to_json()}
-    details = {
+    details: dict[str, Any] = {
         "label_names": list(dataset.label_names),
         "label_counts": dataset.label_counts().tolist(),
         "unlabelled": description.pop("unlabelled"),
     }
     if dataset.label_details:
         details["label_details"] = dataset.label_details
+    report = dataset.report or report_of_counts(
+        dict(zip(details["label_names"], details["label_counts"], strict=True)), dataset.n_rows, details["unlabelled"]
+    )
+    details["report"] = report.to_json()
     if dataset.missing:
         details["missing"] = description.pop("missing")
     return {"record": {**description, "checksum": checksum, "bytes": len(data)}, "details": details}

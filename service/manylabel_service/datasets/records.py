@@ -79,5 +79,6 @@ def id_of(key: str) -> str:
 
 Details = dict[str, Any]
 """{"label_names": [...], "label_counts": [...], "unlabelled": n}: numbers of rows per label, and of rows without known
-labels; "missing": {view: n}, if rows lack views; and "label_details": {label: {field: text}}, if labels have some.
+labels; "missing": {view: n}, if rows lack views; "label_details": {label: {field: text}}, if labels have some; and
+"report", what was understood of the uploaded file.
 """

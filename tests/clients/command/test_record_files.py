@@ -142,7 +142,7 @@ def test_rows_have_the_weights_of_a_column(
         assert measured[measure] == pytest.approx(getattr(metrics, measure)(Y, P, weights))
     dataset = f"{name[-40:].strip('-.')}-weighted"
     added = manylabel("datasets", "add", dataset, str(path), *options).checked()
-    assert added.out.endswith("with weights\n")
+    assert added.out.splitlines()[0].endswith("with weights")
     assert client.dataset(dataset).weighted
     assert "of rows, in measures too" in manylabel("datasets", "show", dataset).out
 

@@ -7,16 +7,24 @@ from typing import Annotated, Any
 
 import click
 
-from manylabel_clients.command.data.files import PLAIN, RowOptions, TrainingLabels, check_labelled, label_columns
+from manylabel_clients.command.data.files import (
+    PLAIN,
+    RowOptions,
+    TrainingLabels,
+    check_labelled,
+    label_columns,
+    readable,
+)
 from manylabel_clients.command.data.label_details import FILE_HELP, read_label_details
 from manylabel_clients.command.declaring import Argument, Option, group
 from manylabel_clients.command.options import AsJson, Yes, confirm, remote
 from manylabel_clients.command.output.models import text_facts
+from manylabel_clients.command.output.reports import print_report
 from manylabel_clients.command.output.tables import print_facts, print_table
-from manylabel_clients.command.output.text import human_size, print_as
+from manylabel_clients.command.output.text import human_size, print_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.resources.datasets import DatasetInfo
-from manylabel_clients.http.transport.upload import ReportBytes
+from manylabel_clients.http.transport.upload import ReportBytes, format_of
 from manylabel_clients.progress import ProgressBar
 
 DatasetName = Annotated[str, Argument(metavar="NAME", help="Name of the dataset.")]
@@ -86,7 +94,9 @@ def add(
     `manylabel datasets add packages packages.jsonl.gz --labels tags --text title --text body`
     """
     if format is None:
-        check_labelled(file, labels, table)
+        with readable(file):
+            format = format_of(file)
+    check_labelled(file, labels, table, format)
     columns = None if labels is None else label_columns(labels)
     described = None if label_details is None else read_label_details(label_details)
     with _bar(file.stat().st_size, visible=not as_json) as report:
@@ -96,7 +106,13 @@ def add(
         )
     told = f"added {name}: {added.rows:,} rows, {added.features:,} features, {added.labels:,} labels"
     told += ", with weights" if added.weighted else ""
-    print_as(as_json, added, lambda _: click.echo(told))
+    if as_json:
+        return print_json(added)
+    click.echo(told)
+    details = client.dataset(name, details=True).details or {}
+    if "report" in details:
+        print_report(details["report"])
+    return None
 
 
 @remote(_print)

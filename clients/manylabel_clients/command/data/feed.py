@@ -9,11 +9,13 @@ import click
 
 from manylabel_clients.command.data.checkpoints import DigestedRows, FeedCheckpoint, checkpoint_path
 from manylabel_clients.command.data.files import PLAIN, File, LabelColumns, NamedRowOptions, ZeroBased, open_for
+from manylabel_clients.command.data.reports import DryRun, report_of
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import PATIENT, AsJson, BatchSize, ModelName, remote
 from manylabel_clients.command.output.measures import print_metrics
-from manylabel_clients.command.output.text import print_json
+from manylabel_clients.command.output.reports import note_warnings, print_report
+from manylabel_clients.command.output.text import print_as, print_json
 from manylabel_clients.http.client import Client
 from manylabel_clients.http.errors import ManyLabelError
 from manylabel_clients.http.resources.model_status import TrainedStatus
@@ -39,6 +41,7 @@ def feed(
     ] = False,
     resume: Annotated[bool, Option(help="Resume where the last feed of this file into this model stopped.")] = False,
     batch_size: BatchSize = BATCH_SIZE,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn the rows of a labelled file in order, each once.
@@ -46,13 +49,20 @@ def feed(
     Rows of CSV, TSV and JSON lines may be records: `manylabel feed packages packages.jsonl.gz --labels tags`. The text
     fields are those of the model.
 
+    --dry-run shows what each column is read as, and learns nothing.
+
     After an interruption, --resume continues exactly: no row is omitted or learnt twice. It also learns rows added to
     the file since. Checkpoints are in ~/.local/state/manylabel.
     """
-    path = checkpoint_path(client.base_url, model, file)
     handle = client.model(model)
+    if dry_run:
+        report = report_of(open_for(handle, file, labels, zero_based, table))
+        print_as(as_json, report, print_report)
+        return
+    path = checkpoint_path(client.base_url, model, file)
     checkpoint = _resumed(path, file, handle) if resume else FeedCheckpoint(uuid.uuid4().hex, complete)
     stream = open_for(handle, file, labels, zero_based, table)
+    note_warnings(getattr(stream, "warnings", ()))
     # Before the first row: even if the first response is lost, a resumed feed must recognise its batch.
     checkpoint.save(path)
     result = _run(handle, stream, checkpoint, path, batch_size, progress=not as_json)
@@ -60,6 +70,8 @@ def feed(
         print_json(asdict(result))
     else:
         click.echo(f"{result.examples:,} rows fed; {model} has learnt {result.updates:,} examples")
+        if left_out := getattr(stream, "n_unlabelled", 0):
+            click.echo(f"{left_out:,} rows omitted: their labels are unknown; --empty none if an empty cell means none")
         print_metrics(result.metrics)
 
 

@@ -1,6 +1,6 @@
 """Labelled files on the command line."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -42,12 +42,51 @@ Tags = Annotated[
 ]
 Separator = Annotated[
     str | None,
-    Option(help="CSV, TSV, JSON lines: separator of labels in a cell, such as ';'. Default with --tags: a space."),
+    Option(
+        help="CSV, TSV, JSON lines: separator of labels in a cell, such as ';'; '' if a cell is one label. Default "
+        "with --tags: what the column shows."
+    ),
 ]
 Ignore = Annotated[str | None, Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields to ignore.")]
 Text = Annotated[
     list[str] | None,
     Option(metavar="A,B,...", help="CSV, TSV, JSON lines: columns or fields that are text. Repeatable, one each."),
+]
+Numbers = Annotated[
+    list[str] | None,
+    Option(
+        "--number",
+        metavar="A,B,...",
+        help="CSV, TSV, JSON lines: columns or fields that are numbers; other cells are missing values. Repeatable.",
+    ),
+]
+Categories = Annotated[
+    list[str] | None,
+    Option(
+        "--category",
+        metavar="A,B,...",
+        help="CSV, TSV, JSON lines: columns or fields that are categories, such as codes of digits. Repeatable.",
+    ),
+]
+Names = Annotated[
+    list[str] | None,
+    Option(metavar="A,B,...", help="CSV, TSV: names of all columns of a file without a line of names. Repeatable."),
+]
+Decimal = Annotated[str | None, Option(help="CSV, TSV: decimal mark, '.' or ','. Default: what the columns show.")]
+Missing = Annotated[
+    list[str] | None,
+    Option(
+        metavar="A,B,...",
+        help="CSV, TSV: cells that mean a missing value in any column, instead of NA, null and others. Repeatable; '' "
+        "for none but empty cells.",
+    ),
+]
+Empty = Annotated[
+    str | None,
+    Option(
+        metavar="unknown|none",
+        help="CSV, TSV, JSON lines: an empty cell of labels means unknown labels (default), or none.",
+    ),
 ]
 WeightColumn = Annotated[
     str | None,
@@ -77,6 +116,12 @@ class TableOptions(NamedTuple):
     separator: Separator = None
     ignore: Ignore = None
     text: Text = None
+    number: Numbers = None
+    category: Categories = None
+    names: Names = None
+    decimal: Decimal = None
+    missing: Missing = None
+    empty: Empty = None
     weight: WeightColumn = None
     ref: RefColumn = None
 
@@ -85,16 +130,36 @@ class TableOptions(NamedTuple):
         """The fields that are text."""
         return field_names(self.text) or []
 
+    @property
+    def all_names(self) -> list[str]:
+        """Names of all columns, if the file has none."""
+        return field_names(self.names) or []
+
+    def kinds_of(self, dataset: "Dataset") -> "TableOptions":
+        """Return the options with the kinds of the columns of a dataset, for another file with the same columns."""
+        columns = () if dataset.report is None else dataset.report.columns
+        kinds = {
+            kind: [one.name for one in columns if one.kind == kind and one.values] for kind in ("number", "category")
+        }
+        lists = {one.name for one in columns if one.note == "several categories a cell"}
+        given = {*(field_names(self.number) or ()), *(field_names(self.category) or ())}
+        number = [*(field_names(self.number) or ()), *(name for name in kinds["number"] if name not in given)]
+        category = [name for name in kinds["category"] if name not in given | lists]
+        category = [*(field_names(self.category) or ()), *category]
+        return self._replace(number=number or None, category=category or None)
+
     def given(self) -> dict[str, Any]:
         """Return the options of the reader."""
         ignore = None if self.ignore is None else [name.strip() for name in self.ignore.split(",")]
         options = {"tags": self.tags, "separator": self.separator, "ignore": ignore, "text": self.texts or None}
-        options |= {"weight": self.weight, "ref": self.ref}
+        lists = {"number": self.number, "category": self.category, "names": self.names, "missing": self.missing}
+        options |= {name: field_names(given) for name, given in lists.items()}
+        options |= {"decimal": self.decimal, "empty": self.empty, "weight": self.weight, "ref": self.ref}
         return {name: value for name, value in options.items() if value is not None}
 
 
 PLAIN = TableOptions()
-_UNLABELLED = ("tags", "separator", "ignore", "text")
+_UNLABELLED = tuple(name for name in TableOptions._fields if name not in ("weight", "ref"))
 UnlabelledRowOptions = Annotated[TableOptions, Fields(*_UNLABELLED)]
 RowOptions = Annotated[TableOptions, Fields(*_UNLABELLED, "weight")]
 NamedRowOptions = Annotated[TableOptions, Fields(*_UNLABELLED, "weight", "ref")]
@@ -111,11 +176,29 @@ def open_for(
         texts = f"only {', '.join(known)}" if known else "no field by its name"
         cure = f"create a model that does with manylabel models create NAME --text {','.join(table.texts)}"
         raise Failure(f"{model.name} does not read {', '.join(others)} as text, {texts}: {cure}")
-    stream = open_file(path, labels, zero_based, table)
-    columns = getattr(stream, "columns", ())
-    if table.text is None and (texts_there := [name for name in known if name in columns]):
-        return open_file(path, labels, zero_based, table._replace(text=texts_there))
-    return stream
+    return open_file(path, labels, zero_based, with_texts(path, table, known))
+
+
+def with_texts_of(model: Model, source: str, table: TableOptions) -> TableOptions:
+    """Return the options with the text fields of a model that are columns of a table; raise Failure as `open_file`."""
+    if table.text is not None or source == "-" or record_format(source) not in TABLES or not Path(source).is_file():
+        return table
+    status = model.status()
+    return with_texts(Path(source), table, [] if status.text is None else status.text.get("fields") or [])
+
+
+def with_texts(path: Path, table: TableOptions, known: Sequence[str]) -> TableOptions:
+    """Return the options with the text fields of a model that are columns of a table, unless options name others."""
+    from manylabel_core.datasets.formats.tables.lines import shape_of
+    from manylabel_core.datasets.formats.text import opened_text
+
+    if table.text is not None or not known or record_format(path) not in TABLES:
+        return table
+    with readable(path), opened_text(path) as file:
+        names = shape_of(file, None, "\t" if record_format(path) == "tsv" else None, (*table.all_names,)).names
+    roles = {table.tags, table.weight, table.ref, *(table.given().get("ignore") or ())}
+    texts = [name for name in known if name in names and name not in roles]
+    return table._replace(text=texts) if texts else table
 
 
 def open_file(path: Path, labels: str | None, zero_based: bool, table: TableOptions = PLAIN) -> "FileStream":
@@ -154,18 +237,21 @@ def read_file(path: Path, labels: str | None, zero_based: bool, table: TableOpti
 
 def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[ExampleRow]":
     """Yield the rows of a table or of JSON lines, including rows with unknown labels; raise Failure or OSError."""
+    from manylabel_clients.river.files.stream import NO_LIMITS
     from manylabel_core.datasets.formats.example_rows import RowParts
     from manylabel_core.datasets.formats.ndjson import JsonLines
-    from manylabel_core.datasets.formats.table import Table
+    from manylabel_core.datasets.formats.tables.table import Table
     from manylabel_core.datasets.formats.text import opened_text
     from manylabel_core.datasets.reading import format_of
 
     format = format_of(path)
-    with readable(path), opened_text(path) as file:
+    with readable(path):
         parts = RowParts(**_options(format, labels, False, table))
-        yield from (
-            JsonLines(file, parts) if format == "ndjson" else Table(file, parts, "\t" if format == "tsv" else None)
-        )
+        if format == "ndjson":
+            with opened_text(path) as file:
+                yield from JsonLines(file, parts)
+        else:
+            yield from Table(path, parts, None, "\t" if format == "tsv" else None, NO_LIMITS)
 
 
 def record_format(path: str | PathLike[str]) -> str | None:
@@ -174,9 +260,9 @@ def record_format(path: str | PathLike[str]) -> str | None:
     return format if format in RECORDS else None
 
 
-def check_labelled(path: Path, labels: str | None, table: TableOptions) -> None:
+def check_labelled(path: Path, labels: str | None, table: TableOptions, format: str | None = None) -> None:
     """Raise a Failure if no option names the labels of a table."""
-    if record_format(path) in TABLES and labels is None and table.tags is None:
+    if (format or record_format(path)) in TABLES and labels is None and table.tags is None:
         ways = "--labels must name the label columns of a CSV file, or --tags the column that lists the labels"
         raise Failure(f"{path}: {ways}")
 

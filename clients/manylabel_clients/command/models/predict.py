@@ -4,7 +4,7 @@ from typing import Annotated
 
 import click
 
-from manylabel_clients.command.data.files import PLAIN, LabelColumns, UnlabelledRowOptions
+from manylabel_clients.command.data.files import PLAIN, LabelColumns, UnlabelledRowOptions, with_texts_of
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.inputs import chunks, placed, read_items
 from manylabel_clients.command.options import AsJson, BatchSize, Input, ModelName, remote
@@ -46,11 +46,12 @@ def predict(
 
     Example: `manylabel predict tags '{"x": {"word=cat": 1}}'`
     """
-    done = 0
+    done, handle = 0, client.model(model)
+    table = with_texts_of(handle, source, table)
     for chunk in chunks(read_items(source, False, labels, table), batch_size):
         with placed(chunk):
             xs = [item.x for item in chunk]
-            predictions = client.model(model).predict_many(
+            predictions = handle.predict_many(
                 xs,
                 batch_size=len(xs),
                 keep="record" if keep_record else keep,

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import click
 
 from manylabel_clients.command.data.files import PLAIN, File, RowOptions, TrainingLabels, ZeroBased, read_file
+from manylabel_clients.command.data.reports import DryRun, report_of
 from manylabel_clients.command.declaring import Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.options import AsJson, Holdout, Params, Seed, named_values
 from manylabel_clients.command.output.measures import measure_rows
+from manylabel_clients.command.output.reports import note_warnings, print_report
 from manylabel_clients.command.output.tables import print_table
-from manylabel_clients.command.output.text import print_json
+from manylabel_clients.command.output.text import print_as, print_json
 
 if TYPE_CHECKING:
     from manylabel_core.datasets import Dataset
@@ -40,12 +42,14 @@ def train(
             min=1, max=1024, help="Number of threads; the last digits of a model can depend on it. Default: all cores."
         ),
     ] = None,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model from a labelled file on this machine, without a server.
 
     It is evaluated on held-out rows (--holdout), on another file (--test), or on the test rows of the file, if it has
-    any. Ctrl-C stops the fit and saves the model so far.
+    any. Ctrl-C stops the fit and saves the model so far. --dry-run shows what each column is read as, and trains
+    nothing.
 
     Example: `manylabel train songs.arff --labels songs.xml --trainer mlrl --param lam=0.001 --out songs.safetensors`
     """
@@ -54,7 +58,11 @@ def train(
     if out is not None:
         _check_writable(out, [file] if test is None else [file, test])
     whole = read_file(file, labels, zero_based, table)
-    other = None if test is None else read_file(test, labels, zero_based, table)
+    if dry_run:
+        print_as(as_json, report_of(whole), print_report)
+        return
+    other = None if test is None else read_file(test, labels, zero_based, table.kinds_of(whole))
+    note_warnings(() if whole.report is None else whole.report.warnings)
     learnt, measured = _divided(whole, other, holdout, seed)
     threads = threads or os.cpu_count() or 1
 

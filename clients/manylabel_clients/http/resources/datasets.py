@@ -93,6 +93,12 @@ class DatasetCalls(Resource):
         separator: str | None = None,
         ignore: Sequence[str] | None = None,
         text: Mapping[str, Any] | Sequence[str] | None = None,
+        number: Sequence[str] | None = None,
+        category: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+        decimal: str | None = None,
+        missing: Sequence[str] | None = None,
+        empty: str | None = None,
         weight: str | None = None,
         train_rows: int | None = None,
         label_details: Mapping[str, str | Mapping[str, str | None]] | None = None,
@@ -115,6 +121,16 @@ class DatasetCalls(Resource):
             NDJSON: the field that has the labels.
         text : sequence of str or mapping, optional
             Columns or fields that are text, or all settings of texts as in the spec of a model.
+        number, category : sequence of str, optional
+            Columns or fields that are numbers, or categories, whatever their cells look like.
+        names : sequence of str, optional
+            Names of all columns of a table without a line of names.
+        decimal : str, optional
+            Decimal mark of a table, "." or ",".
+        missing : sequence of str, optional
+            Cells of a table that mean a missing value, instead of the usual words.
+        empty : str, optional
+            Meaning of an empty cell of labels: "unknown" (default), or "none" for no labels.
         label_details : mapping of str, optional
             By label: a title, or a mapping of "title", "description" and "uri".
         report : callable, optional
@@ -128,6 +144,12 @@ class DatasetCalls(Resource):
             tags=tags,
             separator=separator,
             ignore=_line(ignore) if ignore else None,
+            number=_line(number) if number else None,
+            category=_line(category) if category else None,
+            names=_line(names) if names else None,
+            decimal=decimal,
+            missing=None if missing is None else _line(missing),
+            empty=empty,
             weight=weight,
             text=json.dumps(dict(text)) if isinstance(text, Mapping) else None if text is None else _line(text),
         )

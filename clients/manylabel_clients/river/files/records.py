@@ -11,8 +11,9 @@ from manylabel_clients.river.files.stream import NO_LIMITS, Example, FileFormatE
 from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts
 from manylabel_core.datasets.formats.examples import known_numbers
 from manylabel_core.datasets.formats.ndjson import JsonLines
-from manylabel_core.datasets.formats.table import Table
+from manylabel_core.datasets.formats.tables.table import Table
 from manylabel_core.datasets.formats.text import opened_text
+from manylabel_core.datasets.report import TableReport
 from manylabel_core.records.forms import input_kind
 
 
@@ -29,14 +30,16 @@ class RecordFile(FileStream):
     labels, label_columns : str, int or sequence of str, optional
         Label columns, by either parameter; with a separator, the column that lists labels; in JSON lines, the field
         that has them.
-    tags, separator, ignore, text, weight, ref
-        Parameters of `manylabel_core.datasets.read_csv` and `read_ndjson`. Of `text`, only the names of the fields have
-        an effect here: their values are not read as numbers.
+    **options
+        Other parameters of `manylabel_core.datasets.read_csv` and `read_ndjson`. Of `text`, only the names of the
+        fields have an effect here: their values are not read as numbers.
 
     Attributes
     ----------
     labels : tuple of str
-        All labels. If rows list their labels, the file is read once to find them.
+        All labels.
+    n_unlabelled : int
+        Rows with unknown labels that the latest iteration has omitted so far.
 
     Raises
     ------
@@ -48,6 +51,7 @@ class RecordFile(FileStream):
         self, path: str | PathLike[str], label_columns: Any = (), *, labels: Any = (), ignore: Any = (), **options: Any
     ) -> None:
         super().__init__(path)
+        self.n_unlabelled = 0
         if labels not in ((), None) and label_columns not in ((), None):
             raise ValueError("labels and label_columns are the same parameter: pass only one")
         columns = labels if label_columns in ((), None) else label_columns
@@ -65,8 +69,13 @@ class RecordFile(FileStream):
         """Open the file, to iterate over its rows."""
 
     def _rows(self) -> Iterator[ExampleRow]:
+        self.n_unlabelled = 0
         with naming(self.path), self._opened() as rows:
-            yield from (row for row in rows if row.y is not None)
+            for row in rows:
+                if row.y is None:
+                    self.n_unlabelled += 1
+                else:
+                    yield row
 
     def examples(self) -> Iterator[Example]:
         """Iterate over (x, y) as stored in the file: y is a list if a row lists its labels.
@@ -132,26 +141,38 @@ class CsvFile(RecordFile):
     sparse = False
     columns: tuple[str, ...]
     """The columns that are neither labels nor ignored."""
-    _delimiter: str | None = None
+    _preferred: str | None = None
 
     def _begin(self) -> None:
-        with naming(self.path), self._opened() as table:
-            self.n_samples = None
-            self.columns = tuple(table.feature_names)
-            self.n_features = None if self._parts.text is not None else len(table.feature_names)
-            if table.label_names:
-                self.labels = tuple(table.label_names)
+        with naming(self.path):
+            self._table = Table(self.path, self._parts, None, self._preferred, NO_LIMITS)
+        self.columns = tuple(self._table.feature_names)
+        self.n_features = None if self._parts.text is not None else len(self.columns)
+        counts, n_unlabelled = self._table.label_counts()
+        self.n_samples = None
+        if not self._table.counts_are_partial:
+            self.labels, self.n_samples = tuple(counts), self._table.n_rows - n_unlabelled
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Notes about what looks strange in the file."""
+        return self._table.warnings()
+
+    @cached_property
+    def report(self) -> TableReport:
+        """Report of what was understood of the file."""
+        with naming(self.path):
+            return self._table.report()
 
     @contextmanager
     def _opened(self) -> Iterator[Table]:
-        with opened_text(self.path) as file:
-            yield Table(file, self._parts, self._delimiter, NO_LIMITS)
+        yield self._table
 
 
 class TsvFile(CsvFile):
     """Table with tab-separated cells as a river stream; see `CsvFile`."""
 
-    _delimiter = "\t"
+    _preferred = "\t"
 
 
 class NdjsonFile(RecordFile):

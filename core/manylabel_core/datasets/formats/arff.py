@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
 from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.arff_columns import Column, feature, label
-from manylabel_core.datasets.formats.arff_header import Header, choose_labels, read_header, split_words, unquote
+from manylabel_core.datasets.formats.arff_header import (
+    Header,
+    choose_labels,
+    read_header,
+    spaced_words,
+    split_words,
+    unquote,
+    without_comment,
+)
 from manylabel_core.datasets.formats.mulan import read_label_names
-from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened_text, shown
-from manylabel_core.datasets.limits import BadDataset, ReaderLimits
+from manylabel_core.datasets.formats.text import Source, check_names, numbered_lines, opened_text
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, shown
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
 Labels = Source | int | Sequence[str] | None
@@ -116,8 +125,15 @@ class ArffColumns:
                 try:
                     row = self._row(line, text)
                 except ValueError as error:
-                    raise BadDataset(str(error), line=line) from None
+                    row = self._row_before_comment(line, text, error)
                 yield row
+
+    def _row_before_comment(self, line: int, text: str, error: ValueError) -> ArffRow:
+        """Return a row without the comment at its end; raise BadDataset if it is invalid without it, too."""
+        if (before := without_comment(text)) != text and before:
+            with suppress(ValueError):
+                return self._row(line, before)
+        raise BadDataset(str(error), line=line) from None
 
     def _row(self, line: int, text: str) -> ArffRow:
         text, weight = _without_weight(text)
@@ -145,9 +161,13 @@ class ArffColumns:
             row.relevant.append(number)
 
     def _dense(self, text: str) -> dict[int, str]:
-        tokens = split_words(text, len(self._columns))
-        if len(tokens) != len(self._columns):
-            raise ValueError(f"{len(tokens)} values for {len(self._columns)} attributes")
+        most = len(self._columns)
+        tokens = split_words(text, most)
+        if len(tokens) < most:
+            spaced = spaced_words(text, most)
+            tokens = spaced if len(spaced) == most else tokens
+        if len(tokens) != most:
+            raise ValueError(f"{len(tokens)} values for {most} attributes")
         return dict(enumerate(map(unquote, tokens)))
 
     def _sparse(self, text: str) -> dict[int, str]:
@@ -156,7 +176,7 @@ class ArffColumns:
             raise ValueError("a sparse row is {index value, ...} optionally followed by {weight}")
         fields: dict[int, str] = {}
         for field in split_words(body, len(self._columns)) if body else []:
-            word, _, value = field.partition(" ")
+            word, value = [*field.split(None, 1), "", ""][:2]
             index = int(word) if word.isascii() and word.isdecimal() and len(word) < 10 else -1
             value = value.strip()
             if not 0 <= index < len(self._columns) or index in fields or not value:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from manylabel_core.datasets.formats.text import shown
-from manylabel_core.datasets.limits import BadDataset, check_number
+from manylabel_core.datasets.formats import cells
+from manylabel_core.datasets.limits import BadDataset, check_number, shown
 
 _TRUTH = {"0": 0.0, "1": 1.0, "0.0": 0.0, "1.0": 1.0, "false": 0.0, "true": 1.0}
 
@@ -43,7 +43,7 @@ class Column:
 
     def _number(self, token: str) -> float:
         try:
-            return check_number(float(token))
+            return check_number(cells.number(token))
         except ValueError:
             raise ValueError(f"attribute {shown(self.name)} is {shown(token)}: expected a finite number") from None
 

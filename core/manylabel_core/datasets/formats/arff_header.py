@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from manylabel_core.datasets.formats.text import check_names, shown
-from manylabel_core.datasets.limits import BadDataset, ReaderLimits
+from manylabel_core.datasets.formats.text import check_names
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, shown
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
 # Possessive quantifiers: a hostile line is scanned once, without backtracking.
 QUOTED = r"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\""
 _FIELD = re.compile(rf"(?:{QUOTED}|[^,'\"]++)*+")
 _ESCAPED = re.compile(r"\\(.)")
+_WORD = re.compile(rf"\s*+({QUOTED}|[^\s,'\"]++)\s*+,?+")
+_BEFORE_COMMENT = re.compile(rf"(?:{QUOTED}|[^'\"%]++)*+")
 _ATTRIBUTE = re.compile(rf"@attribute\s++({QUOTED}|\S++)\s++(.+)", re.IGNORECASE)
 
 
@@ -43,6 +45,23 @@ def unquote(token: str) -> str:
     if len(token) < 2 or token[0] not in "'\"" or token[-1] != token[0]:
         return token
     return _ESCAPED.sub(lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])
+
+
+def spaced_words(text: str, most: int) -> list[str]:
+    """Split at commas, spaces and tabs outside quotes, as Weka does."""
+    words: list[str] = []
+    position = 0
+    while position < len(text) and (match := _WORD.match(text, position)) is not None and len(words) <= most:
+        words.append(match[1])
+        position = match.end()
+    return words
+
+
+def without_comment(text: str) -> str:
+    """Return a line without the comment at its end, which begins with a per cent sign outside quotes."""
+    match = _BEFORE_COMMENT.match(text)
+    end = match.end() if match else 0
+    return text[:end].rstrip() if text[end : end + 1] == "%" else text
 
 
 class Attribute(NamedTuple):
@@ -89,11 +108,14 @@ def read_header(lines: Iterator[tuple[int, str]], limits: ReaderLimits) -> Heade
 
 
 def _attribute(line: int, text: str, most_values: int) -> Attribute:
+    text = text if _is_plain(_ATTRIBUTE.fullmatch(text)) else without_comment(text)
     match = _ATTRIBUTE.fullmatch(text)
+    if not _is_plain(match):
+        match = _BRACED.fullmatch(text) or match
     if match is None:
         raise BadDataset("an attribute is: @attribute name type", line=line)
     name, kind = unquote(match[1]), match[2].strip()
-    if kind.lower() in ("numeric", "real", "integer"):
+    if kind.split(None, 1)[0].lower() in _NUMERIC:  # Weka ignores what follows, such as a range
         return Attribute(name, None, line)
     if kind[0] != "{" or kind[-1] != "}":
         allowed = "numeric, real, integer and {a, b, ...}"
@@ -104,6 +126,18 @@ def _attribute(line: int, text: str, most_values: int) -> Attribute:
         raise BadDataset(str(error), line=line) from None
     check_names(values, f"values of attribute {shown(name)}", line)
     return Attribute(name, values, line)
+
+
+_NUMERIC = ("numeric", "real", "integer")
+_BRACED = re.compile(rf"@attribute\s++({QUOTED}|[^\s{{'\"]++)\s*+({{.+)", re.IGNORECASE)
+
+
+def _is_plain(match: re.Match[str] | None) -> bool:
+    """Return whether an attribute has a type that ends where its line does."""
+    if match is None:
+        return False
+    kind = match[2].strip()
+    return kind.lower() in _NUMERIC or (kind[0] == "{" and kind[-1] == "}")
 
 
 def meka_option(relation: str) -> int | None:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from manylabel_core.datasets.formats.text import check_name, check_names, shown
-from manylabel_core.datasets.limits import BadDataset
+from manylabel_core.datasets.formats.cells import number
+from manylabel_core.datasets.formats.text import check_name, check_names
+from manylabel_core.datasets.limits import BadDataset, shown
 from manylabel_core.records import TextSettings
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
@@ -37,12 +38,23 @@ class RowParts:
     tags : str, optional
         The column or field that lists the relevant labels, instead of `label_columns`.
     separator : str, optional
-        Separator of labels in a cell or string; surrounding spaces are ignored. None: a space for `tags` of a table; a
-        string of an object is then one label.
+        Separator of labels in a cell or string; surrounding spaces are ignored. An empty one: a cell is one label.
+        None: what the column of `tags` shows (see `label_cells.cells_of`); a string of an object is then one label.
     ignore : sequence of str, default=()
         Columns or fields that are neither features nor labels.
     text : TextSettings, mapping or sequence of str, optional
         The text fields, or all text options. A cell of a text column is not parsed as a number.
+    number, category : sequence of str, default=()
+        Columns or fields that are numbers, or categories, whatever their cells look like.
+    names : sequence of str, default=()
+        Names of all columns of a table without a line of names.
+    decimal : str, optional
+        Decimal mark of a table, "." or ",". None: what its columns of numbers show.
+    missing : sequence of str, optional
+        Cells of a table that mean a missing value, in any column; an empty cell always does. None: the usual words,
+        such as NA and null, if the column has numbers or truth values, or the file writes missing values so.
+    empty : str, default="unknown"
+        Meaning of an empty cell of labels: "unknown", or "none" for no labels.
     weight, ref : str, optional
         The columns or fields of sample weights and of references, names for the rows. For objects of x and y, they are
         always `weight` and `ref`.
@@ -62,14 +74,28 @@ class RowParts:
     text: Text | None = None
     weight: str | None = None
     ref: str | None = None
+    number: Sequence[str] = ()
+    category: Sequence[str] = ()
+    names: Sequence[str] = ()
+    decimal: str | None = None
+    missing: Sequence[str] | None = None
+    empty: str = "unknown"
 
     def __post_init__(self) -> None:
-        if isinstance(self.label_columns, str):
-            object.__setattr__(self, "label_columns", (self.label_columns,))
-        if self.tags is not None and (self.label_columns or self.separator == ""):
-            raise BadDataset("a column of tags needs a separator, and cannot be combined with label columns")
-        if self.separator == "":
-            raise BadDataset("the separator must be at least one character")
+        for name in ("label_columns", "number", "category", "names", "ignore"):
+            if isinstance(given := getattr(self, name), str) or given is None:
+                object.__setattr__(self, name, () if given is None else (given,))
+        if isinstance(self.missing, str):
+            object.__setattr__(self, "missing", (self.missing,))
+        if self.tags is not None and self.label_columns:
+            raise BadDataset("a column of tags cannot be combined with label columns")
+        if self.decimal not in (None, ".", ","):
+            raise BadDataset(f"the decimal mark must be '.' or ',', not {shown(self.decimal)}")
+        if self.empty not in ("unknown", "none"):
+            raise BadDataset(f"empty must be 'unknown' or 'none', not {shown(self.empty)}")
+        kinds = [*self.number, *self.category, *self.ignore]
+        if twice := next((name for name in kinds if kinds.count(name) > 1), None):
+            raise BadDataset(f"column {shown(twice)} has more than one kind")
 
     @property
     def settings(self) -> TextSettings | None:
@@ -98,16 +124,23 @@ class RowParts:
             raise BadDataset("JSON lines have their labels in one field: specify its name")
         return check_names(tuple(self.label_columns), "fields")[0]
 
-    def without_ignored(self, x: Any) -> Any:
-        """Return an example without the ignored fields."""
-        if self.ignore and isinstance(x, dict):
-            return {name: value for name, value in x.items() if name not in self.ignore}
+    def as_declared(self, x: Any) -> Any:
+        """Return an object without the ignored fields, and with the declared kinds of its fields."""
+        if not (self.ignore or self.number or self.category) or not isinstance(x, dict):
+            return x
+        x = {name: value for name, value in x.items() if name not in self.ignore}
+        for name in self.number:
+            if isinstance(value := x.get(name), str):
+                x[name] = _number_of(value)
+        for name in self.category:
+            if type(value := x.get(name)) in (int, float):
+                x[name] = str(value)
         return x
 
     def split(self, text: str, line: int | None = None) -> list[str]:
-        """Return the labels that a string lists, each once."""
-        separator = " " if self.separator is None else self.separator
-        labels = dict.fromkeys(filter(None, (part.strip() for part in text.split(separator))))
+        """Return the labels that a string of an object lists, each once."""
+        split = text.split(self.separator) if self.separator else [text]
+        labels = dict.fromkeys(filter(None, map(str.strip, split)))
         for label in labels:
             check_name(label, "labels", line)
         return list(labels)
@@ -118,3 +151,10 @@ def checked_weight(value: Any, name: str = "weight") -> float:
     if type(value) in (int, float) and 0.0 < value <= MAX_EXAMPLE_WEIGHT:
         return float(value)
     raise ValueError(f"{name} must be a number above 0 and at most {MAX_EXAMPLE_WEIGHT:g}, not {shown(str(value))}")
+
+
+def _number_of(text: str) -> float | None:
+    try:
+        return number(text)
+    except ValueError:
+        return None

@@ -11,8 +11,8 @@ import numpy as np
 from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.npz import MAX_VIEWS
-from manylabel_core.datasets.formats.text import check_name, shown
-from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number
+from manylabel_core.datasets.formats.text import check_name
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number, shown
 from manylabel_core.datasets.vectors import names_of, view_of
 from manylabel_core.records import Encoded, RecordEncoder, RecordError, TextSettings
 from manylabel_core.records.bounds import MAX_VECTOR_FIELDS
@@ -77,6 +77,7 @@ class _Reading:
         self._views: dict[str, _View] = {}
         self._labels = {label: column for column, label in enumerate(labels)}
         self._has_columns = bool(labels)
+        self._complete: tuple[int, frozenset[str]] | None = None  # first row with a truth for each label, and them
         self._vectors: dict[str, _Vectors] = {}
         self._records = _Records(limits, text)
         if columns is not None:
@@ -84,7 +85,7 @@ class _Reading:
 
     def add(self, row: ExampleRow) -> None:
         self._add_features(row.x)
-        self._builder.end_row(self._relevant(row.y), row.line, row.weight)
+        self._builder.end_row(self._relevant(row.y, row.line), row.line, row.weight)
         self._limits.check("features", sum(view.width for view in self._views.values()))
         self._limits.check("labels", len(self._labels))
 
@@ -131,16 +132,39 @@ class _Reading:
             if view is not None:
                 view.columns.add_vector(vector)
 
-    def _relevant(self, y: list[str] | dict[str, bool] | None) -> list[int] | None:
+    def _relevant(self, y: list[str] | dict[str, bool] | None, line: int) -> list[int] | None:
         if y is None:
             return None
         if isinstance(y, dict):
-            if not self._has_columns:
-                raise ValueError("y must be a list of all relevant labels, or null")
+            if self._has_columns:
+                if len(y) < len(self._labels):
+                    name = next(label for label in self._labels if label not in y)
+                    raise ValueError(
+                        f"label {shown(name)} is unknown, but others are not: a dataset needs all labels of a row, or "
+                        "none; an empty cell can also mean that a label is false"
+                    )
+            else:
+                self._check_complete(y, line)
+            for label in y:
+                self._labels.setdefault(label, len(self._labels))
             y = [label for label, relevant in y.items() if relevant]
         return [self._labels.setdefault(label, len(self._labels)) for label in y]
 
+    def _check_complete(self, y: dict[str, bool], line: int) -> None:
+        """Raise ValueError unless all objects have the same labels."""
+        if self._complete is None:
+            self._complete = line, frozenset(y)
+        first, labels = self._complete
+        if different := labels.symmetric_difference(y):
+            raise ValueError(
+                f"y has the truth of other labels than in line {first}, such as {shown(min(different))}: a dataset "
+                "needs all labels in each row; list the relevant labels instead, if all others are irrelevant"
+            )
+
     def done(self) -> Dataset:
+        if self._complete is not None and (others := self._labels.keys() - self._complete[1]):
+            first = self._complete[0]
+            raise BadDataset(f"y lacks {shown(min(others))}, which other rows list: all are needed", line=first)
         if self._vectors and not self._views[SINGLE].width and self._vectors_are_enough():
             del self._views[SINGLE], self._builder.views[SINGLE]
         widths = {name: view.width for name, view in self._views.items()}

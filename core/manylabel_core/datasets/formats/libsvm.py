@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from manylabel_core.datasets.building import Columns, DatasetBuilder
 from manylabel_core.datasets.dataset import SINGLE, Dataset
-from manylabel_core.datasets.formats.text import Source, check_name, numbered_lines, opened_text, shown
-from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number
+from manylabel_core.datasets.formats import cells
+from manylabel_core.datasets.formats.text import Source, check_name, numbered_lines, opened_text
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number, shown
 
 
 class Sizes(NamedTuple):
@@ -103,7 +104,7 @@ def _pair(word: str, line: int) -> tuple[str, float]:
     name, colon, text = word.rpartition(":")
     try:
         if colon and name:
-            return name, check_number(float(text))
+            return name, check_number(cells.number(text))
     except ValueError:
         pass
     raise BadDataset(f"{shown(word)} is not feature:number", line=line)

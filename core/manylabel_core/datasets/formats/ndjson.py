@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from manylabel_core.datasets.dataset import Dataset
-from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, Text, checked_weight
+from manylabel_core.datasets.formats.example_rows import ExampleRow, RowParts, checked_weight
 from manylabel_core.datasets.formats.examples import read_examples
-from manylabel_core.datasets.formats.text import Lines, Source, check_name, numbered_lines, opened_text, shown
-from manylabel_core.datasets.limits import BadDataset, ReaderLimits
+from manylabel_core.datasets.formats.text import Lines, Source, check_name, numbered_lines, opened_text
+from manylabel_core.datasets.limits import BadDataset, ReaderLimits, shown
+from manylabel_core.datasets.report import ExamplesReport
 
 MERGED_LINES = "; each line has one value: curl -d removes the ends of lines, --data-binary sends them"
 """Hint for a file without line breaks."""
@@ -20,19 +22,16 @@ def read_ndjson(
     source: Source,
     label_columns: str | Sequence[str] = (),
     *,
-    tags: str | None = None,
-    separator: str | None = None,
-    ignore: Sequence[str] = (),
-    text: Text | None = None,
-    weight: str | None = None,
     limits: ReaderLimits = ReaderLimits(),  # noqa: B008
+    **options: Any,
 ) -> Dataset:
     """Return a dataset from examples ``{"x": ..., "y": [...]}``, one per line, possibly gzip; empty lines are skipped.
 
     ``x`` is a list of numbers, ``{"indices": [...], "values": [...]}``, an object of names and numbers or any other
     record, a text, or ``{"views": {name: one of the kinds of numbers}}``; a view has the same kind in each line. A line
     may lack views, but not all of them. A null number is missing, like a number that is not listed; a 0 is a value.
-    ``y`` lists the relevant labels; with null, or without ``y``, labels are unknown. Views, features and labels are in
+    ``y`` lists the relevant labels, or is an object with the truth of all of them (true or false, 1 or 0); with null,
+    or without ``y``, labels are unknown. Views, features and labels are in
     the order of their first appearance. ``weight`` is the sample weight.
 
     With `label_columns`, a line is a record, and its field of that name has the labels: a list of strings, or a string;
@@ -43,8 +42,9 @@ def read_ndjson(
     source : path or binary stream
     label_columns, tags : str, optional
         The field with the labels.
-    separator, ignore, text
-        See `RowParts`. Without a separator a string is one label.
+    separator, ignore, text, number, category, empty
+        See `RowParts`. Without a separator a string is one label. In a field of `number`, a string with a number is a
+        number, and another string a missing value; in one of `category`, a number is a category.
     weight : str, optional
         The field of a record with its sample weight; a record without the field weighs 1.
     limits : ReaderLimits
@@ -56,8 +56,16 @@ def read_ndjson(
         index, a weight that is not above 0 and at most 1,000.
     """
     with opened_text(source, limits.bytes) as file:
-        parts = RowParts(label_columns, tags, separator, ignore, text, weight)
-        return read_examples(JsonLines(file, parts), limits, parts.settings)
+        parts = RowParts(label_columns, **options)
+        report = ExamplesReport()
+        dataset = read_examples(_reported(JsonLines(file, parts), report), limits, parts.settings)
+    return replace(dataset, report=report.done())
+
+
+def _reported(rows: Iterable[ExampleRow], report: ExamplesReport) -> Iterator[ExampleRow]:
+    for row in rows:
+        yield row
+        report.add(row.x, row.y)
 
 
 class JsonLines:
@@ -67,6 +75,8 @@ class JsonLines:
         self.parts = parts
         self._file = file
         self._field = parts.field
+        if of_tables := [name for name in ("names", "decimal", "missing") if getattr(parts, name) not in ((), None)]:
+            raise BadDataset(f"{of_tables[0]} is for tables: objects have names, numbers and null")
 
     def __iter__(self) -> Iterator[ExampleRow]:
         for line, text in numbered_lines(self._file):
@@ -82,11 +92,11 @@ class JsonLines:
         if self._field is not None:
             y = item.pop(self._field, None)
             weight, ref = self._weight(item, self.parts.weight), _ref(item, self.parts.ref)
-            return ExampleRow(line, self.parts.without_ignored(item), self._labels(y), weight, ref)
+            return ExampleRow(line, self.parts.as_declared(item), self._labels(y), weight, ref)
         if "x" not in item or set(item) - {"x", "y", "weight", "ref"}:
             found = ", ".join(shown(key) for key in [*item][:5]) or "nothing"
             raise ValueError(f"an example has x and y, not {found}; for records, specify the field with the labels")
-        x, y = self.parts.without_ignored(item["x"]), _checked(item.get("y"), "y")
+        x, y = self.parts.as_declared(item["x"]), _checked(item.get("y"), "y")
         return ExampleRow(line, x, y, self._weight(item, "weight"), _ref(item, "ref"))
 
     def _weight(self, item: dict[str, Any], field: str | None) -> float | None:
@@ -96,7 +106,7 @@ class JsonLines:
     def _labels(self, y: Any) -> list[str] | dict[str, bool] | None:
         if isinstance(y, str):
             listed = self.parts.split(y) if self.parts.separator is not None else [y.strip()] if y.strip() else []
-            y = listed or None  # the same as an empty cell of a table
+            y = listed or ([] if self.parts.empty == "none" else None)  # the same as an empty cell of a table
         return _checked(y, self._field)
 
 
@@ -112,17 +122,26 @@ def _checked(y: Any, name: str | None) -> list[str] | dict[str, bool] | None:
     """Return valid labels, or None; raise ValueError for anything else."""
     if y is None:
         return None
-    if isinstance(y, dict) and all(type(truth) is bool for truth in y.values()):
-        for label in y:
-            check_name(label, "labels")
-        return y
-    if not isinstance(y, list) or not all(isinstance(label, str) for label in y):
-        raise ValueError(f"{name} must be a list of all relevant labels, or null")
+    if isinstance(y, dict):
+        return {label: _truth(truth, label, name) for label, truth in y.items()}
+    if not isinstance(y, list):
+        raise ValueError(f"{name} must be a list of all relevant labels, an object of labels and booleans, or null")
+    if strange := [label for label in y if not isinstance(label, str)]:
+        kind = "a number" if type(strange[0]) in (int, float) else "no string"
+        raise ValueError(f"{name}: labels must be strings: {shown(strange[0])} is {kind}")
     if len(set(y)) < len(y):
         raise ValueError(f"{name}: a label occurs twice")
     for label in y:
         check_name(label, "labels")
     return y
+
+
+def _truth(truth: Any, label: str, name: str | None) -> bool:
+    """Return whether a label of an object is true: a boolean, 0 or 1."""
+    check_name(label, "labels")
+    if type(truth) not in (bool, int, float) or truth not in (0, 1):
+        raise ValueError(f"{name}.{label} must be true or false (or 1 or 0), not {shown(truth)}")
+    return bool(truth)
 
 
 def _object(text: str) -> dict[str, Any]:

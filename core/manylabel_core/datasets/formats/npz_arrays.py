@@ -21,8 +21,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from manylabel_core.datasets.formats.text import check_names, shown
-from manylabel_core.datasets.limits import BadDataset
+from manylabel_core.datasets.formats.text import check_names
+from manylabel_core.datasets.limits import BadDataset, shown
 
 MAX_DIRECTORY_BYTES = 2**20
 """Maximum bytes of the list of members, which is read as a whole first."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
+import io
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from os import PathLike
 from typing import IO, Protocol
 
-from manylabel_core.datasets.limits import MAX_NAME_BYTES, BadDataset
+from manylabel_core.datasets.limits import MAX_NAME_BYTES, BadDataset, shown
 
 Source = str | PathLike[str] | IO[bytes]
 """A path, or a binary stream at its current position."""
@@ -24,6 +26,26 @@ def opened(source: Source) -> AbstractContextManager[IO[bytes]]:
 
 
 _GZIP = b"\x1f\x8b"
+_SHEET = "save it as CSV UTF-8 first"
+_OTHERS = {
+    b"PK\x03\x04": f"this is a ZIP archive or an Excel workbook, not text: unpack it, or {_SHEET}",
+    b"\xd0\xcf\x11\xe0": f"this is an old Excel workbook, not text: {_SHEET}",
+    b"PAR1": "this is a Parquet file, not text: save it as CSV first, such as with to_csv(index=False) of pandas",
+    b"ARROW1": "this is an Arrow file, not text: save it as CSV first, such as with to_csv(index=False) of pandas",
+    b"BZh": "this is a bzip2 file: unpack it, or compress it with gzip",
+    b"\xfd7zXZ": "this is an xz file: unpack it, or compress it with gzip",
+    b"\x28\xb5\x2f\xfd": "this is a Zstandard file: unpack it, or compress it with gzip",
+    b"7z\xbc\xaf": "this is a 7-Zip archive: unpack it, or compress the file with gzip",
+    b"\x89HDF": "this is an HDF5 file, not text: save it as CSV first",
+    b"SQLite format 3": "this is an SQLite database, not text: export a table as CSV first",
+    b"%PDF": "this is a PDF, not text",
+    b"\x93NUMPY": "this is a NumPy array: save X and Y to one .npz file",
+    b"RDX": "this is a file of R: save it with write.csv(d, row.names = FALSE) first",
+}
+"""Other kinds of files by their first bytes, with what to do."""
+
+_UTF16 = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_PEEKED_BYTES = 2**16
 
 
 class Lines(Protocol):
@@ -34,13 +56,35 @@ class Lines(Protocol):
 
 @contextmanager
 def opened_text(source: Source, max_bytes: int = 2**62) -> Iterator[Lines]:
-    """Return the decompressed bytes of a source; gzip is recognised by its first two bytes."""
+    """Return the lines of a source in UTF-8, decompressed if its first two bytes are those of gzip.
+
+    UTF-16 with its mark, as Excel writes Unicode text, is recoded, and so are lines that end in a carriage return.
+    Raises BadDataset for a file of another kind by its first bytes, such as a ZIP archive.
+    """
     with opened(source) as file:
-        start = file.tell() if file.seekable() else None
-        is_packed = start is not None and file.read(len(_GZIP)) == _GZIP
-        if start is not None:
+        lines: Lines = file
+        if file.seekable():
+            start = file.tell()
+            peeked = file.read(_PEEKED_BYTES)
             file.seek(start)
-        yield _Unpacked(file, max_bytes) if is_packed else file
+            if peeked[:2] == _GZIP:
+                lines = _Unpacked(file, max_bytes)
+                peeked = lines.peek(_PEEKED_BYTES)
+            lines = _recoded(lines, peeked)
+        yield lines
+
+
+def _recoded(lines: Lines, begin: bytes) -> Lines:
+    """Return the lines in UTF-8 with line feeds, given the first bytes of the file."""
+    if any(byte < 9 or 13 < byte < 32 or byte > 126 for byte in begin[:64]):
+        for magic, refusal in _OTHERS.items():
+            if begin.startswith(magic):
+                raise BadDataset(refusal)
+    if begin[:2] in _UTF16:
+        return _Recoded(lines, "utf-16")
+    if b"\r" in begin and b"\n" not in begin:
+        return _Recoded(lines, "utf-8")
+    return lines
 
 
 class _Unpacked:
@@ -50,15 +94,56 @@ class _Unpacked:
         self._file = gzip.GzipFile(fileobj=file, mode="rb")
         self._left = self._max_bytes = max_bytes
 
+    def peek(self, size: int) -> bytes:
+        """Return the first bytes without consuming them."""
+        with _unpacking():
+            return self._file.peek(size)[:size]
+
     def readline(self, size: int, /) -> bytes:
-        try:
+        with _unpacking():
             line = self._file.readline(size)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise BadDataset(f"invalid or incomplete gzip: {error}") from None
         self._left -= len(line)
         if self._left < 0:
             raise BadDataset(f"more than {self._max_bytes:,} bytes after decompression, the limit")
         return line
+
+
+@contextmanager
+def _unpacking() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise BadDataset(f"invalid or incomplete gzip: {error}") from None
+
+
+class _Recoded:
+    """Lines of another encoding, or with other line ends, in UTF-8 with line feeds."""
+
+    def __init__(self, lines: Lines, encoding: str) -> None:
+        self._encoding = encoding
+        self._lines = lines
+        decoder = codecs.getincrementaldecoder(encoding)()
+        self._decoder = io.IncrementalNewlineDecoder(decoder, translate=True)
+        self._buffer = bytearray()
+        self._has_ended = False
+
+    def readline(self, size: int, /) -> bytes:
+        end, seen = -1, 0
+        while (end := self._buffer.find(b"\n", seen)) < 0 and len(self._buffer) < size and not self._has_ended:
+            seen = len(self._buffer)
+            self._fill()
+        end = min(size, end + 1 if end >= 0 else len(self._buffer))
+        line = bytes(self._buffer[:end])
+        del self._buffer[:end]
+        return line
+
+    def _fill(self) -> None:
+        raw = self._lines.readline(_PEEKED_BYTES)
+        self._has_ended = not raw
+        try:
+            self._buffer += self._decoder.decode(raw, final=not raw).encode()
+        except UnicodeError as error:
+            raise BadDataset(f"not {self._encoding.upper()}: {error}; convert the file to UTF-8") from None
 
 
 def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
@@ -71,7 +156,10 @@ def numbered_lines(file: Lines) -> Iterator[tuple[int, str]]:
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            detail = f"not UTF-8 (byte {error.start + 1} of the line); convert the file to UTF-8"
+            cure = (
+                "convert the file to UTF-8: in Excel, save it as CSV UTF-8; elsewhere, iconv -f WINDOWS-1252 -t UTF-8"
+            )
+            detail = f"not UTF-8 (byte {error.start + 1} of the line); {cure}"
             raise BadDataset(detail, line=number) from None
         yield number, text.rstrip("\r\n")
 
@@ -81,7 +169,7 @@ def check_names(names: list[str] | tuple[str, ...], what: str, line: int | None 
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise BadDataset(f"two {what} are called {shown(name)}", line=line)
+            raise BadDataset(f"two {what} are called {shown(name)}: rename one", line=line)
         check_name(name, what, line)
         seen.add(name)
     return tuple(names)
@@ -95,10 +183,3 @@ def check_name(name: str, what: str, line: int | None = None) -> None:
         raise BadDataset(f"a name of {what} is not Unicode: {shown(name)}", line=line) from None
     if not 1 <= size_bytes <= MAX_NAME_BYTES:
         raise BadDataset(f"names of {what} have 1 to {MAX_NAME_BYTES} bytes, not {shown(name)}", line=line)
-
-
-def shown(value: object) -> str:
-    """Return a value from a file for a message: quoted, shortened to a line, in ASCII if it is not Unicode."""
-    text = repr(value)
-    text = text if text.isprintable() else ascii(value)
-    return text if len(text) <= 80 else f"{text[:76]}...{text[-1]}"

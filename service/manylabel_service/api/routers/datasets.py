@@ -25,8 +25,11 @@ from manylabel_service.online.spec.text import Text, text_to_dict
 
 router = Router("datasets", errors=["dataset_not_found"])
 
-RECORDS = ("csv", "tsv", "ndjson")
+TABLES = ("csv", "tsv")
+RECORDS = (*TABLES, "ndjson")
 """Formats whose rows can be records."""
+_LISTS = ("ignore", "number", "category", "names")
+"""Parameters that list columns."""
 _COUNT = re.compile(r"-?[0-9]{1,9}")
 
 
@@ -50,13 +53,26 @@ class Upload(Parameters):
     whose cells list the relevant labels; in ndjson, the field of a record that lists them."""
     tags: Annotated[str, Field(max_length=256)] | None = None
     """Column or field that lists the relevant labels, instead of `label_columns`."""
-    separator: Annotated[str, Field(min_length=1, max_length=16)] | None = None
-    """Separator of labels in a cell of csv or tsv (default for `tags`: a space), or in a string of ndjson (default: the
-    string is one label)."""
+    separator: Annotated[str, Field(max_length=16)] | None = None
+    """Separator of labels in a cell of csv or tsv (default for `tags`: what the column shows), or in a string of ndjson
+    (default: the string is one label). If empty, a cell is one label."""
     ignore: str | None = None
     """Columns or fields to ignore, separated by commas."""
     text: str | None = None
     """Text columns or fields, separated by commas; or a JSON object with text options, as for a new model."""
+    number: str | None = None
+    """Columns or fields that are numbers, separated by commas; their other cells are missing values."""
+    category: str | None = None
+    """Columns or fields that are categories, separated by commas, such as codes of digits."""
+    names: str | None = None
+    """Names of all columns of csv or tsv without a line of names, separated by commas."""
+    decimal: one_of((".", ",")) | None = None  # type: ignore[valid-type]
+    """Decimal mark of csv and tsv; default: what the columns of numbers show."""
+    missing: str | None = None
+    """Cells of csv and tsv that mean a missing value in any column, separated by commas, instead of the usual words
+    such as NA; if empty, only empty cells do."""
+    empty: one_of(("unknown", "none")) | None = None  # type: ignore[valid-type]
+    """Meaning of an empty cell of labels: `unknown` labels (default), or `none`."""
     weight: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """Column or field of records with the weight of each row, above 0 and at most 1,000. Without it, the weight is in
     `weight` of an ndjson item, in the array `weight` of npz, or in braces after a row of arff."""
@@ -103,7 +119,10 @@ class Upload(Parameters):
             "label_columns": abs(columns) if isinstance(columns, int) else columns,
             "tags": self.tags,
             "separator": self.separator,
-            "ignore": self.ignore and _names("ignore", self.ignore, "names separated by commas"),
+            **{name: getattr(self, name) and _listed(name, getattr(self, name)) for name in _LISTS},
+            "missing": self.missing if not self.missing else _listed("missing", self.missing),
+            "decimal": self.decimal,
+            "empty": self.empty,
             "text": None if self.text is None else _text(self.text),
             "weight": self.weight,
         }
@@ -120,6 +139,10 @@ def _text(text: str) -> dict[str, Any]:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise wrong("text", f"{place} {words(first)}".lstrip()) from error
+
+
+def _listed(parameter: str, text: str) -> list[str]:
+    return _names(parameter, text, "names separated by commas")
 
 
 def _names(parameter: str, text: str, allowed: str) -> list[str]:
@@ -146,6 +169,12 @@ _OF_FORMAT = {
     "separator": RECORDS,
     "ignore": RECORDS,
     "text": RECORDS,
+    "number": RECORDS,
+    "category": RECORDS,
+    "empty": RECORDS,
+    "names": TABLES,
+    "decimal": TABLES,
+    "missing": TABLES,
     "weight": RECORDS,
     "zero_based": ("libsvm",),
 }
@@ -159,7 +188,7 @@ def _body() -> dict[str, Any]:
 
 
 class Dataset(DatasetMeta):
-    """Dataset. The last five fields are present only with `details=true`."""
+    """Dataset. The last six fields are present only with `details=true`."""
 
     label_names: list[str] = Field(default_factory=list)
     """Names of the labels, in the order of their columns."""
@@ -171,6 +200,11 @@ class Dataset(DatasetMeta):
     """For each view, the number of rows that lack it; empty if every row has all views."""
     label_details: dict[str, dict[str, str]] = Field(default_factory=dict)
     """`title`, `description` and `uri` of labels, as uploaded; empty if labels have none."""
+    report: dict[str, Any] = Field(default_factory=dict)
+    """Report of what was understood of the file: `rows`, `columns` (with `kind`, `values`, `missing`, `example`,
+    `note`, `odd` and `odd_cells` with lines), `labels` with counts, `unlabelled` rows, rows `omitted` by reason,
+    `settings` of the file, the `first` rows as they are learnt, and `warnings`. Absent for datasets that are no
+    upload."""
 
 
 class DatasetList(ResponseModel):

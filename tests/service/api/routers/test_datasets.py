@@ -89,6 +89,8 @@ def test_every_format_is_read(
     assert none.get("/v1/datasets").json() == {"datasets": [record]}
     assert none.get("/v1/datasets/songs").json() == record
     details = none.get("/v1/datasets/songs?details=true").json()
+    report = details.pop("report")
+    assert (report["rows"], report["labels"]) == (2, dict.fromkeys(details["label_names"], 1))
     due = ["1", "2"] if format == "libsvm" else ["rock", "jazz"]
     assert details == {**record, "label_names": due, "label_counts": [1, 1], "unlabelled": 0}
     assert none.delete("/v1/datasets/songs").status_code == 204
@@ -100,6 +102,61 @@ def test_an_arff_file_comes_with_its_xml(none: TestClient) -> None:
         answer = none.post(address(name, "arff"), files=files)
         assert answer.status_code == 201, answer.text
         assert none.get(f"/v1/datasets/{name}?details=true").json()["label_names"] == ["rock", "jazz"]
+
+
+def test_columns_are_what_the_query_says(none: TestClient) -> None:
+    """The words for the columns of a table are those of the command and of the reader."""
+    data = b"120,5;007;n.d.;p, q;\n80;012;-9;;x\n"
+    words = {
+        "names": "tempo,zip,size,tags,note",
+        "category": "zip",
+        "number": "size",
+        "missing": "-9,n.d.",
+        "decimal": ",",
+        "ignore": "note",
+        "tags": "tags",
+        "separator": ", ",
+        "empty": "none",
+    }
+    answer = upload(none, data, format="csv", **words)
+    assert answer.status_code == 201, answer.text
+    report = none.get("/v1/datasets/songs?details=true").json()["report"]
+    assert [(column["name"], column["kind"]) for column in report["columns"]] == [
+        ("tempo", "number"),
+        ("zip", "category"),
+        ("size", "number"),
+        ("tags", "labels"),
+        ("note", "ignored"),
+    ]
+    assert report["first"] == [
+        {"x": {"tempo": 120.5, "zip": "007"}, "y": ["p", "q"]},
+        {"x": {"tempo": 80.0, "zip": "012"}, "y": []},
+    ]
+    assert none.delete("/v1/datasets/songs").status_code == 204
+    whole = upload(none, b"a,l\n1,p q\n", format="csv", tags="l", separator="")
+    assert whole.json()["labels"] == 1
+
+
+@for_each(
+    ("words", "place"),
+    [
+        ({"decimal": "x"}, "decimal"),
+        ({"empty": "maybe"}, "empty"),
+        ({"number": ""}, "number"),
+        ({"format": "ndjson", "decimal": ","}, "decimal"),
+        ({"format": "libsvm", "category": "a"}, "category"),
+    ],
+)
+def test_words_for_columns_that_are_refused(none: TestClient, words: dict[str, str], place: str) -> None:
+    answer = upload(none, b"a,l\n1,p\n", **{"format": "csv", **({} if "format" in words else {"tags": "l"}), **words})
+    assert answer.status_code == 422, answer.text
+    assert place in answer.text
+
+
+def test_a_table_with_two_readings_is_refused_with_the_cure(none: TestClient) -> None:
+    answer = upload(none, b'a,l\n"1,234",p\n', format="csv", tags="l")
+    assert answer.status_code == 422
+    assert "line 2: column 'a' is '1,234', which has two readings: state whether the decimal mark is" in answer.text
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,325 @@
+"""Kind of each column of a table, decided from all its cells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from manylabel_core.datasets.formats import cells
+from manylabel_core.datasets.formats.tables.column_scan import (
+    FLAG,
+    INFINITE,
+    NUMBER,
+    OTHER,
+    STRINGS,
+    STYLED,
+    VECTOR,
+    ColumnScan,
+    Seen,
+)
+from manylabel_core.datasets.limits import BadDataset, check_number, shown
+from manylabel_core.datasets.report import EXAMPLES, ColumnReport, OddCell
+
+Value = float | str | list[float] | list[str]
+"""Value of a cell: a number, a category or text, a vector, or several categories."""
+
+MOSTLY = 0.5
+"""Share of numbers from which a column of categories is reported."""
+
+_CODE = re.compile(r"[A-Z]{2,3}")
+
+
+@dataclass(slots=True)
+class Column:
+    """A column with its kind, and how its cells are read."""
+
+    name: str
+    kind: str
+    scan: ColumnScan
+    read: Callable[[str], Value | None] = str
+    missing: frozenset[str] = frozenset()
+    """Stripped cells that are missing values, besides empty ones."""
+    note: str = ""
+    odd: tuple[int, ...] = ()
+    """Kinds of cells that do not fit."""
+
+    @property
+    def n_missing(self) -> int:
+        """Number of missing values."""
+        scan, words = self.scan, self.scan.words or {}
+        n_odd = sum(scan.counts[kind] for kind in self.odd) if self.kind == "number" else 0
+        return scan.counts[0] + sum(count for word, count in words.items() if word in self.missing) + n_odd
+
+    def report(self) -> ColumnReport:
+        """Return the column for the report."""
+        odd = [OddCell(line, cell) for line, cell in self.scan.examples_of(*self.odd)][:EXAMPLES]
+        n_odd = sum(self.scan.counts[kind] for kind in self.odd)
+        n_missing = self.n_missing
+        values = self.scan.n - n_missing
+        return ColumnReport(self.name, self.kind, values, n_missing, self.scan.first[:80], self.note, n_odd, tuple(odd))
+
+
+class KindChooser:
+    """Choice of the kinds of the columns of features, given what all columns of the file look like.
+
+    Raises BadDataset, with the line, for a column that contradicts itself or can be read in two ways.
+    """
+
+    def __init__(
+        self,
+        scans: Mapping[str, ColumnScan],
+        forced: Mapping[str, str],
+        decimal: str | None,
+        missing: Sequence[str] | None,
+    ) -> None:
+        self._scans, self._forced = scans, forced
+        self._decimal = decimal or self._decimal_of(scans)
+        self._missing = None if missing is None else frozenset(missing)
+        self._uses_words, self._quotes_words = self._words_of(scans)
+        self._has_empty = any(scan.counts[0] for scan in scans.values())
+        self.warnings: list[str] = []
+
+    @property
+    def decimal(self) -> str:
+        """The decimal mark of the file."""
+        return self._decimal or "."
+
+    def _decimal_of(self, scans: Mapping[str, ColumnScan]) -> str | None:
+        """Return the decimal mark that columns of numbers show; None without any."""
+        found = set()
+        for name, scan in scans.items():
+            forced = self._forced.get(name)
+            if forced not in (None, "number") or not (forced or scan.is_numeric):
+                continue
+            for one in _styles(scan):
+                if one.point is None:
+                    found.add(",")
+                elif one.comma is None:
+                    found.add(".")
+        if not found and any(scan.point and scan.is_numeric for scan in scans.values()):
+            found.add(".")
+        return found.pop() if len(found) == 1 else None
+
+    def _words_of(self, scans: Mapping[str, ColumnScan]) -> tuple[bool, bool]:
+        """Return whether words such as NA are missing values in columns of numbers, and whether in quotes."""
+        uses = quotes = False
+        for scan in scans.values():
+            typed = scan.solid and scan.solid in (scan.n_numbers, scan.counts[FLAG])
+            if scan.words and typed and not cells.MISSING_NAMES.isdisjoint(scan.words):
+                uses, quotes = True, quotes or scan.quoted_words > 0
+        return uses, quotes
+
+    def column(self, name: str) -> Column:
+        """Return the column of features with this name."""
+        scan, forced = self._scans[name], self._forced.get(name)
+        column = Column(name, forced or self._kind(name, scan), scan)
+        if column.kind in ("number", "flag"):
+            column.missing = frozenset(scan.words or ())
+            self._as_number(column, is_forced=forced is not None)
+        elif column.kind == "vector":
+            column.missing = frozenset(scan.words or ())
+            column.read = partial(_vector, name)
+        elif column.kind in ("category", "text", "labels"):
+            column.missing = self.missing_names(scan, column.name)
+            if column.kind == "category" and not forced and scan.solid == scan.counts[STRINGS]:
+                column.read, column.note = _strings, "several categories a cell"
+        if self._missing is not None:
+            column.missing = self._missing
+        self._warn(column, is_forced=forced is not None)
+        return column
+
+    def _kind(self, name: str, scan: ColumnScan) -> str:
+        counts, solid = scan.counts, scan.solid
+        if not solid:
+            return "number" if cells.MISSING_NAMES.issuperset(scan.words or ()) else "category"
+        for kind, what in ((FLAG, "flag"), (STRINGS, "category")):
+            if counts[kind] == solid:
+                return what
+        if counts[VECTOR] and counts[VECTOR] + counts[STRINGS] == solid and not _has_strings(scan):
+            return "vector"
+        if scan.n_numbers == solid:
+            codes = scan.padded if scan.padded and not counts[STYLED] else None
+            ids = scan.too_large if scan.too_large and scan.too_large[1].strip().lstrip("+-").isdigit() else None
+            if codes or ids:
+                line, cell = codes or ids or (0, "")
+                why = "codes with zeros in front" if codes else "numbers too long for a number"
+                self.warnings.append(
+                    f"column {shown(name)} has {why}, such as {shown(cell)} (line {line}): it is read as categories"
+                )
+                return "category"
+            return "number"
+        if counts[INFINITE] and counts[NUMBER] and scan.n_numbers + counts[INFINITE] == solid:
+            line, cell = scan.examples_of(INFINITE)[0]
+            raise BadDataset(
+                f"column {shown(name)} is {shown(cell)}: expected a finite number; list {shown(cell)} among the "
+                "missing values, or make the column a category",
+                line=line,
+            )
+        return "category"
+
+    def _as_number(self, column: Column, is_forced: bool) -> None:
+        scan, name = column.scan, column.name
+        if column.kind == "flag":
+            column.read, column.note = _flag, "TRUE is 1, FALSE is 0"
+            return
+        if scan.too_large and not is_forced:
+            line, cell = scan.too_large
+            raise BadDataset(
+                f"column {shown(name)} is {shown(cell)}: expected a finite number of at most 1e+15 in absolute value; "
+                "make the column a category if these are names",
+                line=line,
+            )
+        column.read = float
+        if self._decimal == "," and (scan.counts[STYLED] or scan.first):
+            if scan.point and not is_forced:
+                line, cell = scan.point
+                raise BadDataset(
+                    f"column {shown(name)} is {shown(cell)}, with a decimal point, but the decimal mark of the file is "
+                    "a comma: state the decimal mark, or make the column a category",
+                    line=line,
+                )
+            column.read = _comma_number
+        if scan.counts[STYLED]:
+            self._check_styles(column, is_forced)
+        if is_forced:
+            column.read = partial(_forced, self.decimal)
+            column.odd = (OTHER, STRINGS, VECTOR, INFINITE)
+
+    def _check_styles(self, column: Column, is_forced: bool) -> None:
+        """Raise BadDataset if numbers with marks and units contradict each other, or have two readings."""
+        scan, name, decimal = column.scan, column.name, self._decimal
+        styles = [(line, cell, cells.styled(cell.strip())) for line, cell in scan.examples_of(STYLED)]
+        all_styles = _styles(scan)
+        marks = {"," if one.point is None else "." for one in all_styles if None in (one.point, one.comma)}
+        if scan.point and any(one.point is None for one in all_styles) and not self._forced.get(name):
+            marks.add(".")
+        line, cell, _ = styles[0]
+        if len(marks) > 1 and not is_forced:
+            raise BadDataset(
+                f"column {shown(name)} has decimal commas and decimal points, such as {shown(cell)}: state the decimal "
+                "mark, or make the column a category",
+                line=line,
+            )
+        if decimal is None and any(one.point != one.comma for one in all_styles):
+            raise BadDataset(
+                f"column {shown(name)} is {shown(cell)}, which has two readings: state whether the decimal mark is "
+                "'.' or ','",
+                line=line,
+            )
+        units = {one.unit for one in all_styles}
+        if scan.counts[NUMBER]:
+            units.add("")
+        if len(units) > 1 and not is_forced:
+            listed = ", ".join(shown(unit) if unit else "none" for unit in sorted(units))
+            raise BadDataset(
+                f"column {shown(name)} has numbers with several units ({listed}), such as {shown(cell)}: make it a "
+                "number, which ignores units, or a category",
+                line=line,
+            )
+        unit = max(units)
+        how = [f"unit {unit}"] if unit else []
+        how += ["decimal commas"] if decimal == "," else []
+        how += ["marks of thousands"] if any(map(partial(_grouped, decimal), scan.values or ())) else []
+        column.note = ", ".join(how)
+        column.read = partial(_styled_number, decimal or ".")
+
+    def missing_names(self, scan: ColumnScan, name: str) -> frozenset[str]:
+        """Return the words that mean a missing value in a column of categories."""
+        names = cells.MISSING_NAMES.intersection(scan.words or ())
+        if not names:
+            return frozenset()
+        n_words = sum((scan.words or {})[word] for word in names)
+        is_missing = self._is_missing(scan)
+        listed = ", ".join(map(shown, sorted(names)))
+        what = "is a missing value" if is_missing else "is a value like any other"
+        self.warnings.append(
+            f"{listed} {what} in column {shown(name)} ({n_words:,} cells); missing values can be stated"
+        )
+        return names if is_missing else frozenset()
+
+    def _is_missing(self, scan: ColumnScan) -> bool:
+        if scan.is_quoted and not self._quotes_words and not scan.quoted_words:
+            return True  # other strings are in quotes, as R writes them
+        if scan.is_quoted and not self._quotes_words:
+            return False
+        if self._uses_words:
+            return True
+        return not (self._has_empty or scan.counts[0] or all(map(_CODE.fullmatch, scan.values or ())))
+
+    def _warn(self, column: Column, is_forced: bool) -> None:
+        scan, name = column.scan, shown(column.name)
+        n_numbers = scan.n_numbers
+        if not scan.solid and column.kind != "ignored":
+            self.warnings.append(f"column {name} has no values")
+        if is_forced or column.kind != "category" or not scan.solid:
+            return
+        if n_numbers > MOSTLY * scan.solid and n_numbers < scan.solid:
+            column.odd = (OTHER, FLAG, STRINGS, VECTOR, INFINITE)
+            line, cell = (scan.examples_of(*column.odd) or [(0, "")])[0]
+            self.warnings.append(
+                f"column {name} has {n_numbers:,} numbers of {scan.solid:,} values, but also {shown(cell)} (line "
+                f"{line}): all are categories; as a number, other cells are missing values"
+            )
+        values = scan.values
+        if values is not None and scan.solid >= 20 and not n_numbers and _all_differ(scan):
+            self.warnings.append(f"column {name} has a different value in each row: ignore it, or make it a text")
+
+
+def _all_differ(scan: ColumnScan) -> bool:
+    values = Seen() if scan.values is None else scan.values
+    return (len(values) == scan.solid or values.more) and max(values.values(), default=0) <= 1
+
+
+def _styles(scan: ColumnScan) -> list[cells.Styled]:
+    found = (cells.styled(cell.strip()) for cell in scan.values or ())
+    return [one for one in found if one is not None]
+
+
+def _grouped(decimal: str | None, cell: str) -> bool:
+    one = cells.styled(cell.strip())
+    return one is not None and cells.is_grouped(
+        re.sub(r"[^0-9.,'\u2019 \u00a0\u202f+-]", "", cell).strip(), decimal or "."
+    )
+
+
+def _has_strings(scan: ColumnScan) -> bool:
+    return any(cells.strings(cell) for _, cell in scan.examples_of(STRINGS))
+
+
+def _flag(cell: str) -> float | None:
+    return cells.FLAGS[cell.strip()]
+
+
+def _comma_number(cell: str) -> float:
+    if "." in cell:
+        return _styled_number(",", cell)
+    return cells.number(cell.replace(",", "."))
+
+
+def _styled_number(decimal: str, cell: str) -> float:
+    one = cells.styled(cell.strip())
+    value = None if one is None else one.comma if decimal == "," else one.point
+    if value is None:
+        raise ValueError(f"{cell!r} is not a number")
+    return value
+
+
+def _forced(decimal: str, cell: str) -> float | None:
+    """Return the number of a cell of a column that was declared a number; None for other cells."""
+    try:
+        is_plain = cells.NUMBER.fullmatch(cell.strip()) and (decimal == "." or "." not in cell)
+        return check_number(float(cell) if is_plain else _styled_number(decimal, cell))
+    except ValueError:
+        return None
+
+
+def _vector(name: str, cell: str) -> list[float] | None:
+    if (found := cells.vector(cell)) is None and cells.listed(cell) != []:
+        raise ValueError(f"column {name!r} is {cell[:40]!r}: expected a list of numbers")
+    return found
+
+
+def _strings(cell: str) -> list[str] | None:
+    return cells.strings(cell) or None

@@ -1,0 +1,224 @@
+"""First reading of a column: what its cells are, counted in bounded memory."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from manylabel_core.datasets.formats import cells
+from manylabel_core.datasets.report import EXAMPLES
+from manylabel_core.rows import MAX_MAGNITUDE
+
+EMPTY, NUMBER, STYLED, WORD, FLAG, INFINITE, VECTOR, STRINGS, OTHER = range(9)
+"""Kinds of cells."""
+
+MAX_VALUES = 1_000
+"""Number of different cells of a column that are stored."""
+MAX_STORED = 200_000
+"""Number of cells of all columns that are stored."""
+MAX_CHARACTERS = 256
+"""Number of characters of a cell that is stored whole."""
+
+_NUMERIC = b"0123456789+-.eE \n"
+_PADDED = re.compile(r"(?:^|\n)[+-]?0[0-9]")
+_PADDED_CELL = re.compile(r"\s*+[+-]?0[0-9]+\s*+")
+
+
+class Seen(dict[str, int]):
+    """Different cells with their counts, up to a limit; `more` says whether there were others."""
+
+    __slots__ = ("more",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.more = False
+
+
+class Budget:
+    """Number of cells that may still be stored for all columns together."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int = MAX_STORED) -> None:
+        self.left = left
+
+
+class ColumnScan:
+    """Counts of the cells of a column by kind, and examples with their lines."""
+
+    __slots__ = (
+        "_budget",
+        "_missing",
+        "counts",
+        "examples",
+        "first",
+        "is_quoted",
+        "n",
+        "padded",
+        "point",
+        "quoted_words",
+        "steps",
+        "too_large",
+        "values",
+        "words",
+    )
+
+    def __init__(self, budget: Budget, missing: frozenset[str] | None) -> None:
+        self._budget, self._missing = budget, missing
+        self.n = 0
+        self.counts = [0] * 9
+        self.first: str = ""
+        self.examples: dict[int, list[tuple[int, str]]] | None = None
+        """First cells of a kind, with their lines."""
+        self.values: Seen | None = None
+        """Different cells that are not numbers."""
+        self.words: dict[str, int] | None = None
+        """Words for a missing value."""
+        self.quoted_words = 0
+        self.is_quoted = False
+        """Whether its strings are in quotes."""
+        self.point: tuple[int, str] | None = None
+        """The first number with a point that is no mark of thousands, with its line."""
+        self.padded: tuple[int, str] | None = None
+        self.too_large: tuple[int, str] | None = None
+        self.steps: float | None = None
+        """The last value, if the values so far are steps of one from 0 or 1."""
+
+    def add(self, column: Sequence[str], lines: Sequence[int]) -> None:
+        """Count the cells of the next rows."""
+        self.n += len(column)
+        if not self._add_numbers(column, lines):
+            self._add_cells(column, lines)
+
+    def _add_numbers(self, column: Sequence[str], lines: Sequence[int]) -> bool:
+        """Count the cells if all are numbers or empty; this is fast."""
+        joined = "\n".join(column)
+        if not joined.isascii() or joined.encode().translate(None, _NUMERIC) or self._missing:
+            return False
+        filled: Sequence[str] = column if all(column) else list(filter(None, column))
+        try:
+            numbers = list(map(float, filled))
+        except ValueError:
+            return False
+        if not numbers:
+            self.counts[EMPTY] += len(column)
+            return True
+        if max(numbers) > MAX_MAGNITUDE or min(numbers) < -MAX_MAGNITUDE:
+            return False
+        self.counts[EMPTY] += len(column) - len(filled)
+        self.counts[NUMBER] += len(filled)
+        self.first = self.first or filled[0]
+        if self.point is None and "." in joined:
+            self._find_point(column, lines)
+        if self.padded is None and _may_be_padded(joined) and _PADDED.search(joined):
+            at = next((i for i, cell in enumerate(column) if _PADDED_CELL.fullmatch(cell)), None)
+            self.padded = None if at is None else (lines[at], column[at])
+        self._count_steps(numbers, len(filled) == len(column))
+        return True
+
+    def _find_point(self, column: Sequence[str], lines: Sequence[int]) -> None:
+        for cell, line in zip(column, lines, strict=True):
+            if "." in cell and not cells.is_grouped(cell.strip(), ","):
+                self.point = line, cell[:MAX_CHARACTERS]
+                return
+
+    def _count_steps(self, numbers: list[float], is_full: bool) -> None:
+        start = self.counts[NUMBER] == len(numbers) and self.n == len(numbers) and numbers[0] in (0.0, 1.0)
+        begin = numbers[0] if start else None if self.steps is None else self.steps + 1
+        is_step = is_full and begin is not None and numbers[0] == begin and numbers[-1] == begin + len(numbers) - 1
+        if is_step and all(value == begin + i for i, value in enumerate(numbers)):  # type: ignore[operator]
+            self.steps = numbers[-1]
+        else:
+            self.steps = None
+
+    def _add_cells(self, column: Sequence[str], lines: Sequence[int]) -> None:
+        self.steps = None
+        for cell, count in Counter(column).items():
+            kind, text = self._kind(cell)
+            self.counts[kind] += count
+            if kind == EMPTY:
+                continue
+            if kind == WORD:
+                if self.words is None:
+                    self.words = {}
+                self.words[text] = self.words.get(text, 0) + count
+            elif not self.first:
+                self.first = cell[:MAX_CHARACTERS]
+            if kind != NUMBER:
+                self._store(cell, count)
+            elif self.point is None and "." in cell:
+                self._find_point([cell], [lines[column.index(cell)]])
+            self._note(kind, cell, text, column, lines)
+
+    def _kind(self, cell: str) -> tuple[int, str]:
+        text = cell.strip()
+        if not text or (self._missing and text in self._missing):
+            return EMPTY, text
+        if cells.NUMBER.fullmatch(text):
+            return NUMBER, text
+        if text in cells.FLAGS:
+            return FLAG, text
+        if self._missing is None and text in cells.MISSING_WORDS:
+            return WORD, text
+        if text[0] in "[{":
+            found = cells.listed(text)
+            if found is not None and (not found or all(isinstance(one, str) for one in found)):
+                return STRINGS, text
+            if found is not None and all(type(one) in (int, float) for one in found):
+                return VECTOR, text
+        if len(text) <= 64:
+            if text.lower() in cells.INFINITE:
+                return INFINITE, text
+            if cells.styled(text) is not None:
+                return STYLED, text
+        return OTHER, text
+
+    def _store(self, cell: str, count: int) -> None:
+        if self.values is None:
+            self.values = Seen()
+        values = self.values
+        if cell in values:
+            values[cell] += count
+        elif len(values) < MAX_VALUES and self._budget.left > 0 and len(cell) <= MAX_CHARACTERS:
+            values[cell] = count
+            self._budget.left -= 1
+        else:
+            values.more = True
+
+    def _note(self, kind: int, cell: str, text: str, column: Sequence[str], lines: Sequence[int]) -> None:
+        """Store the first cells of each kind with their lines."""
+        if kind == NUMBER:
+            if self.padded is None and cells.ZERO_PADDED.fullmatch(text):
+                self.padded = lines[column.index(cell)], cell
+            if self.too_large is None and not abs(float(text)) <= MAX_MAGNITUDE:
+                self.too_large = lines[column.index(cell)], cell[:MAX_CHARACTERS]
+        if self.examples is None:
+            self.examples = {}
+        noted = self.examples.setdefault(kind, [])
+        if len(noted) < EXAMPLES and all(seen != cell for _, seen in noted):
+            noted.append((lines[column.index(cell)], cell[:MAX_CHARACTERS]))
+
+    def examples_of(self, *kinds: int) -> list[tuple[int, str]]:
+        """Return the first cells of these kinds, with their lines."""
+        found = [] if self.examples is None else [one for kind in kinds for one in self.examples.get(kind, ())]
+        return sorted(found)[:EXAMPLES]
+
+    @property
+    def solid(self) -> int:
+        """Number of cells that are neither empty nor a word for a missing value."""
+        return self.n - self.counts[EMPTY] - self.counts[WORD]
+
+    @property
+    def n_numbers(self) -> int:
+        """Number of cells that are numbers, plain or with marks and units."""
+        return self.counts[NUMBER] + self.counts[STYLED]
+
+    @property
+    def is_numeric(self) -> bool:
+        """Return whether all values are numbers, and there are some."""
+        return 0 < self.n_numbers == self.solid
+
+
+def _may_be_padded(joined: str) -> bool:
+    return joined.startswith("0") or "\n0" in joined or "-0" in joined or "+0" in joined

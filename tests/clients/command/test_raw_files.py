@@ -1,0 +1,126 @@
+"""Files as people have them, in every command that reads a file: one reader, and a report before anything is learnt."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from manylabel_clients import Client
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table of a European Excel: decimal commas, words for missing values, row numbers, cells without tags."""
+    path = tmp_path / "songs.csv"
+    lines = [
+        f"{i};{'NA' if i % 9 == 0 else f'{80 + i},5'};{'TRUE' if i % 2 else 'FALSE'};{i:05d};"
+        f"{'' if i % 3 == 0 else 'rock|loud' if i % 2 else 'calm'}"
+        for i in range(60)
+    ]
+    path.write_text("\ufeff;tempo;live;code;tags\r\n" + "\r\n".join(lines) + "\r\n", encoding="utf-8")
+    return path
+
+
+def test_a_dry_run_shows_what_would_be_learnt(manylabel: Command, client: Client, name: str, table: Path) -> None:
+    client.create_model(name)
+    fed = manylabel("feed", name, str(table), "--tags", "tags", "--dry-run", "--json").checked()
+    trained = manylabel("train", str(table), "--tags", "tags", "--dry-run", "--json").checked()
+    report = json.loads(fed.out)
+    assert report == json.loads(trained.out)
+    assert client.model(name).status().updates == 0
+    kinds = {column["name"]: column["kind"] for column in report["columns"]}
+    assert kinds == {"column 1": "ignored", "tempo": "number", "live": "flag", "code": "category", "tags": "labels"}
+    assert (report["rows"], report["unlabelled"]) == (60, 20)
+    assert report["labels"] == {"rock": 20, "loud": 20, "calm": 20}
+    assert report["first"][1] == {"x": {"tempo": 81.5, "live": 1.0, "code": "00001"}, "y": ["rock", "loud"]}
+    shown = manylabel("feed", name, str(table), "--tags", "tags", "--dry-run").checked().out
+    for words in (
+        "60 rows, 40 with known labels",
+        "flag (TRUE is 1, FALSE is 0)",
+        "number (decimal commas)",
+        "3 labels: rock 20, loud 20, calm 20",
+        '{"x": {"tempo": 81.5',
+        "note: column 'column 1' seems to have the names of the rows and is ignored",
+        "note: column 'code' has codes with zeros in front",
+    ):
+        assert words in shown, (words, shown)
+
+
+def test_what_is_left_out_is_counted(manylabel: Command, client: Client, name: str, table: Path) -> None:
+    model = client.create_model(name)
+    fed = manylabel("feed", name, str(table), "--tags", "tags").checked()
+    assert "40 rows fed" in fed.out
+    assert "20 rows omitted: their labels are unknown; --empty none" in fed.out
+    assert "note: column 'code' has codes with zeros in front" in fed.err
+    refused = manylabel("update", name, str(table), "--tags", "tags")
+    assert (refused.status, "line 2: its labels are unknown; --empty none" in refused.err) == (1, True)
+    updated = manylabel("update", name, str(table), "--tags", "tags", "--empty", "none", "--number", "code").checked()
+    assert "60 examples learnt" in updated.out
+    assert model.status().updates == 100
+
+
+def test_one_reader_for_all_commands(manylabel: Command, client: Client, name: str, table: Path) -> None:
+    options = ("--tags", "tags", "--ignore", "code")
+    model = client.create_model(name)
+    manylabel("feed", name, str(table), *options).checked()
+    xs = [{"tempo": 81.5, "live": 1.0}, {"tempo": 82.5, "live": 0.0}]
+    predicted = manylabel("predict", name, str(table), *options, "--json").checked().out.splitlines()
+    assert [json.loads(line)["scores"] for line in predicted[1:3]] == [one.scores for one in model.predict_many(xs)]
+    assert json.loads(manylabel("evaluate", name, str(table), *options, "--json").checked().out)["examples"] == 40
+    added = manylabel("datasets", "add", name, str(table), *options).checked().out
+    assert "60 rows, 40 with known labels" in added
+    assert "number (decimal commas)" in added
+    report = (client.dataset(name, details=True).details or {})["report"]
+    assert report["columns"][1]["missing"] == 7
+    client.delete_dataset(name)
+
+
+def test_the_test_file_has_the_kinds_of_the_training_file(manylabel: Command, tmp_path: Path) -> None:
+    """A file of which all codes are digits has categories if those of the training file are."""
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    train.write_text(
+        "code,n,l\n" + "".join(f"{'7B' if i % 2 else '12'},{i},{'p' if i % 2 else 'q'}\n" for i in range(40))
+    )
+    test.write_text("code,n,l\n12,1,q\n12,2,q\n")
+    done = manylabel("train", str(train), "--tags", "l", "--test", str(test), "--json", "--threads", "1").checked()
+    assert json.loads(done.out)["measures"]["micro_f1"] == 1.0
+
+
+def test_lines_of_json_with_a_mark_of_utf8(manylabel: Command, client: Client, name: str, tmp_path: Path) -> None:
+    model = client.create_model(name)
+    path = tmp_path / "rows.jsonl"
+    path.write_text('\ufeff{"x": {"a": 1}, "y": ["p"]}\n{"x": {"a": 2}, "y": {"p": false}}\n', encoding="utf-8")
+    for command in ("update", "feed"):
+        manylabel(command, name, str(path)).checked()
+    assert model.status().updates == 4
+
+
+@pytest.mark.parametrize("ending", ["txt", "json", "zip", "bz2"])
+def test_a_file_of_another_kind_is_refused(
+    manylabel: Command, client: Client, name: str, tmp_path: Path, ending: str
+) -> None:
+    client.create_model(name)
+    path = tmp_path / f"a.{ending}"
+    path.write_text("a,l\n1,p\n")
+    for command in (("feed", name), ("train",), ("datasets", "add", name)):
+        done = manylabel(*command, str(path), "--tags", "l")
+        assert done.status == 1
+        assert ".csv" in done.err
+        assert "Traceback" not in done.err
+
+
+def test_every_command_reads_the_text_fields_of_the_model(
+    manylabel: Command, client: Client, name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "books.csv"
+    path.write_text("title,tags\n1984,a\n2001,b\n")
+    model = client.create_model(name, text={"fields": ["title"]})
+    manylabel("update", name, str(path), "--tags", "tags").checked()
+    manylabel("feed", name, str(path), "--tags", "tags").checked()
+    assert model.status().features == 2, "the words 1984 and 2001"
+    predicted = manylabel("predict", name, str(path), "--tags", "tags", "--json").checked().out.splitlines()
+    assert json.loads(predicted[0])["scores"] == model.predict({"title": "1984"}).scores
