@@ -1,7 +1,8 @@
 """Data frames: their columns are known by name."""
 
+from typing import Any
+
 import numpy as np
-import pandas as pd
 import pytest
 from tests.support.cases import for_each
 
@@ -9,6 +10,9 @@ from manylabel_core.frames import as_array
 from manylabel_core.online.falt import FALT
 from manylabel_core.online.kernel_salt import KernelSALT
 from manylabel_core.online.learner import OnlineLearner
+
+pd = pytest.importorskip("pandas")
+pytestmark = pytest.mark.usefixtures("dev_extra")
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(60, 3)).astype(np.float32)
@@ -39,7 +43,7 @@ def test_new_columns_may_stand_anywhere() -> None:
 class Table:
     """Stand-in for a table of Arrow, of which `columns` are the columns themselves."""
 
-    def __init__(self, frame: pd.DataFrame) -> None:
+    def __init__(self, frame: Any) -> None:
         self._frame = frame
         self.column_names = list(frame.columns)
         self.columns = [frame[name].array for name in self.column_names]
@@ -66,7 +70,7 @@ def test_tables_of_arrow_are_put_in_order_too() -> None:
         (FRAME.set_axis(["height", "weight", 3], axis=1), "names of columns must be strings, not 3"),
     ],
 )  # fmt: skip
-def test_other_columns_are_refused_and_nothing_is_learnt(frame: pd.DataFrame, message: str) -> None:
+def test_other_columns_are_refused_and_nothing_is_learnt(frame: Any, message: str) -> None:
     learner = FALT().partial_fit(FRAME, TRUTH)
     before = learner.predict_proba(X).tobytes()
     with pytest.raises(ValueError, match=message):

@@ -42,7 +42,8 @@ def predict(
     """Predict the labels of examples: a table for one, a line for each of many.
 
     With --probabilities, a line has the probability of each label; with --keep, it begins with the id of the
-    prediction. Names with commas, quotes or line breaks are written as JSON strings. With --explain, a table lists the features for and against each predicted label.
+    prediction. Names with commas, quotes or line breaks are JSON strings. With --explain, a table lists the features
+    for and against each predicted label.
 
     Example: `manylabel predict tags '{"x": {"word=cat": 1}}'`
     """

@@ -267,7 +267,7 @@ def test_bad_requests_are_refused_at_their_place(backend: Backend, made: Callabl
         (backend, "webhook", message(updated_at="now"), "/annotation"),
         (backend, "webhook", message(result=chosen("topic", "x" * 257)), "/annotation/result"),
         (backend, "webhook", message(result=chosen("topic", "")), "/annotation/result"),
-        (backend, "webhook", {**message(), "task": {"id": 1, "data": {"text": [[1]]}}}, "/task/data/text/0"),
+        (backend, "webhook", {**message(), "task": {"id": 1, "data": {"a": {"b": [[1]]}}}}, "/task/data/a/b/0"),
         (closed, "webhook", message(result=chosen("topic", "dogs")), "/annotation/result"),
         (backend, "webhook", {"action": "START_TRAINING", "project": {**PROJECT, "id": 77}}, "/project/id"),
     ]
@@ -329,7 +329,7 @@ def test_a_training_learns_annotations_whose_messages_were_lost(backend: Backend
 
 def test_no_content_of_a_refused_annotation_is_logged(backend: Backend, studio: Any) -> None:
     backend.ok("setup", {**SETUP, "hostname": studio.address})
-    studio.tasks = [{**annotated(7), "data": {"text": "a dog", "zebra": [["zebra"]]}}]
+    studio.tasks = [{**annotated(7), "data": {"text": "a dog", "zebra": {"zebra": [["zebra"]]}}}]
     with structlog.testing.capture_logs() as logs:
         assert backend.learnt(TRAIN) == (0, 0, 1)
     (logged,) = [line for line in logs if line["event"] == "annotation_refused"]
