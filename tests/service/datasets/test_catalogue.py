@@ -73,11 +73,10 @@ async def test_a_dataset_is_listed_fetched_and_deleted(store: Store, catalogue: 
     assert await add(datasets, "early", b"a 1:1\n")
     assert [one.name for one in (await datasets.listed())[0]] == ["early", "songs"]
     assert await datasets.get("songs") == record
-    assert await datasets.details("songs") == {
-        "label_names": ["1", "2", "3"],
-        "label_counts": [1, 2, 1],
-        "unlabelled": 0,
-    }
+    details = await datasets.details("songs")
+    report = details.pop("report")
+    assert (report["rows"], report["labels"], report["warnings"]) == (3, {"1": 1, "2": 2, "3": 1}, [])
+    assert details == {"label_names": ["1", "2", "3"], "label_counts": [1, 2, 1], "unlabelled": 0}
     assert await datasets.fetch("songs", tmp_path / "fetched") == record
     fetched = Dataset.from_bytes((tmp_path / "fetched").read_bytes())
     fetched.splits.clear()
