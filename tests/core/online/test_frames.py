@@ -11,7 +11,7 @@ from manylabel_core.online.falt import FALT
 from manylabel_core.online.kernel_salt import KernelSALT
 from manylabel_core.online.learner import OnlineLearner
 
-pd = pytest.importorskip("pandas")
+pd = pytest.importorskip("pandas", reason="only the extra dev has it")
 pytestmark = pytest.mark.usefixtures("dev_extra")
 
 RNG = np.random.default_rng(5)

@@ -7,7 +7,7 @@ import pytest
 
 from manylabel_clients.http.resources.examples import encode_example, rows_of
 
-pd = pytest.importorskip("pandas")
+pd = pytest.importorskip("pandas", reason="only the extra dev has it")
 pytestmark = pytest.mark.usefixtures("dev_extra")
 
 FRAME = pd.DataFrame({
