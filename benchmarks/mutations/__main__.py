@@ -8,8 +8,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.mutations.places import PLACES, Place
 from tests.support.lanes import LANES
+
+from benchmarks.mutations.places import PLACES, Place
 
 ROOT = Path(__file__).parents[2]
 CODE = ("core", "service", "clients", "benchmarks", "docs", "examples", "deploy", "pyproject.toml")
