@@ -80,8 +80,8 @@ PLACES = (
     ),
     Place(
         f"{CORE}/compiled.py",
-        "0 < _changed_ns(file) < newest",
-        "0 < _changed_ns(file) < shared",
+        "digest.update(_stamp(other, called[other]))",
+        "_stamp(other, called[other])",
         "tests/core/test_compiled.py",
     ),
     # Storage
@@ -181,8 +181,8 @@ PLACES = (
     ),
     Place(
         f"{SERVICE}/online/history/archiver.py",
-        "return min(found.through, through, key=position_key)",
-        "return through",
+        "if not self._is_due(entries, found):\n                return min(found.through, through, key=position_key)",
+        "if not self._is_due(entries, found):\n                return through",
         "tests/service/online/history",
     ),
     Place(
