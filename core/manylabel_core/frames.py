@@ -39,7 +39,8 @@ def arranged(name: str, matrix: Any, known: Sequence[str]) -> tuple[Any, tuple[s
     if lacking := [each for each in known if each not in given]:
         others = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         raise ValueError(f"{name} must have the columns seen before; it lacks {lacking[0]!r}{others}")
-    order = [*known, *(each for each in names if each not in set(known))]
+    seen = set(known)
+    order = [*known, *(each for each in names if each not in seen)]
     return matrix.select(order) if hasattr(matrix, "select") else matrix[order], tuple(order)
 
 

@@ -360,6 +360,11 @@ def test_a_damaged_file_counts_as_lost_and_is_kept(filled: Paperless, run: Any, 
     first.sidecar.sync()
     assert first.model.status().updates == 40
     assert (tmp_path / "state.json.damaged").read_text(encoding="latin-1") == content
+    file.write_text("{")
+    run(filled)
+    assert (tmp_path / "state.json.damaged").read_text(encoding="latin-1") == content
+    assert (tmp_path / "state.json.damaged1").read_text() == "{"
+    first.sidecar.sync()
     assert not run(filled).lines
 
 

@@ -131,7 +131,10 @@ def _views(x: Any) -> Mapping[str, Any] | None:
 def _features(x: Any) -> Any:
     """Return the features of one example as JSON; raise TypeError if `x` is no example."""
     if isinstance(x, Mapping):
-        return {_feature(name): value for name, value in x.items()}
+        named = {_feature(name): value for name, value in x.items()}
+        if len(named) < len(x):
+            raise ValueError("must not have the same name as a string and as a number")
+        return named
     if isinstance(x, Sparse):
         return {"indices": _listed(x.indices), "values": _listed(x.values)}
     if isinstance(x, (list, tuple)):

@@ -65,7 +65,7 @@ def _not_finite(value: Any, pointer: str) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         parts = enumerate(value)
     else:
-        if isinstance(value, float) and not math.isfinite(value):
+        if isinstance(value, (float, Decimal)) and not math.isfinite(value):
             yield pointer
         return
     for key, part in parts:

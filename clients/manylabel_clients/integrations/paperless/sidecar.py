@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 from manylabel_clients.http.client import Client
@@ -146,7 +147,8 @@ class Sidecar:
 
     def _keep_damaged(self, reason: str) -> None:
         """Rename a file with the cursors that cannot be read."""
-        damaged = self._path.with_name(f"{self._path.name}.damaged")
+        names = (f"{self._path.name}.damaged{number or ''}" for number in count())
+        damaged = next(path for path in map(self._path.with_name, names) if not path.exists())
         self._report(f"{self._path} is damaged ({reason}): all documents are read again; it becomes {damaged.name}")
         if not self._dry_run:
             self._path.replace(damaged)

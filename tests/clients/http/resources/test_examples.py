@@ -101,6 +101,13 @@ def test_a_label_has_no_number_for_a_name() -> None:
         encode_example([1.0], {1: True})
 
 
+def test_a_name_that_is_a_string_and_a_number_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^/x must not have the same name as a string and as a number"):
+        encode_example({1: 1.0, "1": 2.0})
+    with pytest.raises(ValueError, match=r"^/x/price must be a finite number"):
+        encode_example({"price": Decimal("NaN")})
+
+
 def test_decimals_are_numbers_and_dates_are_refused_with_the_cure() -> None:
     assert encode_example({"price": Decimal("9.5")}) == b'{"x":{"price":9.5}}'
     for date in (datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29)):
