@@ -1,0 +1,79 @@
+"""Which number fields of records are optional: a record that has one of them says so with a feature of its own."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+MAX_NUMBER_FIELDS = 256
+"""Models with more number fields have words or other sparse features, whose presence is in their values."""
+
+SETTLED = 10
+"""Number of records from which on a field is settled: see `NumberFields.is_settled`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFields:
+    """Number fields of the records so far, as one value that `after` replaces by another.
+
+    A number is optional if a record lacks it, earlier or later. Then its presence may matter as much as its size, so a
+    record that has it also has the feature `given_name` of the field, with the value 1. This needs no knowledge of later
+    records: a field that all records so far have needs no such feature yet.
+
+    A feature name without "=" is a number. There are no such features before the first category or text, because
+    examples of numbers alone are sparse features, nor with more than `MAX_NUMBER_FIELDS` number fields.
+
+    Attributes
+    ----------
+    seen : number of records with each field, counted up to `SETTLED`; None with too many fields.
+    always : the fields of all records so far; None before the first record.
+    of_records : whether a record had a category or a text.
+
+    Examples
+    --------
+    >>> fields = NumberFields().after(["price"], True).after([], True)
+    >>> fields.given(["price", "size"])
+    ['price=given', 'size=given']
+    >>> NumberFields().after(["price"], True).given(["price"])
+    []
+    """
+
+    seen: Mapping[str, int] | None = field(default_factory=dict)
+    always: frozenset[str] | None = None
+    of_records: bool = False
+
+    def after(self, numbers: Sequence[str], has_others: bool) -> "NumberFields":
+        """Return the fields once a record with these numbers is learnt; `has_others` if it has other features."""
+        if self.seen is None:
+            return self
+        always = frozenset(numbers) if self.always is None else self.always
+        if not always.issubset(numbers):
+            always = always.intersection(numbers)
+        seen = self.seen
+        new = {name: seen.get(name, 0) + 1 for name in numbers if seen.get(name, 0) < SETTLED}
+        if new:
+            seen = {**seen, **new}
+            if len(seen) > MAX_NUMBER_FIELDS:
+                return NumberFields(None, None)
+        of_records = self.of_records or has_others
+        if new or always is not self.always or of_records != self.of_records:
+            return NumberFields(seen, always, of_records)
+        return self
+
+    def given(self, numbers: Sequence[str]) -> list[str]:
+        """Return the additional features of a record with these numbers, `after` that record."""
+        if self.seen is None or self.always is None or not self.of_records:
+            return []
+        return [given_name(name) for name in numbers if name not in self.always]
+
+    def is_settled(self, name: str) -> bool:
+        """Return whether so many records had this number that it is no mistake."""
+        return self.seen is None or self.seen.get(name, 0) >= SETTLED
+
+
+def numbers_of(names: Iterable[str]) -> list[str]:
+    """Return the names of numbers among those of features."""
+    return [name for name in names if "=" not in name]
+
+
+def given_name(field: str) -> str:
+    """Return the name of the feature that says that a record has this number."""
+    return f"{field}=given"
