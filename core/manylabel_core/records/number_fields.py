@@ -15,8 +15,8 @@ class NumberFields:
     """Number fields of the records so far, as one value that `after` replaces by another.
 
     A number is optional if a record lacks it, earlier or later. Then its presence may matter as much as its size, so a
-    record that has it also has the feature `given_name` of the field, with the value 1. This needs no knowledge of later
-    records: a field that all records so far have needs no such feature yet.
+    record that has it also has the feature `given_name` of the field, with the value 1. This needs no knowledge of
+    later records: a field that all records so far have needs no such feature yet.
 
     A feature name without "=" is a number. There are no such features before the first category or text, because
     examples of numbers alone are sparse features, nor with more than `MAX_NUMBER_FIELDS` number fields.

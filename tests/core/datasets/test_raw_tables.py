@@ -275,6 +275,8 @@ def test_texts_of_several_lines_are_read() -> None:
         (['["x", "y z"]', "[]"], [["x", "y z"], []]),
         (["['rock', 'jazz']", '["it\'s"]'], [["rock", "jazz"], ["it's"]]),
         (['{"choices": ["a", "b"]}', '{"choices": []}'], [["a", "b"], []]),
+        (['{"choices": ["a", "b"]}', "a", "b, c"], [["a", "b"], ["a"], ["b, c"]]),
+        (['["x"]', "y z", "[]"], [["x"], ["y z"], []]),
         (["<python><list>", "<c++>"], [["python", "list"], ["c++"]]),
         (["<http://x/1> <http://x/2>", "<http://x/1>"], [["http://x/1", "http://x/2"], ["http://x/1"]]),
         (["a|b c", "d"], [["a", "b c"], ["d"]]),

@@ -44,19 +44,28 @@ def separated(separator: str) -> LabelCells:
     )
 
 
-LISTS = LabelCells("lists in JSON or Python", lambda cell: cells.strings(cell) or [])
+def _listed(cell: str) -> list[str]:
+    strings = cells.strings(cell)
+    return [cell] if strings is None else strings
+
+
+LISTS = LabelCells("lists in JSON or Python", _listed)
+LISTS_OR_ONE = LabelCells("lists in JSON or Python, or one label", _listed)
 TAGS = LabelCells("labels in <>", _TAG.findall)
 
 
 def cells_of(counts: Mapping[str, int], separator: str | None, column: str) -> LabelCells:
     """Return how the cells of a column list labels, from its different cells and the separator of the options.
 
+    Lists may stand beside cells with one label each, as Label Studio exports them.
+
     Without a separator, a vertical bar and a semicolon separate labels. A comma or a space does so if its parts are
     labels elsewhere, too: alone in a cell, or in another place of a list. Raises BadDataset if that cannot be known.
     """
     found = [cell for cell in counts if cell]
-    if found and all(cells.strings(cell) is not None for cell in found):
-        return LISTS
+    others = [cell for cell in found if cells.strings(cell) is None]
+    if len(others) < len(found) and not any(cell.lstrip().startswith(("[", "{")) for cell in others):
+        return LISTS_OR_ONE if others else LISTS
     if found and separator in (None, "", " ") and all(map(_TAGGED.fullmatch, found)):
         return TAGS
     if separator is not None:
