@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,12 @@ class NumberFields:
     seen: Mapping[str, int] | None = field(default_factory=dict)
     always: frozenset[str] | None = None
     of_records: bool = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return equal pickles for equal fields, whatever the order of a set is."""
+        seen = None if self.seen is None else dict(sorted(self.seen.items()))
+        always = None if self.always is None else [name for name in seen or () if name in self.always]
+        return _of_parts, (seen, always, self.of_records)
 
     def after(self, numbers: Sequence[str], has_others: bool) -> NumberFields:
         """Return the fields once a record with these numbers is learnt; `has_others` if it has other features."""
@@ -104,6 +110,10 @@ class NumberFields:
         return cls(dict(seen), frozenset(always), of_records)
 
 
+def _of_parts(seen: dict[str, int] | None, always: list[str] | None, of_records: bool) -> NumberFields:
+    return NumberFields(seen, None if always is None else frozenset(always), of_records)
+
+
 def numbers_of(names: Iterable[str]) -> list[str]:
     """Return the names of numbers among those of features."""
     return [name for name in names if "=" not in name]
@@ -112,6 +122,17 @@ def numbers_of(names: Iterable[str]) -> list[str]:
 def given_name(name: str) -> str:
     """Return the name of the feature that says that a record has this number, of at most 256 bytes."""
     return bounded(f"{name}=given")
+
+
+def given_names(names: Collection[str]) -> dict[str, str]:
+    """Return the `given_name` of each number whose `given_name` is also one of these names.
+
+    These are the optional numbers of a trained model, by the names of its features, a set or a mapping.
+    """
+    numbers = numbers_of(names)
+    if len(numbers) == len(names):
+        return {}
+    return {name: given for name in numbers if (given := given_name(name)) in names}
 
 
 def _is_number(name: Any) -> bool:
