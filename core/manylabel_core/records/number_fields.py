@@ -99,8 +99,8 @@ class NumberFields:
             return cls(None, None)
         if not (isinstance(seen, dict) and len(seen) <= MAX_NUMBER_FIELDS and all(map(_is_number, seen))):
             raise ValueError(f"number fields: seen must have at most {MAX_NUMBER_FIELDS} names of numbers")
-        if not all(type(count) is int and 1 <= count <= SETTLED for count in seen.values()):
-            raise ValueError(f"number fields: counts must be integers from 1 to {SETTLED}")
+        if not all(type(count) is int and 0 <= count <= SETTLED for count in seen.values()):
+            raise ValueError(f"number fields: counts must be integers from 0 to {SETTLED}")
         if always is None:
             if seen or of_records:
                 raise ValueError("number fields: always is missing after a record")

@@ -117,7 +117,7 @@ def test_equal_fields_are_equal_as_json_whatever_the_order_was() -> None:
         {"more": 1},
         {"of_records": 1},
         {"seen": None},
-        {"seen": {"a": 0}},
+        {"seen": {"a": -1}},
         {"seen": {"a": SETTLED + 1}},
         {"seen": {"a": True}},
         {"seen": {"a": 1.0}},
