@@ -179,9 +179,9 @@ def _placed(graph: _Graph, names: str, values: str, features: dict[str, Any]) ->
     columns = graph.lookup(names, dict(zip(known_names, range(len(known_names)), strict=True)))
     given = _given(graph, names, features)
     if given is not None:
-        columns = graph.node("Concat", columns, given, axis=0)
+        columns = graph.node("Concat", given, columns, axis=0)
         ones = graph.op("Add", graph.op("Mul", graph.cast(given), 0.0), 1.0)
-        values = graph.node("Concat", values, ones, axis=0)
+        values = graph.node("Concat", ones, values, axis=0)
     is_known = graph.node("GreaterOrEqual", columns, graph.integers(0))
     places = graph.node("Compress", columns, is_known, axis=0)
     found = graph.node("Compress", values, is_known, axis=0)

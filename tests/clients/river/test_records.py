@@ -43,6 +43,7 @@ OPTIONAL: list[Any] = [
     "a bare text",
     {"size": 2, "price": 0, "new": 1},
     {"price": "given", "size": 5},
+    {"price": 1, "price=given": 2, "size": 5},
     {f"n{i}": i for i in range(250)},
     {"size": 1, "n7": 7, "section": "games"},
     {f"m{i}": i for i in range(9)},
@@ -64,7 +65,7 @@ def test_a_record_has_the_features_of_its_optional_numbers() -> None:
         plain.learn_one(without_fields(learnt), y)
         assert list(model._encoder.features) == [name for (name,) in plain._encoder.features]
         model = copy.deepcopy(model) if i % 2 else pickle.loads(pickle.dumps(model))  # noqa: S301 - bytes of our own
-    assert seen == [0, 0, 1, 0, 0, 3, 1, 250, 2, 0, 0]
+    assert seen == [0, 0, 1, 0, 0, 3, 1, 1, 250, 2, 0, 0]
 
 
 def without_fields(features: dict[str, float]) -> dict[tuple[str], float]:
