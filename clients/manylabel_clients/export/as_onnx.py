@@ -1,6 +1,7 @@
 """Export to ONNX: inputs are names and values of features and texts, outputs are scores. Needs the extra onnx."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from manylabel_clients.export.predictor import (
     VARIES,
     WAITS,
 )
+from manylabel_core.records.number_fields import MAX_NUMBER_FIELDS, NumberFields, given_names
 from manylabel_extras import require
 
 require(__name__, "onnx")
@@ -128,6 +130,17 @@ class _Graph:
         a, b = (one if isinstance(one, str) else self.numbers(one) for one in (left, right))
         return self.node(operator, a, b)
 
+    def lookup(self, names: str, columns: dict[str, int]) -> str:
+        """Return the columns of strings, -1 for others."""
+        keys, values = zip(*(columns or {NONE: -1}).items(), strict=True)
+        return self.node(
+            "LabelEncoder", names, domain="ai.onnx.ml", keys_strings=keys, values_int64s=values, default_int64=-1
+        )
+
+    def among(self, names: str, some: Iterable[str]) -> str:
+        """Return which of the strings are among some."""
+        return self.node("GreaterOrEqual", self.lookup(names, dict.fromkeys(some, 0)), self.integers(0))
+
     def total(self, name: str) -> str:
         return self.node("ReduceSum", name, keepdims=0)
 
@@ -160,11 +173,15 @@ def _tokens(graph: _Graph, min_length: int) -> tuple[str, str]:
 
 def _placed(graph: _Graph, names: str, values: str, features: dict[str, Any]) -> tuple[str, str, str | None]:
     """Return the values by column, 0 if missing, a mask of present columns, and the values of other features."""
+    if features["unseen"]:
+        raise CannotExport("the model counts some unknown features until its limit is reached, which ONNX cannot do")
     known_names = [str(name) for name in features["names"]]
-    columns = graph.node(
-        "LabelEncoder", names, domain="ai.onnx.ml",
-        keys_strings=known_names, values_int64s=list(range(len(known_names))), default_int64=-1,
-    )  # fmt: skip
+    columns = graph.lookup(names, dict(zip(known_names, range(len(known_names)), strict=True)))
+    given = _given(graph, names, features)
+    if given is not None:
+        columns = graph.node("Concat", given, columns, axis=0)
+        ones = graph.op("Add", graph.op("Mul", graph.cast(given), 0.0), 1.0)
+        values = graph.node("Concat", ones, values, axis=0)
     is_known = graph.node("GreaterOrEqual", columns, graph.integers(0))
     places = graph.node("Compress", columns, is_known, axis=0)
     found = graph.node("Compress", values, is_known, axis=0)
@@ -174,9 +191,29 @@ def _placed(graph: _Graph, names: str, values: str, features: dict[str, Any]) ->
     listed = graph.op("Greater", graph.node("ScatterElements", zeros, places, ones), 0.0)
     if features["unseen"] == 0:
         return x, listed, None
-    if features["unseen"] is not None:
-        raise CannotExport("the model counts some unknown features until its limit is reached, which ONNX cannot do")
     return x, listed, graph.node("Compress", values, graph.node("Not", is_known), axis=0)
+
+
+def _given(graph: _Graph, names: str, features: dict[str, Any]) -> str | None:
+    """Return the columns of the features that say which optional numbers there are, -1 for unknown features."""
+    if features["numbered"]:
+        return None
+    column = {name: place for place, name in enumerate(features["names"])}
+    columns = {name: column[given] for name, given in given_names(column).items()}
+    if features["numbers"] is None:
+        return graph.lookup(names, columns) if columns else None
+    fields = NumberFields.from_json(features["numbers"])
+    if fields.seen is None or fields.always is None:
+        return None
+    is_number = graph.node("RegexFullMatch", names, pattern="[^=]*")
+    n_others = graph.total(graph.where(is_number, 0.0, 1.0))
+    is_new = graph.node("And", is_number, graph.node("Not", graph.among(names, fields.seen)))
+    room = float(MAX_NUMBER_FIELDS - len(fields.seen))
+    are_few = graph.op("LessOrEqual", graph.total(graph.where(is_new, 1.0, 0.0)), room)
+    of_records = graph.op("Greater", n_others, -1.0 if fields.of_records else 0.0)
+    is_optional = graph.node("And", is_number, graph.node("Not", graph.among(names, fields.always)))
+    is_given = graph.node("And", is_optional, graph.node("And", are_few, of_records))
+    return graph.node("Compress", graph.lookup(names, columns), is_given, axis=0)
 
 
 def _as_it_is(graph: _Graph, x: str, listed: str, unseen: str | None, scaling: dict[str, Any]) -> str:

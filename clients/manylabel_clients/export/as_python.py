@@ -7,7 +7,7 @@ from types import ModuleType
 
 from manylabel_clients.export import predictor
 from manylabel_clients.export.portable import Portable
-from manylabel_core.records import bounds, encoder, text, tokeniser
+from manylabel_core.records import bounds, encoder, number_fields, text, tokeniser
 from manylabel_core.rows import MAX_MAGNITUDE
 
 HEAD = '''"""The model {model} of ManyLabel: `scores(x)`, `predict(x)`, `probabilities(x)`. Needs Python 3.11 alone.
@@ -43,7 +43,8 @@ def python_file(model: Portable) -> str:
         "import json\n",
         f"MAX_MAGNITUDE = {MAX_MAGNITUDE!r}\n",
     ]
-    parts += [_source(bounds), _source(tokeniser), _AS_MODULE, _source(text), _source(encoder), _source(predictor)]
+    parts += [_source(bounds), _source(tokeniser), _AS_MODULE]
+    parts += map(_source, (text, encoder, number_fields, predictor))
     # JSON in a Python string is parsed faster than a Python literal, and no sequence in it ends the string.
     return "\n".join([*parts, f"MODEL = {json.dumps(model)!r}\n", TAIL])
 

@@ -15,6 +15,7 @@ from manylabel_core.batch.catalogue import TRAINERS
 from manylabel_core.explanation import NotLinear
 from manylabel_core.online.calibration._logistic import KNOT
 from manylabel_core.online.learner import OnlineLearner
+from manylabel_core.records.number_fields import SETTLED, NumberFields
 from manylabel_core.state import State
 
 FORMAT = "manylabel-linear-1"
@@ -80,7 +81,12 @@ def portable_online(model: str, snapshot: bytes) -> Portable:
         "model": model,
         "learnt": header["updates"],
         "labels": [labels[column] for column in kept],
-        "features": {"numbered": numbered, "names": features, "unseen": room},
+        "features": {
+            "numbered": numbered,
+            "names": features,
+            "unseen": room,
+            "numbers": None if numbered else _number_fields(arrays, header["layout"], declared).to_json(),
+        },
         "text": None if numbered else spec["text"],
         "scaling": _online_scaling(learner, _group(arrays, "learner"), len(features)),
         **_weights(weights[:, kept], intercept[kept], _part(slope, kept), _part(offset, kept), bend),
@@ -114,11 +120,20 @@ def portable_trained(model: str, version: int, data: bytes) -> Portable:
         "model": model,
         "version": version,
         "labels": _texts(_group(arrays, "labels")),
-        "features": {"numbered": width is not None, "names": features, "unseen": 0},
+        "features": {"numbered": width is not None, "names": features, "unseen": 0, "numbers": None},
         "text": header["text"] if width is None else None,
         "scaling": scaling,
         **_weights(weights, intercept, slope, offset),
     }
+
+
+def _number_fields(arrays: Mapping[str, NDArray[Any]], layout: Mapping[str, Any], declared: bool) -> NumberFields:
+    facts = layout.get("numbers")
+    if declared or facts is None or not facts["counted"]:
+        return NumberFields(None)
+    names, is_always = _texts(_group(arrays, "features.numbers")), arrays["features.numbers.always"].tolist()
+    always = frozenset(name for name, is_in in zip(names, is_always, strict=True) if is_in)
+    return NumberFields(dict.fromkeys(names, SETTLED), always if facts["begun"] else None, facts["of_records"])
 
 
 def _check_size(model: str, n_features: int, n_labels: int) -> None:

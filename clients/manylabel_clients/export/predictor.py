@@ -2,10 +2,11 @@
 
 import math
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from manylabel_core.records.encoder import RecordEncoder
+from manylabel_core.records.number_fields import NumberFields, given_names, numbers_of
 from manylabel_core.records.text import TextSettings
 
 EARLY, FEW = 10.0, 10
@@ -27,7 +28,9 @@ class LinearPredictor:
         self.labels: list[str] = model["labels"]
         self._columns = {name: column for column, name in enumerate(model["features"]["names"])}
         self._unseen = model["features"]["unseen"]
-        self._is_numbered = model["features"]["numbered"]
+        self._is_numbered, numbers = model["features"]["numbered"], model["features"]["numbers"]
+        self._numbers = None if numbers is None else NumberFields.from_json(numbers)
+        self._given = {} if self._is_numbered else given_names(self._columns)
         self._records = RecordEncoder(None if model["text"] is None else TextSettings.from_json(model["text"]))
         self._scaling = _SCALINGS[model["scaling"]["kind"]](model["scaling"])
         self._weights, self._intercept = model["weights"], model["intercept"]
@@ -78,11 +81,20 @@ class LinearPredictor:
 
     def _pairs(self, x: Any) -> Iterator[tuple[Any, float]]:
         if not self._is_numbered:
-            yield from self._records.encode(x).items()
+            features = self._records.encode(x)
+            yield from features.items()
+            yield from ((name, 1.0) for name in self._given_by(features) if name not in features)
         elif isinstance(x, Mapping):
             yield from zip(x["indices"], x["values"], strict=True)
         else:
             yield from ((index, value) for index, value in enumerate(x) if value is not None)
+
+    def _given_by(self, features: Mapping[str, float]) -> Iterable[str]:
+        """Return the features that say which optional numbers a record has."""
+        numbers = numbers_of(features)
+        if self._numbers is None:
+            return [self._given[name] for name in numbers if name in self._given]
+        return self._numbers.after(numbers, len(numbers) < len(features)).given(numbers)
 
 
 class _AsItIs:

@@ -1,6 +1,6 @@
 """Encoding of river's dicts as index arrays, the input of the learners of core."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, count
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from manylabel_clients.river.encoding import is_record, known_values, truths
 from manylabel_core.records import RecordEncoder
 from manylabel_core.records.bounds import MAX_VECTOR_FIELDS
+from manylabel_core.records.number_fields import NumberFields, numbers_of
 from manylabel_core.rows import NO_WEIGHTS, VECTOR_COLUMNS, Rows, Targets
 
 _Row = tuple[NDArray[np.int32], NDArray[Any]]
@@ -19,9 +20,26 @@ _Row = tuple[NDArray[np.int32], NDArray[Any]]
 class _Given(NamedTuple):
     """Features of an example by name with their values, and its vectors by field."""
 
-    known: Mapping[Any, Any]
+    known: Collection[Any]
     numbers: NDArray[Any]
     vectors: Mapping[str, NDArray[np.float32]]
+
+    def after(self, fields: NumberFields) -> NumberFields:
+        """Return the number fields once the example is learnt."""
+        names = [name for name in self.known if isinstance(name, str)]
+        numbers = numbers_of(names)
+        return fields.after(numbers, len(numbers) < len(names))
+
+    def with_given(self, fields: NumberFields) -> "_Given":
+        """Return the example with the features that say that it has the optional numbers, by `after`."""
+        if not fields.of_records:
+            return self
+        given = fields.given(numbers_of(name for name in self.known if isinstance(name, str)))
+        new = [name for name in given if name not in self.known]
+        if not new:
+            return self
+        numbers = np.concatenate([self.numbers, np.ones(len(new), dtype=self.numbers.dtype)])
+        return self._replace(known=[*self.known, *new], numbers=numbers)
 
 
 class _Example(NamedTuple):
@@ -33,7 +51,10 @@ class _Example(NamedTuple):
 
 
 class Encoder:
-    """Encoder that assigns columns to features and labels, by key, in order of first appearance."""
+    """Encoder that assigns columns to features and labels, by key, in order of first appearance.
+
+    An example also has the features of its optional numbers, see `NumberFields`; keys that are not strings have none.
+    """
 
     def __init__(self, dtype: str, records: RecordEncoder) -> None:
         self.dtype = dtype
@@ -41,6 +62,7 @@ class Encoder:
         self.features: dict[Hashable, int] = {}
         self.labels: dict[Hashable, int] = {}
         self.vectors: dict[str, int] = {}
+        self.number_fields = NumberFields()
 
     def read(self, pairs: Sequence[tuple[Mapping[Any, Any], Mapping[Any, Any]]]) -> list[_Example]:
         """Return examples to learn, checked as by `known_values` and `truths`; raise the same errors before any
@@ -70,7 +92,9 @@ class Encoder:
         rows, listed, n_labels = [], [], []
         for x, y, _ in read:
             self.vectors |= {name: len(v) for name, v in x.vectors.items() if name not in self.vectors}
-            rows.append(self._with_vectors(x, _row(_added(self.features, x.known), x.numbers)))
+            self.number_fields = x.after(self.number_fields)
+            own = x.with_given(self.number_fields)
+            rows.append(self._with_vectors(x, _row(_added(self.features, own.known), own.numbers)))
             listed.append(np.array(_added(self.labels, y), dtype=np.int32))
             n_labels.append(len(self.labels))
         signs = [_SIGNS[relevant.view(np.int8)] for *_, relevant in read]
@@ -92,6 +116,7 @@ class Encoder:
     def _row_of(self, x: Mapping[Any, Any]) -> _Row:
         given, new = self._given(x), count(len(self.features))
         self._check_vectors(given.vectors, self.vectors)
+        given = given.with_given(given.after(self.number_fields))
         columns = [self.features[name] if name in self.features else next(new) for name in given.known]
         return self._with_vectors(given, _row(columns, given.numbers))
 
@@ -124,6 +149,7 @@ class Encoder:
     def values(self, x: Mapping[Any, Any] | str) -> dict[Hashable, float | None]:
         """Return the features of an example or record by name; None for a vector."""
         given = self._given(x, np.float64)
+        given = given.with_given(given.after(self.number_fields))
         numbers: dict[Hashable, float | None] = dict(zip(given.known, given.numbers.tolist(), strict=True))
         return numbers | dict.fromkeys(given.vectors)
 

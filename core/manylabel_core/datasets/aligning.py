@@ -10,14 +10,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from manylabel_core.datasets.dataset import Dataset
+from manylabel_core.records.given_columns import given_pairs, with_given
 
 
 def aligned(dataset: Dataset, like: Dataset, *, for_labels: bool = True) -> Dataset:
     """Return the rows of a dataset with the labels and features of the dataset `like`, in the order of `like`.
 
     Named columns are matched by name, numbered ones by number. Columns that only `dataset` has are omitted. Features
-    that only `like` has are missing, labels are 0, and rows lack a view that only `like` has. With `for_labels`, some
-    labels must be in both.
+    that only `like` has are missing, labels are 0, and rows lack a view that only `like` has. A row with a number that
+    is optional in `like` says so, whether or not it is optional in `dataset`. With `for_labels`, some labels must be in
+    both.
     """
     check_text(dataset, like)
     unknown = dataset.views.keys() - like.views.keys()
@@ -65,7 +67,8 @@ def _view(dataset: Dataset, like: Dataset, name: str) -> Any:
     width = like.views[name].shape[1]
     if have is None or due is None:
         return _columns(dataset.views[name], range(dataset.views[name].shape[1]), range(width))
-    return _columns(dataset.views[name], have, due)
+    matrix = _columns(dataset.views[name], have, due)
+    return matrix if have == due else with_given(matrix, given_pairs(dict(zip(due, range(width), strict=True))), width)
 
 
 def _columns(matrix: Any, have: Sequence[Any], due: Sequence[Any]) -> Any:

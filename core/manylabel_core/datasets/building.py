@@ -118,12 +118,16 @@ class DatasetBuilder:
             self._relevant.extend(sorted(relevant))
         self._indptr.append(len(self._relevant))
         self._labelled.append(relevant is not None)
-        limits, views = self._limits, self.views.values()
-        for view in views:
+        for view in self.views.values():
             view.skip_to(self.n_rows)
-        limits.check("rows", self.n_rows, line=line)
-        limits.check("nonzeros", len(self._relevant) + sum(view.n_values for view in views), line=line)
-        n_bytes = 4 * len(self._relevant) + 9 * self.n_rows + sum(view.nbytes for view in views)
+        self._limits.check("rows", self.n_rows, line=line)
+        self.check_size(line=line)
+
+    def check_size(self, n_more: int = 0, line: int | None = None) -> None:
+        """Raise BadDataset if the dataset is too large with some more values of a sparse view."""
+        limits, views = self._limits, self.views.values()
+        limits.check("nonzeros", len(self._relevant) + n_more + sum(view.n_values for view in views), line=line)
+        n_bytes = 4 * len(self._relevant) + 8 * n_more + 9 * self.n_rows + sum(view.nbytes for view in views)
         n_bytes += 8 * len(self._weights or ())
         limits.check("bytes", n_bytes, line=line)
 

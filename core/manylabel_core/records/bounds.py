@@ -1,9 +1,15 @@
 """Limits of a record, and the error of a rejected one."""
 
 from dataclasses import dataclass
+from hashlib import blake2b
 
 MAX_NAME_BYTES = 256
 """Maximum length of a feature name, in bytes of UTF-8."""
+
+SURELY_SHORT = MAX_NAME_BYTES // 4
+"""Number of characters that always fit into a name."""
+
+_DIGEST_BYTES = 8
 
 MAX_VECTOR_LENGTH = 8_192
 """Maximum number of values of a vector."""
@@ -45,3 +51,14 @@ class RecordLimits:
     """Maximum depth of nested objects, including the record."""
     fields: int = 50_000
     """Maximum number of fields, including those of nested objects, and of strings in lists."""
+
+
+def bounded(name: str) -> str:
+    """Return a name of at most `MAX_NAME_BYTES`; the end of a longer one is replaced by a digest of the whole."""
+    if len(name) <= SURELY_SHORT:
+        return name
+    written = name.encode()
+    if len(written) <= MAX_NAME_BYTES:
+        return name
+    digest = blake2b(written, digest_size=_DIGEST_BYTES).hexdigest()
+    return written[: MAX_NAME_BYTES - 1 - len(digest)].decode(errors="ignore") + "~" + digest

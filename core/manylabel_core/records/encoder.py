@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from decimal import Context, Decimal
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from manylabel_core.records.bounds import MAX_NAME_BYTES, PACKED, Path, RecordError, RecordLimits
+from manylabel_core.records.bounds import (
+    MAX_NAME_BYTES,
+    PACKED,
+    SURELY_SHORT,
+    Path,
+    RecordError,
+    RecordLimits,
+    bounded,
+)
 from manylabel_core.records.text import TextReader, TextSettings
 from manylabel_core.rows import MAX_MAGNITUDE
 
@@ -17,12 +24,6 @@ if TYPE_CHECKING:
 
 BARE = "text"
 """Field name of a record that is a bare string."""
-
-_SURELY_SHORT = MAX_NAME_BYTES // 4
-"""Number of characters that always fit into a name."""
-
-_DIGEST_BYTES = 8
-
 
 _WEIGHTS_KEPT = 256
 
@@ -187,7 +188,7 @@ class _Reading:
         name = key if len(path) == 1 else ".".join(path)  # type: ignore[arg-type]  # above it are only names
         if not key.isascii():
             _check_unicode(key, path)
-        if not key or (len(name) > _SURELY_SHORT and len(name.encode()) > MAX_NAME_BYTES):
+        if not key or (len(name) > SURELY_SHORT and len(name.encode()) > MAX_NAME_BYTES):
             raise RecordError(path, f"must have a name of 1 to {MAX_NAME_BYTES} bytes")
         if name in self._names:
             raise RecordError(path, f"must not have the same name as another field, {name!r}")
@@ -210,7 +211,7 @@ class _Reading:
             self.add_texts(name, strings, path)
         else:
             self._spend_characters(strings, path)
-            self._add({_bounded(f"{name}={string}"): 1.0 for string in strings if string}, path)
+            self._add({bounded(f"{name}={string}"): 1.0 for string in strings if string}, path)
 
     def add_texts(self, name: str, texts: list[str], path: Path) -> None:
         self._spend_characters(texts, path)
@@ -220,8 +221,8 @@ class _Reading:
             return
         prefix = f"{name}="
         found = {prefix + token: _WEIGHTS[count] for token, count in counts.items()}
-        if len(prefix) + len(max(counts, key=len)) > _SURELY_SHORT:
-            found = {_bounded(name): weight for name, weight in found.items()}
+        if len(prefix) + len(max(counts, key=len)) > SURELY_SHORT:
+            found = {bounded(name): weight for name, weight in found.items()}
         self._add(found, path)
 
     def _has_long(self, strings: list[str]) -> bool:
@@ -281,14 +282,3 @@ def _strings(values: list[Any] | tuple[Any, ...], path: Path) -> list[str]:
             are_strings = any(isinstance(one, str) for one in values)
             raise RecordError((*path, place), "must be a string" if are_strings else "must be a string or a number")
     return [value for value in values if value is not None]
-
-
-def _bounded(name: str) -> str:
-    """Return a name of at most `MAX_NAME_BYTES`; the end of a longer one is replaced by a digest of the whole."""
-    if len(name) <= _SURELY_SHORT:
-        return name
-    written = name.encode()
-    if len(written) <= MAX_NAME_BYTES:
-        return name
-    digest = blake2b(written, digest_size=_DIGEST_BYTES).hexdigest()
-    return written[: MAX_NAME_BYTES - 1 - len(digest)].decode(errors="ignore") + "~" + digest

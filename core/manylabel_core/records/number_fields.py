@@ -1,7 +1,12 @@
 """Which number fields of records are optional: a record that has one of them says so with a feature of its own."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+from manylabel_core.records.bounds import MAX_NAME_BYTES, bounded
 
 MAX_NUMBER_FIELDS = 256
 """Models with more number fields have words or other sparse features, whose presence is in their values."""
@@ -12,11 +17,11 @@ SETTLED = 10
 
 @dataclass(frozen=True, slots=True)
 class NumberFields:
-    """Number fields of the records so far, as one value that `after` replaces by another.
+    """Number fields of the records so far, an immutable value: `after` returns another one.
 
-    A number is optional if a record lacks it, earlier or later. Then its presence may matter as much as its size, so a
-    record that has it also has the feature `given_name` of the field, with the value 1. This needs no knowledge of
-    later records: a field that all records so far have needs no such feature yet.
+    A number is optional if a record lacks it. Then its presence may matter as much as its size, so a record that has it
+    also has the feature `given_name` of the field, with the value 1. A field that all records so far have needs no such
+    feature yet, so later records need not be known.
 
     A feature name without "=" is a number. There are no such features before the first category or text, because
     examples of numbers alone are sparse features, nor with more than `MAX_NUMBER_FIELDS` number fields.
@@ -40,7 +45,13 @@ class NumberFields:
     always: frozenset[str] | None = None
     of_records: bool = False
 
-    def after(self, numbers: Sequence[str], has_others: bool) -> "NumberFields":
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return equal pickles for equal fields, whatever the order of a set is."""
+        seen = None if self.seen is None else dict(sorted(self.seen.items()))
+        always = None if self.always is None else [name for name in seen or () if name in self.always]
+        return _of_parts, (seen, always, self.of_records)
+
+    def after(self, numbers: Sequence[str], has_others: bool) -> NumberFields:
         """Return the fields once a record with these numbers is learnt; `has_others` if it has other features."""
         if self.seen is None:
             return self
@@ -68,12 +79,61 @@ class NumberFields:
         """Return whether so many records had this number that it is no mistake."""
         return self.seen is None or self.seen.get(name, 0) >= SETTLED
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the attributes as values of JSON, which are equal for equal fields."""
+        seen = None if self.seen is None else dict(sorted(self.seen.items()))
+        always = None if self.always is None else sorted(self.always)
+        return {"seen": seen, "always": always, "of_records": self.of_records}
+
+    @classmethod
+    def from_json(cls, value: Any) -> NumberFields:
+        """Return the fields of a `to_json`; raises ValueError if no records lead to them."""
+        if not isinstance(value, dict) or value.keys() != {"seen", "always", "of_records"}:
+            raise ValueError("number fields: expected seen, always and of_records, and nothing else")
+        seen, always, of_records = value["seen"], value["always"], value["of_records"]
+        if type(of_records) is not bool:
+            raise ValueError("number fields: of_records must be true or false")
+        if seen is None:
+            if always is not None or of_records:
+                raise ValueError("number fields: without seen there is nothing else")
+            return cls(None, None)
+        if not (isinstance(seen, dict) and len(seen) <= MAX_NUMBER_FIELDS and all(map(_is_number, seen))):
+            raise ValueError(f"number fields: seen must have at most {MAX_NUMBER_FIELDS} names of numbers")
+        if not all(type(count) is int and 0 <= count <= SETTLED for count in seen.values()):
+            raise ValueError(f"number fields: counts must be integers from 0 to {SETTLED}")
+        if always is None:
+            if seen or of_records:
+                raise ValueError("number fields: always is missing after a record")
+            return cls()
+        if not (isinstance(always, list) and all(isinstance(name, str) and name in seen for name in always)):
+            raise ValueError("number fields: always must be a list of fields that were seen")
+        return cls(dict(seen), frozenset(always), of_records)
+
+
+def _of_parts(seen: dict[str, int] | None, always: list[str] | None, of_records: bool) -> NumberFields:
+    return NumberFields(seen, None if always is None else frozenset(always), of_records)
+
 
 def numbers_of(names: Iterable[str]) -> list[str]:
     """Return the names of numbers among those of features."""
     return [name for name in names if "=" not in name]
 
 
-def given_name(field: str) -> str:
-    """Return the name of the feature that says that a record has this number."""
-    return f"{field}=given"
+def given_name(name: str) -> str:
+    """Return the name of the feature that says that a record has this number, of at most 256 bytes."""
+    return bounded(f"{name}=given")
+
+
+def given_names(names: Collection[str]) -> dict[str, str]:
+    """Return the `given_name` of each number whose `given_name` is also one of these names.
+
+    These are the optional numbers of a trained model, by the names of its features, a set or a mapping.
+    """
+    numbers = numbers_of(names)
+    if len(numbers) == len(names):
+        return {}
+    return {name: given for name in numbers if (given := given_name(name)) in names}
+
+
+def _is_number(name: Any) -> bool:
+    return isinstance(name, str) and "=" not in name and 1 <= len(name.encode()) <= MAX_NAME_BYTES

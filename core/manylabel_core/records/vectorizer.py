@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from manylabel_core.records.bounds import RecordLimits
 from manylabel_core.records.encoder import RecordEncoder
+from manylabel_core.records.given_columns import given_pairs, with_given, with_new_given
 from manylabel_core.records.text import TextSettings
 
 Record = str | Mapping[str, Any]
@@ -21,9 +22,11 @@ Record = str | Mapping[str, Any]
 class RecordVectorizer(TransformerMixin, BaseEstimator):
     """Transformer of records into rows of a sparse matrix, with a column per feature seen in `fit`.
 
-    Features are those of `RecordEncoder`. Columns are in the order in which features first appear; `transform` omits
-    new features. A trainer fitted to the matrix is identical bit for bit to a trainer that a job fits to a dataset of
-    these records.
+    Features are those of `RecordEncoder`. Columns are in the order in which features first appear. After them, there is
+    a column for each optional number, a number that some records of `fit` lack: it is 1 for records with the number
+    (``price=given``), so that a model can use its absence. Records of numbers alone, or with more than 256 number
+    fields, have no such columns. `transform` omits new features. A trainer fitted to the matrix is identical bit for
+    bit to a trainer that a job fits to a dataset of these records.
 
     Parameters
     ----------
@@ -43,7 +46,7 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
     >>> vectorizer = RecordVectorizer(text=["title"])
     >>> X = vectorizer.fit_transform([{"title": "Black cat", "age": 3}, {"title": "Old dog", "home": True}])
     >>> vectorizer.get_feature_names_out().tolist()
-    ['title=black', 'title=cat', 'age', 'title=old', 'title=dog', 'home']
+    ['title=black', 'title=cat', 'age', 'title=old', 'title=dog', 'home', 'age=given', 'home=given']
     >>> model = M3L(scaling="auto", optimise="none").fit(X, [[1, 0], [0, 1]])
     >>> model.predict(vectorizer.transform([{"title": "A black cat!", "colour": "unheard of"}])).tolist()
     [[1, 0]]
@@ -66,7 +69,10 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
     def fit_transform(self, records: Iterable[Record], y: Any = None) -> sp.csr_array:
         """Fit, and return the `transform` of the same records; raises like `fit`."""
         self.vocabulary_: dict[str, int] = {}
-        return self._rows(records, grow=True)
+        rows, names = with_new_given(self._rows(records, grow=True), list(self.vocabulary_))
+        self.vocabulary_ = {name: column for column, name in enumerate(names)}
+        self._given = given_pairs(self.vocabulary_)
+        return rows
 
     def transform(self, records: Iterable[Record]) -> sp.csr_array:
         """Return the features of records, (n_samples, n_features), float32.
@@ -75,7 +81,7 @@ class RecordVectorizer(TransformerMixin, BaseEstimator):
         """
         if not hasattr(self, "vocabulary_"):
             raise NotFittedError("this RecordVectorizer is not fitted yet: call fit with some records")
-        return self._rows(records, grow=False)
+        return with_given(self._rows(records, grow=False), self._given, len(self.vocabulary_))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the names of the columns."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from manylabel_core.datasets import BadDataset, Dataset
 from manylabel_core.datasets.dataset import SINGLE, View
+from manylabel_core.datasets.optional_numbers import with_optional_numbers
 from manylabel_core.datasets.vectors import names_of, view_of
 from manylabel_core.rows import VECTOR_COLUMNS
 
@@ -133,7 +134,7 @@ class LastRows:
         data = Dataset.of(X, Y, tuple(labels), feature_names=names, weights=np.array(self._weights, dtype=np.float64))
         data = _with_vectors(data, all_rows, vectors) if vectors else data
         is_whole = np.array(self._known, dtype=np.int64) >= len(labels)
-        return data if is_whole.all() else data.take(is_whole)
+        return with_optional_numbers(data if is_whole.all() else data.take(is_whole))
 
 
 def _with_vectors(data: Dataset, rows: sp.csr_array, vectors: Sequence[tuple[str, int]]) -> Dataset:

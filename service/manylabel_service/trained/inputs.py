@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from manylabel_core import Vocabulary
 from manylabel_core.records import Encoded, RecordEncoder
+from manylabel_core.records.number_fields import given_names
 from manylabel_service.hosting.examples import Features
 
 
@@ -48,17 +49,19 @@ _NOTHING = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of one view: their number, and their names, if any."""
+    """Columns of one view: their number, their names, if any, and the names of optional numbers with those that say
+    that a record has them."""
 
     size: int
     names: Vocabulary | None
+    given: Mapping[str, str]
 
     @classmethod
     def of(cls, features: tuple[str, ...] | int) -> "Columns":
         """Return columns with names, or numbered ones."""
         if isinstance(features, int):
-            return cls(features, None)
-        return cls(len(features), Vocabulary(features))
+            return cls(features, None, {})
+        return cls(len(features), Vocabulary(features), given_names(dict.fromkeys(features)))
 
     @property
     def nbytes(self) -> int:
@@ -74,6 +77,17 @@ class Columns:
             highest = int(x.indices[-1]) if len(x.indices) else -1
             return f"indices must be below {self.size}" if highest >= self.size else None
         return None if len(x.values) == self.size else f"must have {self.size} numbers, has {len(x.values)}"
+
+    def with_given(self, x: Features) -> Features:
+        """Return an example that also says which of the optional numbers it has, as the training records do."""
+        if x.names is None or not self.given:
+            return x
+        given = [self.given[name] for name in x.names if name in self.given]
+        new = [name for name in given if name not in x.names]
+        if not new:
+            return x
+        values = np.concatenate([x.values, np.ones(len(new), dtype=np.float32)])
+        return x._replace(names=(*x.names, *new), values=values)
 
     def matrix(self, xs: Sequence[Features | None]) -> Any:
         """Return rows of shape (n_samples, n_features), float32 as in training; zeros for None.

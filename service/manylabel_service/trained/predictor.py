@@ -129,7 +129,16 @@ class Predictor:
         return [one._replace(explanations=self._explain(each, one.labels, explainer)) for each, one in pairs]
 
     def _read(self, index: int, inputs: Inputs) -> Features | Views:
-        """Return the features of an example, also of a record."""
+        """Return the features of an example, also of a record, with those of its optional numbers."""
+        x = self._features_of(index, inputs)
+        if isinstance(x, Features):
+            return self.views[self._first].with_given(x)
+        known = {view: own for view, own in x.features.items() if view in self.views}
+        return x._replace(
+            features={**x.features, **{view: self.views[view].with_given(own) for view, own in known.items()}}
+        )
+
+    def _features_of(self, index: int, inputs: Inputs) -> Features | Views:
         if not isinstance(inputs, Record):
             return inputs
         try:

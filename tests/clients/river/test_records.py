@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from river import compose
+from tests.support.optional_numbers import Stream
 
 from manylabel_clients import Client
 from manylabel_clients.river import FALT, SALT, KernelFALT, RemoteModel
@@ -32,6 +33,59 @@ def test_a_record_is_learnt_as_its_features(estimator: type[FALT]) -> None:
         there.learn_one(x, y)
         numbers.learn_one(encoder.encode(x), y)
     assert pickle.dumps(there) == pickle.dumps(numbers)
+
+
+OPTIONAL: list[Any] = [
+    {"size": 3, "free": True},
+    {"size": 4, "price": 8.5},
+    {"size": 4, "section": "games", "price": 9},
+    {"size": 0, "section": "games"},
+    "a bare text",
+    {"size": 2, "price": 0, "new": 1},
+    {"price": "given", "size": 5},
+    {"price": 1, "price=given": 2, "size": 5},
+    {f"n{i}": i for i in range(250)},
+    {"size": 1, "n7": 7, "section": "games"},
+    {f"m{i}": i for i in range(9)},
+    {"size": 1, "n7": 7, "section": "games"},
+]
+
+
+def test_a_record_has_the_features_of_its_optional_numbers() -> None:
+    encoder, stream, seen = RecordEncoder(), Stream(), list[int]()
+    model, plain = FALT(), FALT()
+    for i, x in enumerate(OPTIONAL):
+        features = encoder.encode(x)
+        for z in map(encoder.encode, OPTIONAL):
+            assert model.predict_proba_one(z) == plain.predict_proba_one(without_fields(stream.predicted(z)))
+        learnt = stream.learnt(features)
+        seen.append(len(learnt) - len(features))
+        y = {"p": i % 2 == 0, "q": i % 3 == 0}
+        model.learn_one(x, y)
+        plain.learn_one(without_fields(learnt), y)
+        assert list(model._encoder.features) == [name for (name,) in plain._encoder.features]
+        model = copy.deepcopy(model) if i % 2 else pickle.loads(pickle.dumps(model))  # noqa: S301 - bytes of our own
+    assert seen == [0, 0, 1, 0, 0, 3, 1, 1, 250, 2, 0, 0]
+
+
+def without_fields(features: dict[str, float]) -> dict[tuple[str], float]:
+    """Features under keys that are not strings, so that none is a number field."""
+    return {(name,): value for name, value in features.items()}
+
+
+def test_numbers_alone_have_no_more_features() -> None:
+    model = FALT()
+    for x in ({"a": 1.0}, {"b": 2.0}, {"a": 1.0, "b": 3.0}, {7: 1.0, "a": 2.0}):
+        model.learn_one(x, {"p": True})
+    assert list(model._encoder.features) == ["a", "b", 7]
+
+
+def test_an_explanation_names_the_features_of_optional_numbers() -> None:
+    model = FALT(scaling="none", optimise="none")
+    for i in range(20):
+        model.learn_one({"section": "games"} | ({"price": 3.0} if i % 2 else {}), {"p": i % 2 == 1})
+    parts = model.explain_one({"section": "games", "price": 3.0})["p"].for_
+    assert {part.feature: part.value for part in parts}["price=given"] == 1.0
 
 
 def test_text_settings_are_a_parameter() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
+from tests.support.optional_numbers import names_of_batch, of_batch
 
 from manylabel_core.datasets import BadDataset, Dataset, ReaderLimits, read_csv, read_dataset, read_libsvm, read_ndjson
 from manylabel_core.datasets.aligning import aligned
@@ -65,7 +66,8 @@ def test_every_format_gives_the_features_of_the_encoder(file: str, is_packed: bo
     read = read_dataset(source, format, text=["title", "body"], **options)
     encoder = RecordEncoder(TEXT)
     features = [encoder.encode(record) for record in RECORDS]
-    names = list(dict.fromkeys(name for row in features for name in row))
+    names, features = names_of_batch(features), of_batch(features)
+    assert names[-2:] == ["price=given", "year=given"]
     assert read.names == tuple(names)
     assert (read.label_names, read.text) == (("war", "sea", "book"), TEXT)
     assert [[read.label_names[column] for column in row.indices] for row in read.Y] == [
@@ -245,7 +247,7 @@ def test_any_json_line_has_the_features_of_the_encoder(records: list[Any], is_pa
         with pytest.raises(BadDataset):
             read_ndjson(source, text=TEXT)
         return
-    names = list(dict.fromkeys(name for row in expected for name in row))
+    names, expected = names_of_batch(expected), of_batch(expected)
     if not names or {"views"} in [x.keys() for x in records if isinstance(x, dict)]:
         return
     check_rows(read_ndjson(source, text=TEXT), names, expected)
@@ -266,7 +268,7 @@ def test_any_table_row_has_the_features_of_the_encoder(rows: list[tuple[str, ...
         for row in rows
     ]
     expected = [RecordEncoder(TEXT).encode(x) for x in records]
-    names = list(dict.fromkeys(name for row in expected for name in row))
+    names, expected = names_of_batch(expected), of_batch(expected)
     assume(names)
     source = io.BytesIO(text.getvalue().encode())
     options = {"tags": "l", "text": TEXT, "category": "kind", "missing": ()}

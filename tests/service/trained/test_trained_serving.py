@@ -23,6 +23,7 @@ from manylabel_service.errors import (
     VersionDamaged,
 )
 from manylabel_service.hosting.examples import Features
+from manylabel_service.hosting.explanations import Explainer
 from manylabel_service.settings import Settings
 from manylabel_service.storage import document_follower, pieces_of, position_key
 from manylabel_service.trained import model as model_module
@@ -554,6 +555,29 @@ def test_a_record_is_read_again_by_a_version_with_other_text_settings(one: Any, 
     assert scores(served.predict([fresh])) != scores(served.predict([stale.features]))
     with pytest.raises(InvalidExample, match="must be a string"):
         served.predict([Record({"title": ["cat", 1]}, stale.features, earlier)])
+
+
+def test_an_example_says_which_optional_numbers_of_the_training_records_it_has(one: Any, serving: Any) -> None:
+    served = serving(read_as(one, ("price", "c=x", "size", "price=given"), TITLE))
+
+    def record(x: Any) -> Record:
+        return Record(x, as_features(served.records.read(x)), served.records)
+
+    def features(x: dict[str, float]) -> Features:
+        return Features(tuple(x), None, np.array(list(x.values()), dtype=np.float32))
+
+    whole = scores(served.predict([features({"size": 2, "price": 3, "price=given": 1})]))
+    assert scores(served.predict([record({"size": 2, "price": 3})])) == whole
+    assert scores(served.predict([features({"size": 2, "price": 3})])) == whole
+    assert scores(served.predict([record({"price": "given", "size": 2, "c": "x"})])) == scores(
+        served.predict([features({"c=x": 1, "size": 2, "price=given": 1})])
+    )
+    assert scores(served.predict([record({"size": 2})])) != whole
+    x = record({"size": -2, "price": 3})
+    (found,) = served.predict([x], explainer=Explainer(9, 100))
+    parts = {part.feature: part.value for each in found.explanations.values() for part in each.parts}
+    assert found.labels
+    assert parts == {"size": -2.0, "price": 3.0, "price=given": 1.0}
 
 
 def test_a_record_with_vectors_suits_views_and_numbers(meta_of: Any) -> None:

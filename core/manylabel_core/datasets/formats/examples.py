@@ -13,6 +13,7 @@ from manylabel_core.datasets.dataset import SINGLE, Dataset
 from manylabel_core.datasets.formats.npz import MAX_VIEWS
 from manylabel_core.datasets.formats.text import check_name
 from manylabel_core.datasets.limits import BadDataset, ReaderLimits, check_number, shown
+from manylabel_core.datasets.optional_numbers import with_optional_numbers
 from manylabel_core.datasets.vectors import names_of, view_of
 from manylabel_core.records import Encoded, RecordEncoder, RecordError, TextSettings
 from manylabel_core.records.bounds import MAX_VECTOR_FIELDS
@@ -170,7 +171,13 @@ class _Reading:
         widths = {name: view.width for name, view in self._views.items()}
         names = {name: view.names() for name, view in self._views.items()}
         text = self._records.settings if self._records.seen else None
-        return self._builder.done((*self._labels,), widths, names, text)
+        dataset = self._builder.done((*self._labels,), widths, names, text)
+        if not self._single:
+            return dataset
+        whole = with_optional_numbers(dataset)
+        self._limits.check("features", whole.n_features)
+        self._builder.check_size(_size(whole) - _size(dataset))
+        return whole
 
     def _vectors_are_enough(self) -> bool:
         """Return whether each row has a vector."""
@@ -284,6 +291,11 @@ class _Vectors(_View):
 
 _FORMS = {"list": "a list", "sparse": "indices and values", "named": "named"}
 _OF_FORM = {"dense": "list", "sparse": "sparse", "named": "named", "record": "named", "text": "named"}
+
+
+def _size(dataset: Dataset) -> int:
+    """Return the number of values of all views."""
+    return sum(int(view.size) for view in dataset.views.values())
 
 
 def _form(x: Any) -> str:
