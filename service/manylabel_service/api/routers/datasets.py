@@ -151,6 +151,7 @@ def _names(parameter: str, text: str, allowed: str) -> list[str]:
         (found,) = csv.reader([text], strict=True)
     except (csv.Error, ValueError):
         found = []
+    found = [name.strip() for name in found]
     if not all(found) or not found:
         raise wrong(parameter, f"must be {allowed}")
     return found
