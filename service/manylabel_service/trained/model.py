@@ -127,6 +127,12 @@ class TrainedModel(HostedModel):
             return self._default_records
         return None if serving.text is None else serving.records
 
+    @property
+    def fields(self) -> Sequence[dict[str, str]]:
+        """Names and kinds of the fields of the served version; see `Predictor.fields`."""
+        serving = self._active.serving
+        return () if serving is None else serving.fields
+
     def status(self) -> dict[str, Any]:
         """Return the response of GET /v1/models/{m}; raises NotReady if the model is not restored."""
         self.check_serving()

@@ -1,9 +1,12 @@
 """Version in memory, which predicts like its estimator, bit for bit."""
 
 import json
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import cached_property
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,6 +26,9 @@ from manylabel_service.hosting.signature import EXAMPLE, Signature
 from manylabel_service.trained.artifact import ModelArtifact
 from manylabel_service.trained.inputs import Columns, Inputs, Record, Views
 from manylabel_service.trained.version import Version
+
+MAX_FIELDS = 1_000
+"""Maximum number of fields in the description of a model."""
 
 
 class Predictor:
@@ -97,6 +103,17 @@ class Predictor:
         if columns.names is None:
             return columns.size
         return sorted(name for name in columns.names.names if self.text is None or "=" not in name)
+
+    @cached_property
+    def fields(self) -> Sequence[dict[str, str]]:
+        """Names and kinds of the fields of records or tables, by the names of its features; at most `MAX_FIELDS`."""
+        kinds: dict[str, set[str]] = {}
+        for columns in self.views.values():
+            for name in () if columns.names is None else columns.names.names:
+                field, kind = (name, "number") if self.text is None else _field_of(name, self.text.fields or ())
+                kinds.setdefault(field, set()).add(kind)
+        listed = islice(kinds.items(), MAX_FIELDS)
+        return [{"name": name, "kind": found.pop() if len(found) == 1 else "mixed"} for name, found in listed]
 
     def work(self, inputs: Sequence[Inputs]) -> int:
         """Return the approximate number of multiplications of a prediction."""
@@ -228,6 +245,15 @@ class Predictor:
 def takes_views(estimator: Any) -> bool:
     """Return whether an estimator accepts several matrices by name, with rows that may be missing."""
     return hasattr(estimator, "view_names_")
+
+
+def _field_of(name: str, texts: Container[str]) -> tuple[str, str]:
+    """Return the field of a feature of a record, and its kind."""
+    field, mark, _ = name.partition("=")
+    if mark:
+        return field, "text" if field in texts else "category"
+    place = re.fullmatch(r"(.+)\[[0-9]+\]", name)
+    return (name, "number") if place is None else (place[1], "vector")
 
 
 def read_estimator(data: bytes) -> Any:

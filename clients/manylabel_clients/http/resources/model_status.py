@@ -96,6 +96,8 @@ class TrainedStatus(TrainedSummary):
     """Metrics of the served predictions of the version, from delayed labels."""
     text: dict[str, Any] | None = None
     """Text options of records; None if the model was trained on numbers."""
+    fields: Sequence[dict[str, Any]] = ()
+    """Fields of records or columns that the version knows, each with "name" and "kind"; at most 1,000."""
 
 
 AnySummary: TypeAlias = ModelSummary | TrainedSummary

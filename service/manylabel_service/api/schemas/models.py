@@ -453,6 +453,14 @@ class StoredModel(_Spec):
     loaded: Literal[False]
 
 
+class FieldOfTrained(ResponseModel):
+    """Field of records, or column of tables, of a trained model."""
+
+    name: str
+    kind: Literal["number", "category", "text", "vector", "mixed"]
+    """`mixed`: the training rows had several kinds of values."""
+
+
 class TrainedStatus(At):
     """Status of a trained model."""
 
@@ -480,6 +488,9 @@ class TrainedStatus(At):
     """Memory of the model in bytes."""
     metrics: BothMeasures | None
     """Metrics of the predictions of the served version, by the delayed labels."""
+    fields: list[FieldOfTrained] = omitted_if_empty()
+    """Fields of records or columns that the served version knows, at most 1,000; absent for numbered features, and in
+    lists of models."""
     loaded: Literal[True]
 
 

@@ -123,7 +123,7 @@ class KindChooser:
             column.read = partial(_vector, name)
         elif column.kind in ("category", "text", "labels"):
             column.missing = self.missing_names(scan, column.name)
-            if column.kind == "category" and not forced and scan.solid == scan.counts[STRINGS]:
+            if column.kind == "category" and 0 < scan.solid == scan.counts[STRINGS]:
                 column.read, column.note = _strings, "several categories a cell"
         if self._missing is not None:
             column.missing = self._missing
@@ -253,6 +253,12 @@ class KindChooser:
         n_numbers = scan.n_numbers
         if not scan.solid and column.kind != "ignored":
             self.warnings.append(f"column {name} has no values")
+        if is_forced and column.kind == "number" and (n_odd := sum(scan.counts[kind] for kind in column.odd)):
+            line, cell = scan.examples_of(*column.odd)[0]
+            self.warnings.append(
+                f"{n_odd:,} of {scan.solid:,} values of column {name} are no numbers, such as {shown(cell)} (line "
+                f"{line}): they are read as missing"
+            )
         if is_forced or column.kind != "category" or not scan.solid:
             return
         if n_numbers > MOSTLY * scan.solid and n_numbers < scan.solid:
@@ -308,6 +314,8 @@ def _styled_number(decimal: str, cell: str) -> float:
 
 def _forced(decimal: str, cell: str) -> float | None:
     """Return the number of a cell of a column that was declared a number; None for other cells."""
+    if (flag := cells.FLAGS.get(cell.strip())) is not None:
+        return flag
     try:
         is_plain = cells.NUMBER.fullmatch(cell.strip()) and (decimal == "." or "." not in cell)
         return check_number(float(cell) if is_plain else _styled_number(decimal, cell))
