@@ -144,7 +144,10 @@ def test_a_later_file_is_read_with_the_kinds_of_the_model(
     done = manylabel("predict", name, str(later), "--json").checked()
     xs = [{"code": "12", "n": 3, "live": 1}, {"code": "12", "live": 1}, {"code": "12", "live": 0}]
     assert [json.loads(line)["scores"] for line in done.out.splitlines()] == [x.scores for x in model.predict_many(xs)]
-    for note in ("does not know the column extra", "1 of 2 values of column 'n' are no numbers, such as 'four' (line 4)"):
+    for note in (
+        "does not know the column extra",
+        "1 of 2 values of column 'n' are no numbers, such as 'four' (line 4)",
+    ):
         assert note in done.err, (note, done.err)
     said = manylabel("predict", name, str(later), "--json", "--category", "n", "--ignore", "extra,live").checked()
     assert "has no column live" in said.err

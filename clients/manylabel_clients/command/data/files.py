@@ -92,6 +92,13 @@ Empty = Annotated[
         help="CSV, TSV, JSON lines: an empty cell of labels means unknown labels (default), or none.",
     ),
 ]
+Encoding = Annotated[
+    str | None,
+    Option(
+        help="CSV, TSV, JSON lines: encoding of the file, such as cp1252, latin-1 or shift_jis. Default: UTF-8, or "
+        "UTF-16 with its mark."
+    ),
+]
 WeightColumn = Annotated[
     str | None,
     Option(
@@ -126,6 +133,7 @@ class TableOptions(NamedTuple):
     decimal: Decimal = None
     missing: Missing = None
     empty: Empty = None
+    encoding: Encoding = None
     weight: WeightColumn = None
     ref: RefColumn = None
 
@@ -142,10 +150,11 @@ class TableOptions(NamedTuple):
     def kinds_of(self, dataset: "Dataset") -> "TableOptions":
         """Return the options with the kinds of the columns of a dataset, for another file with the same columns."""
         columns = () if dataset.report is None else dataset.report.columns
-        kinds = {
-            kind: [one.name for one in columns if one.kind == kind and one.values] for kind in ("number", "category")
+        names = {
+            kind: [one.name for one in columns if one.kind in kinds and one.values]
+            for kind, kinds in (("number", ("number", "flag", "date")), ("category", ("category",)))
         }
-        return self.with_kinds(kinds["number"], kinds["category"])
+        return self.with_kinds(names["number"], names["category"])
 
     def with_kinds(self, number: Iterable[str], category: Iterable[str], text: Iterable[str] = ()) -> "TableOptions":
         """Return the options with the kinds of further columns; columns that have a role in the options keep it."""
@@ -169,7 +178,13 @@ class TableOptions(NamedTuple):
         options = {"tags": self.tags, "separator": self.separator, "ignore": ignore, "text": self.texts or None}
         lists = {"number": self.number, "category": self.category, "names": self.names, "missing": self.missing}
         options |= {name: field_names(given) for name, given in lists.items()}
-        options |= {"decimal": self.decimal, "empty": self.empty, "weight": self.weight, "ref": self.ref}
+        options |= {
+            "decimal": self.decimal,
+            "empty": self.empty,
+            "encoding": self.encoding,
+            "weight": self.weight,
+            "ref": self.ref,
+        }
         return {name: value for name, value in options.items() if value is not None}
 
 
@@ -218,7 +233,7 @@ def _as_learnt(status: AnyStatus, path: Path, labels: str | None, table: TableOp
     kinds = {each["name"]: each["kind"] for each in getattr(status, "fields", ())}
     if not (kinds or texts) or record_format(path) not in TABLES:
         return table
-    with readable(path), opened_text(path) as file:
+    with readable(path), opened_text(path, encoding=table.encoding) as file:
         names = shape_of(file, None, "\t" if record_format(path) == "tsv" else None, (*table.all_names,)).names
     columns = _features(names, labels, table)
     if kinds:
@@ -308,7 +323,7 @@ def read_rows(path: Path, labels: str | None, table: TableOptions) -> "Iterator[
     with readable(path):
         parts = RowParts(**_options(format, labels, False, table))
         if format == "ndjson":
-            with opened_text(path) as file:
+            with opened_text(path, encoding=parts.encoding) as file:
                 yield from JsonLines(file, parts)
         else:
             rows = Table(path, parts, None, "\t" if format == "tsv" else None, NO_LIMITS)

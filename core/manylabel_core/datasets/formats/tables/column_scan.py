@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from manylabel_core.datasets.formats import cells
+from manylabel_core.datasets.formats.tables import dates
 from manylabel_core.datasets.report import EXAMPLES
 from manylabel_core.rows import MAX_MAGNITUDE
 
-EMPTY, NUMBER, STYLED, WORD, FLAG, INFINITE, VECTOR, STRINGS, OTHER = range(9)
+EMPTY, NUMBER, STYLED, WORD, FLAG, INFINITE, VECTOR, STRINGS, DATE, OTHER = range(10)
 """Kinds of cells."""
 
 MAX_VALUES = 1_000
@@ -20,6 +21,7 @@ MAX_STORED = 200_000
 MAX_CHARACTERS = 256
 """Number of characters of a cell that is stored whole."""
 
+_DIGITS = frozenset("0123456789")
 _NUMERIC = b"0123456789+-.eE \n"
 _PADDED = re.compile(r"(?:^|\n)[+-]?0[0-9]")
 _PADDED_CELL = re.compile(r"\s*+[+-]?0[0-9]+\s*+")
@@ -55,6 +57,8 @@ class ColumnScan:
         "first",
         "is_quoted",
         "n",
+        "offsets",
+        "orders",
         "padded",
         "point",
         "quoted_words",
@@ -67,7 +71,7 @@ class ColumnScan:
     def __init__(self, budget: Budget, missing: frozenset[str] | None) -> None:
         self._budget, self._missing = budget, missing
         self.n = 0
-        self.counts = [0] * 9
+        self.counts = [0] * 10
         self.first: str = ""
         self.examples: dict[int, list[tuple[int, str]]] | None = None
         """First cells of a kind, with their lines."""
@@ -82,8 +86,12 @@ class ColumnScan:
         """The first number with a point that is no mark of thousands, with its line."""
         self.padded: tuple[int, str] | None = None
         self.too_large: tuple[int, str] | None = None
+        self.orders = dates.ORDERS
+        """Orders that all dates so far allow."""
+        self.offsets: set[bool] | None = None
+        """Whether dates have a time with an offset from UTC."""
         self.steps: float | None = None
-        """The last value, if the values so far are steps of one from 0 or 1."""
+        """The last value, if the values so far are steps of one from a whole number."""
 
     def add(self, column: Sequence[str], lines: Sequence[int]) -> None:
         """Count the cells of the next rows."""
@@ -124,7 +132,7 @@ class ColumnScan:
                 return
 
     def _count_steps(self, numbers: list[float], is_full: bool) -> None:
-        start = self.counts[NUMBER] == len(numbers) and self.n == len(numbers) and numbers[0] in (0.0, 1.0)
+        start = self.counts[NUMBER] == len(numbers) and self.n == len(numbers) and numbers[0].is_integer()
         begin = numbers[0] if start else None if self.steps is None else self.steps + 1
         is_step = is_full and begin is not None and numbers[0] == begin and numbers[-1] == begin + len(numbers) - 1
         if is_step and all(value == begin + i for i, value in enumerate(numbers)):  # type: ignore[operator]
@@ -172,6 +180,10 @@ class ColumnScan:
                 return INFINITE, text
             if cells.styled(text) is not None:
                 return STYLED, text
+            if text[0] in _DIGITS and (orders := dates.orders_of(text)):
+                self.orders &= orders
+                self.offsets = {dates.has_offset(text), *(self.offsets or ())}
+                return DATE, text
         return OTHER, text
 
     def _store(self, cell: str, count: int) -> None:

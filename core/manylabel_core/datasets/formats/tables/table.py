@@ -67,7 +67,8 @@ def read_csv(
     Parameters
     ----------
     source : path or binary stream
-    label_columns, tags, separator, ignore, text, weight, number, category, names, decimal, missing, empty
+    label_columns, tags, separator, ignore, text, weight, number, category, names, decimal, missing, empty,
+    encoding
         See `RowParts`. Labels of `tags` are numbered in order of appearance. Weights are above 0 and at most 1,000;
         none may be empty.
     delimiter : str, optional
@@ -150,7 +151,7 @@ class Table:
     ) -> None:
         self.parts, self._source, self._limits = parts, source, limits
         self._start = 0 if isinstance(source, (str, PathLike)) else source.tell()
-        with opened_text(source, limits.bytes) as file:
+        with opened_text(source, limits.bytes, parts.encoding) as file:
             self._shape = shape_of(file, delimiter, preferred, tuple(parts.names))
         self._roles = Roles(self._shape, parts, limits)
         self._scan()
@@ -168,12 +169,12 @@ class Table:
     @property
     def is_numeric(self) -> bool:
         """Return whether all features are numbers or truth values."""
-        return self.parts.text is None and all(column.kind in ("number", "flag") for column in self.columns)
+        return self.parts.text is None and all(column.is_number for column in self.columns)
 
     def _opened_rows(self) -> Iterator[Row]:
         if not isinstance(self._source, (str, PathLike)):
             self._source.seek(self._start)
-        with opened_text(self._source, self._limits.bytes) as file:
+        with opened_text(self._source, self._limits.bytes, self.parts.encoding) as file:
             yield from table_rows(file, self._shape)
 
     def _scan(self) -> None:
@@ -394,7 +395,8 @@ class Table:
             return
         n_rows = self._n_rows - n_unlabelled
         if n_unlabelled:
-            yield f"{n_unlabelled:,} rows have no known labels (empty cells); they can also mean that there is no label"
+            rows = "1 row has" if n_unlabelled == 1 else f"{n_unlabelled:,} rows have"
+            yield f"{rows} no known labels (empty cells); they can also mean that there is no label"
         if self._lists.more:
             yield f"there are more than {len(self._lists.counts):,} different lists of labels: not all are counted"
         yield from label_warnings(counts, n_rows)
