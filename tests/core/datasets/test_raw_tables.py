@@ -577,7 +577,7 @@ def test_an_encoding_can_be_stated(written: str, encoding: str) -> None:
 def test_an_encoding_that_does_not_exist_or_fit_is_refused() -> None:
     with pytest.raises(BadDataset, match=r"the encoding must be one of utf-8, utf-16, latin-1.*, not 'klingon'"):
         RowParts(tags="tags", encoding="klingon")
-    with pytest.raises(BadDataset, match="line 1: not UTF-8.*state its encoding, such as cp1252"):
+    with pytest.raises(BadDataset, match=r"line 1: not UTF-8.*state its encoding, such as cp1252"):
         rows_of("näme,tags\n1,a\n".encode("latin-1"), tags="tags")
-    with pytest.raises(BadDataset, match="not SHIFT_JIS.*state its encoding"):
+    with pytest.raises(BadDataset, match=r"not SHIFT_JIS.*state its encoding"):
         rows_of(b"a,tags\n\x81\x20,a\n", tags="tags", encoding="shift_jis")
