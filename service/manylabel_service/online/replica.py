@@ -178,7 +178,7 @@ class Replica(HostedModel):
         """Return the names of features and labels; raises like `status`."""
         self.check_serving()
         model = self.model
-        vectors = dict(model.features.layout.vectors)
+        vectors = model.features.layout.vector_fields
         inputs = {EXAMPLE: model.features.layout.n_dense, **vectors}
         hidden, labels = model.hidden, model.labels.names
         if hidden:
