@@ -127,12 +127,6 @@ class TrainedModel(HostedModel):
             return self._default_records
         return None if serving.text is None else serving.records
 
-    @property
-    def fields(self) -> Sequence[dict[str, str]]:
-        """Names and kinds of the fields of the served version; see `Predictor.fields`."""
-        serving = self._active.serving
-        return () if serving is None else serving.fields
-
     def status(self) -> dict[str, Any]:
         """Return the response of GET /v1/models/{m}; raises NotReady if the model is not restored."""
         self.check_serving()
@@ -155,6 +149,11 @@ class TrainedModel(HostedModel):
             "bytes": self.nbytes,
             "metrics": self.measures(),
         }
+
+    def details(self) -> dict[str, Any]:
+        """Return the status with the fields that the served version knows; raise like `status`."""
+        status, serving = self.status(), self._active.serving
+        return {**status, "fields": [] if serving is None else list(serving.fields)}
 
     def signature(self) -> Signature:
         """Return the inputs and outputs of the served version; raises the errors of `status`, NoVersionServed or

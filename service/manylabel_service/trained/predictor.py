@@ -16,6 +16,7 @@ from manylabel_core.datasets.dataset import SINGLE
 from manylabel_core.datasets.vectors import view_of
 from manylabel_core.explanation import NOT_LINEAR
 from manylabel_core.records import RecordEncoder, RecordError, RecordLimits
+from manylabel_core.records.number_fields import given_name
 from manylabel_core.scaling.fitted import as_taken
 from manylabel_core.state import DamagedState, NewerState, State
 from manylabel_service.errors import InvalidExample, InvalidField, NoProbabilities, ReleaseTooOld
@@ -108,9 +109,10 @@ class Predictor:
     def fields(self) -> Sequence[dict[str, str]]:
         """Names and kinds of the fields of records or tables, by the names of its features; at most `MAX_FIELDS`."""
         kinds: dict[str, set[str]] = {}
-        for columns in self.views.values():
-            for name in () if columns.names is None else columns.names.names:
-                field, kind = (name, "number") if self.text is None else _field_of(name, self.text.fields or ())
+        names = dict.fromkeys(name for one in self.views.values() if one.names for name in one.names.names)
+        for name in names:
+            field, kind = (name, "number") if self.text is None else _field_of(name, self.text.fields or ())
+            if name != given_name(field) or field not in names:
                 kinds.setdefault(field, set()).add(kind)
         listed = islice(kinds.items(), MAX_FIELDS)
         return [{"name": name, "kind": found.pop() if len(found) == 1 else "mixed"} for name, found in listed]

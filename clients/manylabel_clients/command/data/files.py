@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from manylabel_clients.command.declaring import Argument, Fields, Option
 from manylabel_clients.command.failures import Failure
 from manylabel_clients.command.output.reports import note_warnings
-from manylabel_clients.http.resources.model_status import AnyStatus
+from manylabel_clients.http.resources.model_status import AnyStatus, TrainedStatus
 from manylabel_clients.http.resources.models import Model
 from manylabel_clients.http.transport.upload import FORMATS, extension_of
 
@@ -26,7 +26,7 @@ TABLES = ("csv", "tsv")
 RECORDS = (*TABLES, "ndjson")
 """Formats whose rows may be records."""
 MAX_FIELDS = 1_000
-"""Number of fields from which a server may list only some of a model's fields."""
+"""Number of fields from which a server may list only some of the fields of a trained model."""
 
 _File = Argument(metavar="FILE", exists=True, dir_okay=False, help=f"Labelled examples in {FORMATS_HELP}.")
 File = Annotated[Path, _File]
@@ -230,14 +230,15 @@ def _as_learnt(status: AnyStatus, path: Path, labels: str | None, table: TableOp
     from manylabel_core.datasets.formats.text import opened_text
 
     texts = [] if status.text is None else status.text.get("fields") or []
-    kinds = {each["name"]: each["kind"] for each in getattr(status, "fields", ())}
+    kinds = {each.name: each.kind for each in status.fields}
     if not (kinds or texts) or record_format(path) not in TABLES:
         return table
     with readable(path), opened_text(path, encoding=table.encoding) as file:
         names = shape_of(file, None, "\t" if record_format(path) == "tsv" else None, (*table.all_names,)).names
     columns = _features(names, labels, table)
     if kinds:
-        _note_others(status.name, path, kinds, columns, learns)
+        n_fields = len(kinds) if isinstance(status, TrainedStatus) else status.n_fields
+        _note_others(status.name, path, kinds, columns, learns, whole=n_fields == len(kinds) < MAX_FIELDS)
     numbers = [name for name in columns if kinds.get(name) in ("number", "flag")]
     categories = [name for name in columns if kinds.get(name) == "category"]
     declared = [name for name in columns if name in texts and table.text is None]
@@ -253,21 +254,22 @@ def _features(names: Sequence[str], labels: str | None, table: TableOptions) -> 
     return [name for name in names if name not in roles and name not in listed]
 
 
-def _note_others(model: str, path: Path, kinds: Mapping[str, str], columns: Sequence[str], learns: bool) -> None:
+def _note_others(
+    model: str, path: Path, kinds: Mapping[str, str], columns: Sequence[str], learns: bool, whole: bool
+) -> None:
     """Note fields of a model that are no columns of a file, and columns that the model does not know.
 
     Raises Failure if the model knows none of the columns and does not learn them.
     """
     unknown = [name for name in columns if name not in kinds]
-    if unknown == list(columns) and not learns:
+    if unknown == list(columns) and whole and not learns:
         raise Failure(f"{path} has no column that {model} knows, such as {next(iter(kinds))}")
-    whole = len(kinds) < MAX_FIELDS
     lacking = [name for name in kinds if name not in columns] if whole else []
     notes = []
     if lacking:
         notes.append(f"{path.name} has no column {_some(lacking)}, which {model} knows: missing in every row")
     if unknown and whole and not learns:
-        notes.append(f"{model} does not know the column {_some(unknown)}: without effect")
+        notes.append(f"{model} does not know the column {_some(unknown)}: --ignore it")
     note_warnings(notes)
 
 

@@ -81,6 +81,15 @@ class ModelStatus(ModelSummary):
 
 
 @dataclass(frozen=True, slots=True)
+class FieldOfTrained:
+    """Field of records, or column of tables, of a trained model."""
+
+    name: str
+    kind: str
+    """number, category, text, vector or mixed."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrainedSummary:
     """Summary of a trained model that is not in the server's memory."""
 
@@ -116,8 +125,8 @@ class TrainedStatus(TrainedSummary):
     """Metrics of the served predictions of the version, from delayed labels."""
     text: dict[str, Any] | None = None
     """Text options of records; None if the model was trained on numbers."""
-    fields: Sequence[dict[str, Any]] = ()
-    """Fields of records or columns that the version knows, each with "name" and "kind"; at most 1,000."""
+    fields: Sequence[FieldOfTrained] = ()
+    """Fields of records or columns that the version knows, at most 1,000; empty in a list of models."""
 
 
 AnySummary: TypeAlias = ModelSummary | TrainedSummary

@@ -37,7 +37,6 @@ from manylabel_service.online.spec.spec import ModelSpec
 from manylabel_service.online.state.metrics_history import metrics_history
 from manylabel_service.online.state.model import OnlineModel
 from manylabel_service.settings import Settings
-from manylabel_service.trained.model import TrainedModel
 
 router = Router("models", errors=["model_not_found"])
 
@@ -209,9 +208,7 @@ async def list_models(
 @router.endpoint("GET /v1/models/{name}", "Show a model", "read", schemas.ModelStatus | schemas.TrainedStatus)
 async def show_model(context: ContextOf, access: AccessOf, name: str) -> dict[str, Any]:
     """Shows a model: its spec, how much it has learnt, and its metrics."""
-    model = await context.registry.get(name)
-    fields = {"fields": list(model.fields)} if isinstance(model, TrainedModel) and model.fields else {}
-    return visible({**to_dict(model), **fields}, access)
+    return visible(to_dict(await context.registry.get(name)), access)
 
 
 class WhatToDelete(Parameters):

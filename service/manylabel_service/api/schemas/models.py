@@ -513,8 +513,8 @@ class TrainedStatus(At):
     metrics: BothMeasures | None
     """Metrics of the predictions of the served version, by the delayed labels."""
     fields: list[FieldOfTrained] = omitted_if_empty()
-    """Fields of records or columns that the served version knows, at most 1,000; absent for numbered features, and in
-    lists of models."""
+    """Fields of records or columns that the served version knows, at most 1,000; absent for numbered features, and in a
+    list of models."""
     loaded: Literal[True]
 
 
