@@ -190,7 +190,7 @@ TARGETS: dict[str, Target] = {
     "csv": Target(_dataset("csv", **_TABLE), (BadDataset,), [CSV]),
     "table": Target(_dataset("csv", tags="l"), (BadDataset,), TABLES),
     "gb18030": Target(_dataset("csv", tags="l", encoding="gb18030"), (BadDataset,), [ENCODED.encode("gb18030")]),
-    "utf-16": Target(_dataset("csv", tags="l", encoding="utf-16"), (BadDataset,), [ENCODED.encode("utf-16-le")]),
+    "utf16": Target(_dataset("csv", tags="l", encoding="utf-16"), (BadDataset,), [ENCODED.encode("utf-16-le")]),
     "tsv": Target(_dataset("tsv", label_columns=1), (BadDataset,), [b"a\tb\ty\n1\tx\t0\n2\t\t1\n"]),
     "lines": Target(_lines, (), [NDJSON]),
     "inference": Target(_inference, (Problem, ValidationError), INFERENCE),

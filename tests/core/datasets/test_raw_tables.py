@@ -507,6 +507,15 @@ def test_what_looks_strange_is_noted(column: str, options: dict[str, Any], note:
     assert re.search(note, "\n".join(report_of(text, label_columns="rock", **options).warnings))
 
 
+def test_a_total_is_noted() -> None:
+    text = "town,n,rock\nA,5,1\nB,6,0\n{},11,\n"
+    assert (
+        "the last row (line 4) seems to be a total: remove it"
+        in report_of(text.format("Total:"), label_columns="rock").warnings
+    )
+    assert "total" not in " ".join(report_of(text.format("C"), label_columns="rock").warnings)
+
+
 @for_each(
     ("text", "message"),
     [

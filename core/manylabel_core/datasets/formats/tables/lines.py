@@ -29,6 +29,9 @@ class Row(NamedTuple):
     texts: list[str]
 
 
+_NO_ROW = Row(0, 0, [], [])
+
+
 class Shape(NamedTuple):
     """Style of a table."""
 
@@ -126,7 +129,9 @@ def shape_of(
     spaced = delimiter != " " and 0 < unquoted.count(delimiter) == unquoted.count(f"{delimiter} ")
     rest = chain([first], [] if second is None else [second], lines)
     rows = rows_of(rest, delimiter, spaced or delimiter == " ")
-    found = () if names else tuple(name.strip() for name in next(rows).cells)
+    found = () if names else tuple(name.strip() for name in next(rows, _NO_ROW).cells)
+    if not found and not names:
+        raise BadDataset("the first line must have the names of the columns", line=number)
     row = next(rows, None)
     given = names or found
     extra = 0 if row is None else len(row.cells) - len(given)

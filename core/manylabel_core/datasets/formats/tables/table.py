@@ -39,6 +39,10 @@ from manylabel_core.datasets.report import (
 )
 from manylabel_core.rows import MAX_EXAMPLE_WEIGHT
 
+TOTALS = frozenset(
+    {"total", "totals", "grand total", "sum", "average", "mean", "summe", "gesamt", "mittelwert", "totale"}
+)
+"""First cells of a last row that sums up the others, in lower case."""
 CHUNK_ROWS = 256
 CHUNK_CHARACTERS = 2**20
 """Maximum rows and characters of a part of the first reading, after which its columns are counted."""
@@ -187,6 +191,7 @@ class Table:
         self._marks = LabelMarks(roles.labels, self._missing_labels, self.parts.empty == "none")
         quotes = OpenQuotes(self._shape.delimiter, len(names))
         chunk: list[Row] = []
+        row = None
         n_characters = self._n_rows = self._n_empty = 0
         for row in self._opened_rows():
             if not any(map(str.strip, row.cells)):
@@ -227,6 +232,8 @@ class Table:
             self._label_cells = separated("") if is_number else cells_of(counts, self.parts.separator, name)
         self._decimal = chooser.decimal
         self._warnings = [*self._warnings_of_shape(), *chooser.warnings]
+        if row is not None and next(filter(None, map(str.strip, row.cells)), "").rstrip(":").lower() in TOTALS:
+            self._warnings.append(f"the last row (line {row.line}) seems to be a total: remove it")
 
     def _count(self, chunk: list[Row], scans: dict[int, ColumnScan], lists: LabelLists) -> None:
         if not chunk:
